@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path.append(str(Path(__file__).parents[1] / "unit" / "runtime"))  # where the tests of the runtime keep theirs
+    tests = Path(__file__).parents[1]
+    sys.path += [str(tests / "unit" / "runtime"), str(tests)]  # where the tests keep their modules
     from recorder import main
 
     sys.exit(main())

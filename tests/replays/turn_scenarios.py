@@ -57,6 +57,9 @@ async def a_delegate_approves(recorder: "Recorder") -> None:
 
 decides("an_action_that_needs_approval", one(act("echo", value="{{ input.n }}", more={"requiresApproval": True})),
         {"decision": "approve"}, given={"n": [1, 2]})  # fmt: skip
+decides("an_action_that_says_what_it_is_for",
+        one(act("echo", value=1, more={"requiresApproval": True, "toolName": "Echo", "aiDescription": "Says one"})),
+        {"decision": "approve"})  # fmt: skip
 decides("an_action_that_is_denied",
         graph("s>a a:error>b", a=act("echo", more={"requiresApproval": True}), b=act("echo", value="denied")),
         {"decision": "deny"})  # fmt: skip

@@ -103,6 +103,7 @@ class ContextTool(TypedDict):
     digest: str
     resourceId: NotRequired[int]
     connection: NotRequired[str]
+    title: NotRequired[Annotated[str, Meta(description="A readable name, if it is not `toolId`")]]
 
 
 class ContextSegment(TypedDict):

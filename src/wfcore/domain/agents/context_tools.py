@@ -50,7 +50,7 @@ class OfferedTool:
     def wire_and_tokens(self, name: str) -> tuple[dict[str, JSON], int]:
         """The tool in a context, and the estimate of its tokens.
 
-        `digest` is the digest of the definition, by which a change is detected.
+        `digest` is the digest of the definition, by which a change is detected; `title` a readable name.
         """
         text = self._definition()
         wire: dict[str, JSON] = {
@@ -62,6 +62,8 @@ class OfferedTool:
             "requiresApproval": self.requires_approval,
             "digest": _digest(text),
         }
+        if self.kind == "tool" and self.hint != self.tool_id:
+            wire["title"] = self.hint
         if self.resource_id is not None:
             wire["resourceId"] = self.resource_id
         if self.connection is not None:

@@ -174,6 +174,8 @@ class ActionData:
     """The data of an action."""
 
     tool_id: Annotated[ToolId, Meta(description="The tool that is called")]
+    tool_name: Annotated[str, Meta(description="The name of the tool, shown to approvers")] | UnsetType = UNSET
+    ai_description: Annotated[str, Meta(description="What the call is for, shown to approvers")] | UnsetType = UNSET
     params: (
         Annotated[JsonObject, Meta(description="The arguments; texts can have `{{ expression }}`"), Rule(template)]
         | UnsetType

@@ -138,8 +138,8 @@ def selection_issues(selection: JSON, path: str = "agentSelection") -> list[Issu
 def compile_agent_selection(selection: Mapping[str, JSON]) -> dict[str, JSON]:
     """The equivalent `workflowStructure`: a start node, then the agents as a chain in `priority_order`.
 
-    The selection must have no issues. Every agent gets its `model` and `modelSettings`; its extra keys become keys of
-    the structure.
+    The selection must have no issues. Every agent gets its `model` and `modelSettings`; the `role` of an entry is the
+    first line of its instructions. Extra keys of the selection become keys of the structure.
     """
     shared = {key: selection[key] for key in ("model", "modelSettings") if key in selection}
     entries = sorted(as_objects(selection["agents"]), key=lambda entry: as_number(entry["priority_order"]))
@@ -156,6 +156,9 @@ def compile_agent_selection(selection: Mapping[str, JSON]) -> dict[str, JSON]:
 def _agent_node(name: str, entry: Mapping[str, JSON], shared: Mapping[str, JSON]) -> dict[str, JSON]:
     data = {key: value for key, value in entry.items() if key != "priority_order"}
     data["agent_id"] = int(as_number(data["agent_id"]))
+    if entry.get("role"):
+        own = as_text(entry.get("instructions", ""))
+        data["instructions"] = f"Your role: {as_text(entry['role'])}" + (f"\n{own}" if own else "")
     return {"id": name, "type": "agent", "data": {**data, **shared}}
 
 

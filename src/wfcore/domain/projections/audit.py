@@ -1,6 +1,7 @@
 """The decisions of users on runs, and reminders of undecided ones, for the audit."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import attrs
 
@@ -21,9 +22,12 @@ class DecisionRow:
     details: Mapping[str, JSON] = attrs.field(factory=dict)
 
 
-def decisions(entries: Iterable[Entry]) -> list[DecisionRow]:
-    """The decisions of users in these entries; those of the system are not recorded."""
-    return [made for entry in entries if (made := _decision(entry))]
+def decisions(entries: Iterable[Entry], before: Iterable[Interrupt] = ()) -> list[DecisionRow]:
+    """The decisions of users in these entries; those of the system are not recorded. `before` are the interrupts that
+    were open: of a call, the row has what its approver was shown.
+    """
+    calls = {one.id: one.call for one in before if one.call is not None}
+    return [made for entry in entries if (made := _decision(entry, calls))]
 
 
 def reminders(before: Iterable[Interrupt], after: Mapping[str, Interrupt]) -> list[DecisionRow]:
@@ -44,10 +48,10 @@ def _escalation(verb: str, interrupt: Interrupt) -> dict[str, JSON]:
     return {"emails": list(interrupt.escalate_emails), "groups": list(interrupt.escalate_groups)}
 
 
-def _decision(entry: Entry) -> DecisionRow | None:
+def _decision(entry: Entry, calls: Mapping[str, Mapping[str, JSON]]) -> DecisionRow | None:
     match entry:
         case Resumed(by=Actor() as by):
-            made: list[JSON] = [_made(entry, one) for one in entry.decisions]
+            made: list[JSON] = [_made(entry, one, calls) for one in entry.decisions]
             return DecisionRow(entry.at, by.user_id, "run.resume", {"resumedBy": entry.run_id, "decisions": made})
         case Retried(by=by):
             changed = {"version": _version(entry), "from": list(entry.again), "outputs": list(entry.outputs)}
@@ -64,9 +68,13 @@ def _decision(entry: Entry) -> DecisionRow | None:
     return None
 
 
-def _made(entry: Resumed, one: Decision) -> JSON:
-    behalf = entry.on_behalf_of.get(one.interrupt_id)
-    made = {"interruptId": one.interrupt_id, "decision": one.decision}
+SHOWN: Final = ("toolId", "toolName", "aiDescription")
+
+
+def _made(entry: Resumed, one: Decision, calls: Mapping[str, Mapping[str, JSON]]) -> JSON:
+    behalf, call = entry.on_behalf_of.get(one.interrupt_id), calls.get(one.interrupt_id, {})
+    made: dict[str, JSON] = {"interruptId": one.interrupt_id, "decision": one.decision}
+    made |= {key: call[key] for key in SHOWN if key in call}
     return made if behalf is None else {**made, "onBehalfOf": behalf}
 
 

@@ -185,6 +185,8 @@ class InterruptFields(WaitFields, total=False):
     """
 
     toolId: str
+    toolName: Annotated[str, Meta(description="The readable name of the tool, if it is not its id")]
+    aiDescription: Annotated[str, Meta(description="What the call is for, as its action says")]
     arguments: Any
     digest: str
     toolCallId: str

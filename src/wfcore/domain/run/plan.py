@@ -107,6 +107,8 @@ class NodePlan:
     requires_approval: bool = False
     binds_definition: bool = False
     """Whether the approval of an action holds for one definition of its tool only, which is read before."""
+    shown: Mapping[str, JSON] = attrs.field(factory=dict)
+    """What approvers of an action are shown of its tool: `toolName` and `aiDescription`."""
     names_child: bool = False
     """Whether the graph itself names the workflow that an action calls."""
     retry: Retry = Retry()
@@ -218,10 +220,10 @@ def assistant_plan() -> Plan:
 
 
 def action_plan(action: Mapping[str, JSON]) -> Plan:
-    """What a run of one action follows; of the action its `toolId` and `params` count."""
-    return _compiled(
-        _pair("action", NodeType.ACTION, {"toolId": action["toolId"], "params": action.get("params") or {}})
-    )
+    """What a run of one action follows; of the action all but `runtimeScope` counts."""
+    shown = {key: action[key] for key in ("toolName", "aiDescription") if action.get(key) is not None}
+    data = {"toolId": action["toolId"], "params": action.get("params") or {}, **shown}
+    return _compiled(_pair("action", NodeType.ACTION, data))
 
 
 JUDGE_SCHEMA: dict[str, JSON] = {
@@ -311,8 +313,10 @@ def _start(data: Mapping[str, JSON]) -> dict[str, Any]:
 def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
     action = structure(ActionData, data)
     each, params = given(action.for_each), given(action.params) or {}
+    shown = {"toolName": given(action.tool_name), "aiDescription": given(action.ai_description)}
     return {
         "tool": action.tool_id,
+        "shown": {key: text for key, text in shown.items() if text},
         "plain": not (action.tool_id in BUILT_IN or each or given(action.requires_approval)),
         "params": compile_template(params),
         "for_each": compile_expression(each) if each else None,

@@ -78,7 +78,7 @@ class Projection:
         is not the current one.
         """
         target, records = self.target, machine.take_records()
-        made = [*decisions(entries), *reminders(before, machine.interrupts)]
+        made = [*decisions(entries, before), *reminders(before, machine.interrupts)]
         notices = self.notices(machine, before, entries, run_id)
         verdict = self.verdict(machine)
         if not records and not made and not notices and verdict is None:

@@ -63,8 +63,8 @@ class ToolCalls:
         return self._run_connected(tool, tool.provider, execution, effect)
 
     async def _look_up(self, effect: CallTool) -> JSON:
-        """The digest of the tool's definition in this process."""
-        return offer_of(self._known(effect.tool)).digest()
+        """The digest of the tool's definition in this process, and its name."""
+        return _definition(self._known(effect.tool))
 
     async def _run_connected(self, tool: Tool, provider: str, execution: Execution, effect: CallTool) -> JSON:
         org = execution.ref.org
@@ -86,7 +86,7 @@ class ToolCalls:
         with own_work(ToolFailed):
             tool = await self._served.tool(execution.ref.org, effect.tool, refresh=bool(effect.definition))
         if effect.definition == LOOK_UP:
-            return offer_of(tool).digest()
+            return _definition(tool)
         _check_arguments(compile_schema(tool.parameters), effect.params)
         if effect.definition:
             _check_definition(tool, effect.definition)
@@ -151,6 +151,10 @@ class ToolCalls:
         if text.count(b"[") + text.count(b"{") > MAX_VALUE_DEPTH and is_deeper(kept):
             raise _unusable(f"the tool's result is nested deeper than {MAX_VALUE_DEPTH} levels")
         return kept
+
+
+def _definition(tool: Tool) -> JSON:
+    return {"digest": offer_of(tool).digest(), "name": tool.name}
 
 
 def _unusable(problem: str) -> ToolFailed:

@@ -54,6 +54,8 @@ DATA: list[tuple[str, dict[str, Any], str, str]] = [
     ("action", {"forEach": ""}, "forEach", "expression"),
     ("action", {"forEach": "nodes.nobody.output"}, "forEach", "reference"),
     ("action", {"forEach": 'nodes["no body"].output'}, "forEach", "reference"),
+    ("action", {"toolName": 1}, "toolName", "type"),
+    ("action", {"aiDescription": []}, "aiDescription", "type"),
     ("action", {"maxConcurrency": 0}, "maxConcurrency", "range"),
     ("action", {"maxConcurrency": 1.5}, "maxConcurrency", "integer"),
     ("action", {"maxConcurrency": True}, "maxConcurrency", "type"),
@@ -139,7 +141,7 @@ KNOWN_KEYS = {
     (kind, key)
     for kind, keys in {
         "start": "inputSchema",
-        "action": "toolId params forEach maxConcurrency requiresApproval retry timeoutSeconds",
+        "action": "toolId toolName aiDescription params forEach maxConcurrency requiresApproval retry timeoutSeconds",
         "condition": "branches",
         "agent": "agent_id message instructions tool_restrictions model modelSettings outputSchema retry "
         "timeoutSeconds",

@@ -101,6 +101,7 @@ class TestAgentSelection:
                 "agents": [
                     {"agent_id": 2, "priority_order": 10, "role": "editor"},
                     {"agent_id": 1.0, "priority_order": 9.0, "instructions": "x", "tool_restrictions": ["t"]},
+                    {"agent_id": 3, "priority_order": 11, "role": "critic", "instructions": "y"},
                 ],
                 "model": "fast",
                 "modelSettings": {"contextWindow": 1},
@@ -115,11 +116,21 @@ class TestAgentSelection:
                     "type": "agent",
                     "data": {"agent_id": 1, "instructions": "x", "tool_restrictions": ["t"], **common},
                 },
-                {"id": "agent_2", "type": "agent", "data": {"agent_id": 2, "role": "editor", **common}},
+                {
+                    "id": "agent_2",
+                    "type": "agent",
+                    "data": {"agent_id": 2, "role": "editor", "instructions": "Your role: editor", **common},
+                },
+                {
+                    "id": "agent_3",
+                    "type": "agent",
+                    "data": {"agent_id": 3, "role": "critic", "instructions": "Your role: critic\ny", **common},
+                },
             ],
             "edges": [
                 {"id": "edge_1", "source": "start", "target": "agent_1"},
                 {"id": "edge_2", "source": "agent_1", "target": "agent_2"},
+                {"id": "edge_3", "source": "agent_2", "target": "agent_3"},
             ],
         }
         assert type(structure["nodes"][1]["data"]["agent_id"]) is int

@@ -150,7 +150,8 @@ class TestActions:
         seen = list[str]()
         for number in range(3):
             (asked,) = run.to_wire()["interrupts"]
-            assert (asked["type"], asked["toolId"]) == ("approval", place.id())
+            assert (asked["type"], asked["toolId"], asked["toolName"]) == ("approval", place.id(), "Office add")
+            assert "`Office add`" in asked["message"]
             assert ("has changed" in asked["message"]) is (number > 0)
             whole = [{"a": 1, "b": 2}, {"a": 2, "b": 2}] if many and not number else {"a": 1, "b": 2}
             assert asked["arguments"] == whole
@@ -174,6 +175,9 @@ class TestActions:
         entries = await place.bench.core.ports.journal.read(run.row.execution)
         assert not any(isinstance(entry, Sent) for entry in entries)
         run = await place.resumed(run, "approve")
+        rows = await place.bench.core.audit.page(place.bench.person("root", role="admin"))
+        (decided,) = next(row.row.details["decisions"] for row in rows if row.row.action == "run.resume")
+        assert (decided["toolId"], decided["toolName"]) == (place.id(), "Office add")
         assert (run.output, place.server.calls) == ({"result": 3}, [("add", (1, 2))])
         graph_of = await place.bench.core.runs.graph(place.bench.me, run.id)
         assert graph_of.to_wire()["nodes"][1]["visits"][0]["attempts"] == 1
@@ -265,6 +269,7 @@ class TestAgents:
             (asked,) = run.to_wire()["interrupts"]
             assert ("has changed" in asked["message"]) is (number > 0)
             assert (asked["type"], asked["arguments"], asked["toolCallId"]) == ("approval", {"a": 1, "b": 2}, "c1")
+            assert (asked["toolName"], "`Office add`" in asked["message"]) == ("Office add", True)
             seen.add(asked["interruptId"])
             place.server.redefine(f"Deletes {number} files.")
             run = await place.resumed(run, "approve")

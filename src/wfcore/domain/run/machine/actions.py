@@ -7,7 +7,7 @@ The effects of an action move by the table of `attempts`. The built-in tools nee
 from collections.abc import Mapping, Sequence
 
 from wfcore.domain.expressions.expression import ExpressionError
-from wfcore.domain.kernel.json_readers import as_number, as_object
+from wfcore.domain.kernel.json_readers import as_number, as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import LOOK_UP, Address, CallTool, OpenChild
 from wfcore.domain.run.events import place_to_wire
@@ -57,7 +57,7 @@ def _ask(run: RunState, frame: Frame, node: NodePlan) -> None:
     """Request the approval of all calls of the action."""
     batch = frame.batches[node.index]
     arguments = batch.calls if batch.many else batch.calls[0]
-    wait(run, frame, call_approval_of(origin_of(run, frame, node), node.tool, arguments))
+    wait(run, frame, call_approval_of(origin_of(run, frame, node), node.tool, arguments, name=batch.tool_name))
 
 
 def _keep_results(batch: Batch, before: Batch) -> None:
@@ -181,11 +181,19 @@ def end_wait(run: RunState, frame: Frame, address: Address) -> None:
         end_call(run, frame, node, step, waited)
 
 
+def _looked_up(output: JSON) -> tuple[str, str]:
+    """The digest of a tool's definition and the name of the tool. Earlier journals have the digest alone."""
+    if isinstance(output, str):
+        return output, ""
+    found = as_object(output)
+    return as_text(found["digest"]), as_text(found["name"])
+
+
 def end_call(run: RunState, frame: Frame, node: NodePlan, step: int, output: JSON) -> None:
     """One call of the action has its result. The node ends with its last one."""
     batch = frame.batches[node.index]
     if step == WHOLE:
-        batch.definition = str(output)
+        batch.definition, batch.tool_name = _looked_up(output)
         _ask(run, frame, node)
         return
     if not batch.many:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallTool, Effect
 from wfcore.domain.run.events import EventKind
@@ -96,8 +97,18 @@ def end_or_remind(run: RunState, frame: Frame, interrupt: Interrupt) -> bool:
 def wait_for_call(run: RunState, frame: Frame, effect: CallTool, reason: str, info: Mapping[str, JSON]) -> None:
     """A tool was not called: somebody must connect first, or approve it again because its definition has changed."""
     origin = origin_of(run, frame, frame.plan.nodes[effect.address[-3]], effect.address[-1])
+    name = _tool_name(frame, effect)
     if reason == CHANGED:
         effect = replace(effect, definition=info["definition"])
-        wait(run, frame, changed_approval_of(origin, effect, run.length), effect)
+        wait(run, frame, changed_approval_of(origin, effect, run.length, name), effect)
     else:
-        wait(run, frame, connect_of(origin, effect.tool, info, run.length, effect.call_id), effect)
+        wait(run, frame, connect_of(origin, effect.tool, info, run.length, effect.call_id, name), effect)
+
+
+def _tool_name(frame: Frame, effect: CallTool) -> str:
+    """The readable name of the tool, as far as the visit knows it."""
+    loop, batch = frame.loops.get(effect.address[-3]), frame.batches.get(effect.address[-3])
+    if loop is None:
+        return "" if batch is None else batch.tool_name
+    tools = as_objects(loop.context.get("tools") or ())
+    return next((as_text(tool.get("title", "")) for tool in tools if tool.get("toolId") == effect.tool), "")

@@ -200,16 +200,29 @@ def _people(approvers: Approvers | UnsetType) -> tuple[tuple[str, ...], tuple[st
     return tuple(email.lower() for email in given(approvers.emails) or ()), tuple(given(approvers.groups) or ())
 
 
-def call_approval_of(origin: InterruptOrigin, tool: str, arguments: JSON, call_id: str = "") -> Interrupt:
-    """The approval of a call. It binds the tool and the exact arguments, with the digest of both."""
-    call = _bound(tool, arguments)
-    return origin.interrupt(f"allow `{tool}` with these arguments?", call=call, tool_call_id=call_id)
+def call_approval_of(
+    origin: InterruptOrigin, tool: str, arguments: JSON, call_id: str = "", name: str = ""
+) -> Interrupt:
+    """The approval of a call. It binds the tool and the exact arguments, with the digest of both. `name` is the
+    readable name of the tool.
+    """
+    shown = _shown(origin, tool, name)
+    call = {**_bound(tool, arguments), **shown}
+    message = f"allow `{shown.get('toolName', tool)}` with these arguments?"
+    return origin.interrupt(message, call=call, tool_call_id=call_id)
 
 
-def changed_approval_of(origin: InterruptOrigin, call: CallTool, length: int) -> Interrupt:
+def changed_approval_of(origin: InterruptOrigin, call: CallTool, length: int, name: str = "") -> Interrupt:
     """The same for a tool that is not what was approved. It can change again: the journal's `length` is in the id."""
-    message = f"`{call.tool}` has changed since it was approved: allow it with these arguments?"
-    return origin.interrupt(message, length, call=_bound(call.tool, call.params), tool_call_id=call.call_id)
+    shown = _shown(origin, call.tool, name)
+    message = f"`{shown.get('toolName', call.tool)}` has changed since it was approved: allow it with these arguments?"
+    bound = {**_bound(call.tool, call.params), **shown}
+    return origin.interrupt(message, length, call=bound, tool_call_id=call.call_id)
+
+
+def _shown(origin: InterruptOrigin, tool: str, name: str) -> dict[str, JSON]:
+    """What an approver is shown of the tool, beside its id: the texts of the action, else its readable name."""
+    return {**({"toolName": name} if name not in ("", tool) else {}), **origin.node.shown}
 
 
 def _bound(tool: str, arguments: JSON) -> dict[str, JSON]:
@@ -218,11 +231,13 @@ def _bound(tool: str, arguments: JSON) -> dict[str, JSON]:
 
 
 def connect_of(
-    origin: InterruptOrigin, tool: str, needed: Mapping[str, JSON], length: int, call_id: str = ""
+    origin: InterruptOrigin, tool: str, needed: Mapping[str, JSON], length: int, call_id: str = "", name: str = ""
 ) -> Interrupt:
     """The wait for a connection that a call needs. It can be needed again, so the journal's `length` is in the id."""
-    about = {"toolId": tool, **{name: needed[name] for name in ("provider", "connectionId") if name in needed}}
-    return origin.interrupt(f"`{tool}` needs a connection", length, type="connect", call=about, tool_call_id=call_id)
+    shown = _shown(origin, tool, name)
+    about = {"toolId": tool, **{key: needed[key] for key in ("provider", "connectionId") if key in needed}, **shown}
+    message = f"`{shown.get('toolName', tool)}` needs a connection"
+    return origin.interrupt(message, length, type="connect", call=about, tool_call_id=call_id)
 
 
 def budget_of(origin: InterruptOrigin, budget: Mapping[str, JSON], length: int) -> Interrupt:

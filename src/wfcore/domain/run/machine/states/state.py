@@ -88,17 +88,17 @@ class Batch:
     """The calls of one action visit (several with `forEach`, one for each of `items`) and their results.
 
     `live` of them are under way; of several, `done` have a result. `definition` is the digest of the tool's definition
-    for which they are approved, if their approval binds one.
+    for which they are approved, if their approval binds one, and `tool_name` the name of that tool.
     """
 
-    __slots__ = ("calls", "definition", "done", "items", "live", "many", "next", "results")
+    __slots__ = ("calls", "definition", "done", "items", "live", "many", "next", "results", "tool_name")
 
     def __init__(self, calls: list[JSON], many: bool, items: list[JSON] | None = None) -> None:
         self.calls = calls
         self.items = items or []
         self.many = many
         self.done: set[int] = set()
-        self.definition = ""
+        self.definition = self.tool_name = ""
         self.next = 0
         self.live = 0
         self.results: list[JSON] = [None] * len(calls)
@@ -107,7 +107,7 @@ class Batch:
         """An independent copy."""
         twin = Batch(self.calls, self.many, self.items)
         twin.done = self.done.copy()
-        twin.definition = self.definition
+        twin.definition, twin.tool_name = self.definition, self.tool_name
         twin.next, twin.live, twin.results = self.next, self.live, self.results.copy()
         return twin
 
