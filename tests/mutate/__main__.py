@@ -31,6 +31,16 @@ MODULES: Final[Mapping[str, tuple[list[str], list[str]]]] = {
     "lifecycle": ([f"{DOMAIN}/resources/lifecycle.py"], [f"{TESTS}/resources/test_lifecycle*.py"]),
     "schedule": ([f"{DOMAIN}/triggers/schedule.py"], [f"{TESTS}/triggers/test_schedule*.py"]),
     "graph": ([f"{DOMAIN}/graph/*.py"], [f"{TESTS}/graph"]),
+    "flow": (
+        [f"{DOMAIN}/run/flow.py"],
+        [
+            f"{TESTS}/run/test_flow.py",
+            f"{TESTS}/run/test_loops.py",
+            f"{TESTS}/run/test_retry.py",
+            "tests/properties/test_run_laws.py",
+            "tests/properties/test_repair_laws.py",
+        ],
+    ),
     "run": ([f"{DOMAIN}/run/*.py"], [f"{TESTS}/run", "tests/replays/test_replays.py"]),
 }
 """What is changed, and the tests that have to notice."""

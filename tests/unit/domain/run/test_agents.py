@@ -354,3 +354,53 @@ def test_a_new_turn_while_a_context_is_composed() -> None:
     agent = {"type": "agent", "agent_id": 2, "message": "hi"}
     history = History(sketch("s -> g", "s -> w", g=agent, w={"type": "humanApproval"})).decide("w")
     assert isinstance(history.effect("g"), ComposeContext)
+
+
+# What each effect carries
+
+SCHEMA: dict[str, Any] = {"type": "object"}
+CONFIG = {"guardrails": ["redact-emails"], "model": "small"}
+ATTACHED = {"images": [{"storageKey": "k", "mimeType": "image/png", "name": "a.png"}], "documents": []}
+
+
+def test_the_call_of_an_agent_without_a_context() -> None:
+    """It has everything that the node declares, and what the turn takes away."""
+    data = {
+        "type": "agent", "message": "go", "model": "m", "modelSettings": {"reasoningEffort": "low"},
+        "outputSchema": SCHEMA,
+        "tool_restrictions": ["web.look"], "timeoutSeconds": 9, "instructions": ["be kind", "be brief"],
+    }  # fmt: skip
+    info = {"config": CONFIG, "streamProtocolVersion": 2, "attachments": ATTACHED}
+    effect = History(sketch("s -> a", a=data), info=info).effect("a")
+    assert isinstance(effect, CallModel)
+    system, human = effect.messages
+    assert system == {"type": "system", "content": "be kind\nbe brief"}
+    assert (human["type"], human["content"]) == ("human", "go")
+    assert human["attachments"]["images"][0]["storageKey"] == "k"
+    assert (effect.address, effect.attempt, effect.key, effect.agent_id) == ((1, 1, 0), 1, "run-1:a:1", None)
+    assert (effect.model, effect.settings, effect.output_schema) == ("m", {"reasoningEffort": "low"}, SCHEMA)
+    assert (effect.tool_restrictions, effect.timeout) == (["web.look"], 9)
+    assert (effect.guardrails, effect.replaceable) == (["redact-emails"], True)
+    plain = History(sketch("s -> a", a={"type": "agent", "message": "go"})).effect("a")
+    assert isinstance(plain, CallModel)
+    assert (plain.guardrails, plain.replaceable, plain.messages) == ((), False, ({"type": "human", "content": "go"},))
+
+
+def test_the_context_and_the_calls_of_a_skill() -> None:
+    """The time limit and the output schema of the node hold for both; the schema of the context comes first."""
+    data = {"type": "agent", "agent_id": 1, "message": "go", "outputSchema": SCHEMA, "timeoutSeconds": 9}
+    history = History(sketch("s -> agent", agent=data), info={"userContext": {"userId": "grace"}})
+    composing = history.effect("agent")
+    assert isinstance(composing, ComposeContext)
+    assert (composing.output_schema, composing.timeout, composing.user_context) == (SCHEMA, 9, {"userId": "grace"})
+    history.succeed("agent", CONTEXT)
+    effect = history.effect("agent")
+    assert isinstance(effect, CallModel)
+    assert (effect.output_schema, effect.timeout, effect.agent_id) == (SCHEMA, 9, 1)
+    other = {"type": "object", "title": "of the context"}
+    narrowed = conversing(outputSchema=other).effect("agent")
+    assert isinstance(narrowed, CallModel)
+    assert narrowed.output_schema == other
+    (call,) = history.succeed("agent", calls("look")).pending("agent")
+    assert isinstance(call, CallTool)
+    assert (call.end_user_id, call.skill_id, call.call_id, call.agent) == ("grace", 1, "c0", True)

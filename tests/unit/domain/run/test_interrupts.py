@@ -10,7 +10,7 @@ from wfcore.domain.kernel.errors import Forbidden, Invalid, NotFound
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.run.entries import Actor, Decision
 from wfcore.domain.run.machine.states.deciders import check_answer, may_decide, may_see
-from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
+from wfcore.domain.run.machine.states.interrupts import exit_by_hand, interrupt_to_wire
 from wfcore.domain.run.state import IllegalEntry, Interrupt
 from wfcore.testing.histories import ANN, BEGIN, History, sketch
 
@@ -360,3 +360,90 @@ def test_an_approval_must_fill_the_form() -> None:
     check_answer(form, Decision("int_1", "deny"))
     with pytest.raises(Invalid):
         check_answer(form, Decision("int_1", "approve", {}))
+
+
+# Texts and outputs
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"maxTokens": 10, "of": "run"}, "the run's budget of 10 tokens is spent: go on with as much again?"),
+        (
+            {"maxTokens": 10, "maxCost": 2, "of": "user", "period": "day"},
+            "the user's budget of 10 tokens and 2 of cost a day is spent: go on with as much again?",
+        ),
+        ({"maxCost": 0.5}, "the budget of 0.5 of cost is spent: go on with as much again?"),
+    ],
+)
+def test_a_spent_budget_is_explained(budget: dict[str, Any], message: str) -> None:
+    """Whose it is, how much, and for which period."""
+    history = History(sketch("s -> g", g={"type": "agent", "message": "hi"}))
+    history.fail("g", reason="budget", info={"budget": budget, "times": 1})
+    assert (history.waiting("g").message, history.waiting("g").call) == (message, {"budget": budget})
+
+
+def test_a_missing_connection_is_explained() -> None:
+    """With what is known of it; a call of an action has no id of a model's call."""
+    history = History(sketch("s -> a")).fail("a", reason="connection_required", info={"provider": "mail", "x": 1})
+    waiting = history.waiting("a")
+    assert (waiting.message, waiting.type, waiting.tool_call_id) == ("`tool` needs a connection", "connect", "")
+    assert waiting.call == {"toolId": "tool", "provider": "mail"}
+
+
+def test_a_changed_call_of_a_model_keeps_its_id() -> None:
+    """So that clients find the call that they display."""
+    tools = [{"name": "pay", "toolId": "pay", "requiresApproval": True}]
+    agent = {"type": "agent", "agent_id": 1, "message": "hi"}
+    called = {"text": "", "toolCalls": [{"id": "c1", "name": "pay", "args": {}}]}
+    history = History(sketch("s -> g", g=agent)).succeed("g", {"tools": tools}).succeed("g", called).decide("g")
+    history.fail("g", reason="definition_changed", info={"definition": "d2"})
+    waiting = history.waiting("g")
+    assert waiting.tool_call_id == "c1"
+    assert waiting.message == "`pay` has changed since it was approved: allow it with these arguments?"
+
+
+def test_the_output_after_a_deadline() -> None:
+    """Nobody decided; votes that there were are kept."""
+    history = asking("w -expired-> a", timeoutSeconds=9, requiredApprovals=2).decide("w", data="x").pass_time(9)
+    at = "2027-01-15T08:00:00.000Z"
+    assert history.machine.nodes["w"]["output"] == {
+        "decision": "expired", "data": None, "decidedBy": [], "decidedAt": "2027-01-15T08:00:09.000Z",
+        "answers": [{"userId": "ann", "decision": "approve", "data": "x", "at": at}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "output", "handle"),
+    [
+        ("approve", {"decision": "approve", "data": None}, "approved"),
+        ({"decision": "deny", "data": {"n": 1}}, {"decision": "deny", "data": {"n": 1}}, "denied"),
+        ("expired", {"decision": "expired", "data": None}, "expired"),
+    ],
+)
+def test_a_decision_by_hand(given: Any, output: dict[str, Any], handle: str) -> None:
+    """It is that of the user who gave it."""
+    node = asking().machine.plan.nodes[1]
+    by = {"decidedBy": ["bob"], "decidedAt": "2027-01-15T08:00:00.000Z", "answers": []}
+    assert exit_by_hand(node, given, BOB, BEGIN) == ({**output, **by}, handle)
+
+
+def test_a_handle_by_hand() -> None:
+    """One of the condition; what names none is refused with those that there are."""
+    choice = {"type": "condition", "branches": [{"handle": "yes", "when": "input"}]}
+    machine = History(
+        sketch("s -> c", "c -yes-> a", "c -else-> w", c=choice, w={"type": "humanApproval"}), True
+    ).machine
+    condition, action, approval = (next(one for one in machine.plan.nodes if one.id == name) for name in "caw")
+    for given in ("yes", {"handle": "yes"}):
+        assert exit_by_hand(condition, given, ANN, BEGIN) == ({"handle": "yes"}, "yes")
+    assert exit_by_hand(action, {"handle": "yes"}, ANN, BEGIN) == ({"handle": "yes"}, None)
+    for node, given, message in (
+        (condition, {"handle": "no"}, "the output of `c` must name its handle: `yes` or `else`"),
+        (condition, 7, "the output of `c` must name its handle: `yes` or `else`"),
+        (approval, None, "the output of `w` must name its decision: `approve` or `deny` or `expired`"),
+    ):
+        with pytest.raises(IllegalEntry) as refused:
+            exit_by_hand(node, given, ANN, BEGIN)
+        assert (str(refused.value), refused.value.reason) == (message, "unknown_exit")
+        assert refused.value.info["nodeId"] == node.id

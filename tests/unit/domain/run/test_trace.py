@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.run.entries import Forked
+from wfcore.domain.run.entries import Forked, Succeeded
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import skill_plan
 from wfcore.domain.run.trace import GraphTrace, NodeTrace, trace
@@ -186,6 +186,34 @@ class TestItems:
         (visit,) = node(history, "k").visits
         assert [(one.status, one.attempts) for one in visit.items or ()] == [("running", 1), ("running", 0)]
 
+    def test_an_item_of_a_child_is_followed(self) -> None:
+        """The last one that was opened."""
+        graph = sketch("s -> k", k={**CHILD, "forEach": "input", "params": {"workflowId": 8}})
+        history = History(graph, [1, 2], children={8: sketch("s -> i")}).open("k", step=0).open("k", step=1)
+        assert statuses(history, "k") == {"s": "done", "i": "running"}
+        first, second = history.pending("k/i")
+        for effect, output in ((second, "two"), (first, "one")):
+            history.apply(Succeeded(history.at, *effect.address[-3:], 1, output, None, effect.address[:-3]))
+        (visit,) = node(history, "i", "k").visits
+        assert (visit.output, visit.attempts) == ("two", 1)
+
+    def test_an_item_that_waits_and_one_that_is_retried(self) -> None:
+        """The first waits for a person, the second runs again; the third has not begun."""
+        many = {**self.MANY, "maxConcurrency": 2, "retry": {"maxAttempts": 2}}
+        history = History(sketch("s -> a", a=many), [5, 6, 7]).fail("a", "no", 1)
+        (visit,) = node(history, "a").visits
+        assert [one.status for one in visit.items or ()] == ["running", "running", "pending"]
+        history.fail("a", step=0, reason="connection_required", info={"provider": "x"})
+        (visit,) = node(history, "a").visits
+        assert [one.attempts for one in visit.items or ()] == [1, 1, 0]
+        assert node(history, "a").status == "waiting"
+
+    def test_items_behind_an_approval(self) -> None:
+        """None has begun."""
+        history = History(sketch("s -> a", a={**self.MANY, "requiresApproval": True}), [5, 6]).succeed("a", "digest")
+        (visit,) = node(history, "a").visits
+        assert [one.status for one in visit.items or ()] == ["pending", "pending"]
+
     def test_finished_items(self) -> None:
         """After the end every item has its part of the output."""
         history = History(sketch("s -> a", a=self.MANY), [5, 6]).succeed("a", 50, 0).succeed("a", 60, 1)
@@ -339,6 +367,18 @@ def test_a_child_within_a_child_on_a_graph_that_was_mended() -> None:
     history.retry(sketch("s -> n", "s -> k", k={**CHILD, "params": {"workflowId": 9}})).open("k/k", {"n": 1})
     assert statuses(history, "k", "k") == {"s": "done", "i": "running"}
     assert node(history.succeed("k/k/i", 3), "i", "k", "k").visits[-1].output == 3
+
+
+def test_a_fork_shows_what_was_open_as_pending() -> None:
+    """Whether it ran or waited, in a branch that the fork does not reach at once."""
+    graph = sketch("s -> a", "s -> w", "s -> x", "a -> b", w=ASK)
+    history = History(graph, {"who": "B"}).succeed("a", 1)
+    entries = [*history.entries, Forked(history.at, "fork-1", ANN, "", ("s",))]
+    found = trace(Machine(history.started_plan), entries)
+    assert found is not None
+    assert {one.plan.id: one.status for one in found.nodes} == {
+        "s": "done", "a": "running", "w": "waiting", "x": "running", "b": "pending",
+    }  # fmt: skip
 
 
 def test_a_fork_begins_again_where_it_was_made() -> None:
