@@ -16,7 +16,7 @@ import attrs
 from msgspec.structs import replace
 
 from wfcore.domain.graph.rules import body_errors
-from wfcore.domain.graph.structure import structure_of
+from wfcore.domain.graph.structure import structure_of_body
 from wfcore.domain.kernel.errors import refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.rules.checking import CounterExample, Verdict, check_rules
@@ -212,7 +212,7 @@ def simulate(
     """
     body = _body(workflow)
     refuse(body_errors(body), as_invalid=True)
-    return Simulated(structure_of(body), input, most_paths, most_states)
+    return Simulated(structure_of_body(body), input, most_paths, most_states)
 
 
 def _body(workflow: Workflow) -> Mapping[str, JSON]:

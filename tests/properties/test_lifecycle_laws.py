@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from wfcore.domain.json.values import to_json
 from wfcore.domain.kernel.errors import Conflict, Invalid
 from wfcore.domain.resources import access
 from wfcore.domain.resources import resource as resources
+from wfcore.domain.resources.content import WorkflowContent, content_of
 from wfcore.domain.resources.lifecycle import DEPLOYED, TABLE, IllegalMove, Operation, Status, move
 from wfcore.domain.resources.resource import Change, Kind, Resource, Variation
 
@@ -58,7 +60,7 @@ class Lifecycle(RuleBasedStateMachine):
             name="W",
             description=None,
             access=access.default_access(ORG, ANN),
-            content=content,
+            content=content_of(WorkflowContent, content),
             variation_id="v0",
             by="u-ann",
             now=START,
@@ -108,10 +110,12 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(changes=CHANGES)
     def edit(self, changes: dict[str, Any]) -> None:
         model, new_id, now = self.model, f"v{self.ticks + 1}", self.now()
+        base = self.draft or self.active
+        content = content_of(WorkflowContent, (to_json(base.content) if base else {}) | changes)
         if self.attempt(
             model.status != "deleted",
             lambda: resources.edit_content(
-                self.resource, self.active, self.draft, changes, new_id=new_id, by="u-ann", now=now
+                self.resource, self.active, self.draft, content, new_id=new_id, by="u-ann", now=now
             ),
         ):
             model.draft = (model.draft or model.active or {}) | changes
@@ -166,7 +170,7 @@ class Lifecycle(RuleBasedStateMachine):
             )
             and not same
         ):
-            self.model_activate(dict(target.content))
+            self.model_activate(to_json(target.content))
             if repr(model.draft) == repr(model.active):
                 model.draft = None
 
@@ -214,8 +218,8 @@ class Lifecycle(RuleBasedStateMachine):
         assert resource.status == model.status
         assert resource.is_enabled == model.enabled
         assert resource.has_unpublished_changes == model.unpublished()
-        assert repr(self.active and dict(self.active.content)) == repr(model.active)
-        assert repr(self.draft and dict(self.draft.content)) == repr(model.draft)
+        assert repr(self.active and to_json(self.active.content)) == repr(model.active)
+        assert repr(self.draft and to_json(self.draft.content)) == repr(model.draft)
         assert (resource.deleted_at is not None) == (model.status == "deleted")
         assert resource.updated_at <= START + timedelta(seconds=self.ticks)
         assert sum(row.deployed_at is not None for row in self.rows.values()) >= bool(model.deployed)

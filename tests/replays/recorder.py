@@ -70,7 +70,7 @@ class Recorder:
         async with bench.core.ports.storage.reading(bench.org) as work:
             variation = await work.workflows.variation(number, variation_id)
         assert variation is not None
-        return structure_of(variation.content)
+        return structure_of(variation.workflow)
 
 
 async def _rows(bench: Bench, text: str, *values: Any) -> Any:

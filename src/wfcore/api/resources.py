@@ -31,6 +31,7 @@ from wfcore.domain.json.values import UNSET, UnsetType, creation, is_open, is_va
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
+from wfcore.domain.resources.content import BudgetDto, ToolSetting
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=VISIBLE)]
 TokenScope = Annotated[str, Meta(extra_json_schema={"enum": list(TOKEN_SCOPES)})]
@@ -143,27 +144,13 @@ class ToggleBody(Body):
 
 
 @value
-class ToolSetting:
-    enabled: bool
-    requires_approval: bool | UnsetType = UNSET
-
-
-@value
 class Supervision(Body):
     supervision_subordinate_ids: list[str] | UnsetType = UNSET
     supervision_subordinate_descriptions: dict[str, str] | UnsetType = UNSET
 
 
 @value
-class BudgetDto:
-    """The most that models may consume; at the limit, a run requests an approval for the same amount again."""
-
-    max_tokens: Positive | UnsetType = UNSET
-    max_cost: Annotated[float, Meta(gt=0, le=1e12)] | UnsetType = UNSET
-
-
-@value
-class SkillContent(Supervision):
+class SkillBody(Supervision):
     access_config: AccessJson | UnsetType = UNSET
     budget: BudgetDto | UnsetType = UNSET
     expected_output: str | UnsetType = UNSET
@@ -177,13 +164,13 @@ class SkillContent(Supervision):
 
 
 @creation
-class CreateSkill(SkillContent):
+class CreateSkill(SkillBody):
     name: Name
     description: str | UnsetType = UNSET
 
 
 @value
-class PatchSkill(SkillContent):
+class PatchSkill(SkillBody):
     name: Name | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
 
@@ -322,7 +309,7 @@ class Workflow(ResourceDto, total=False):
 
 
 class Scope(ResourceDto, total=False):
-    variation: SkillContent | None
+    variation: SkillBody | None
 
 
 class ErrorBody(TypedDict, total=False):

@@ -4,10 +4,11 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from msgspec import Meta
 
-from wfcore.api.resources import Body, BudgetDto, ErrorBody, RunModelSettings, ToolSetting
+from wfcore.api.resources import Body, ErrorBody, RunModelSettings
 from wfcore.domain.agents.end_users import UserContext
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Time
 from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.resources.content import BudgetDto, ToolSetting
 from wfcore.domain.run.events import EventFields, OpenInterruptFields
 
 Key = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque token of the client")]

@@ -29,7 +29,7 @@ def graph(
         Print SVG.
     """
     from wfcore.domain.graph.rules import write_issues
-    from wfcore.domain.graph.structure import parse_graph, selection_issues, structure_of
+    from wfcore.domain.graph.structure import parse_graph, selection_issues, structure_of_body
     from wfcore.flows.mermaid import mermaid as as_mermaid
     from wfcore.flows.svg import svg as as_svg
     from wfcore.settings.installation import load
@@ -44,6 +44,6 @@ def graph(
         print_message(f"error: `{issue.path}`: {issue.message}")
     if issues:
         return 1
-    drawn = parse_graph(structure_of(body))
+    drawn = parse_graph(structure_of_body(body))
     print((as_svg if svg else as_mermaid)(drawn), end="")  # noqa: T201
     return 0

@@ -64,7 +64,7 @@ async def run(
         flow = await _deploy(core, me, body)
         if flow is None or flow.variation is None:
             return 1
-        structure = as_object(flow.variation.content["workflowStructure"] or {})
+        structure = flow.variation.workflow.workflow_structure or {}
         with Progress(as_text(body["name"]), structure) as progress:
             ended = await _run_to_end(core, me, flow.id, given, ApprovalPrompt(progress, always))
     return _report(ended)

@@ -45,7 +45,7 @@ def simulate(
         Stop after this number of paths.
     """
     from wfcore.domain.graph.rules import body_errors
-    from wfcore.domain.graph.structure import structure_of
+    from wfcore.domain.graph.structure import structure_of_body
     from wfcore.domain.rules.checking import check_rules
     from wfcore.domain.rules.rules import parse_rule
     from wfcore.domain.rules.wire import simulation_to_wire, verdicts_to_wire
@@ -60,7 +60,7 @@ def simulate(
         print_message(f"error: `{issue.path}`: {issue.message}")
     if issues:
         return 1
-    structure = structure_of(body)
+    structure = structure_of_body(body)
     verdicts = check_rules(structure, rules, given)
     found = simulation.simulate(structure, given, max_paths)
     for line in [*_report_lines(found), *_verdict_lines(structure, verdicts)]:

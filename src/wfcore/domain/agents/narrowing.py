@@ -14,6 +14,7 @@ from typing import Final, Self
 
 import attrs
 
+from wfcore.domain.json.values import given, to_json
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import (
     as_list,
@@ -26,6 +27,7 @@ from wfcore.domain.kernel.json_readers import (
     optional_text,
 )
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.content import SkillContent
 
 Config = Mapping[str, JSON]
 
@@ -52,17 +54,15 @@ class Allowance:
     budget: Mapping[str, float] = attrs.field(factory=dict)
 
     @classmethod
-    def of_skill(cls, content: Mapping[str, JSON], guardrails: Iterable[JSON], models: Iterable[str]) -> Self:
+    def of_skill(cls, content: SkillContent, guardrails: Iterable[JSON], models: Iterable[str]) -> Self:
         """What a skill's variation allows; an empty `model` allows all configured `models`."""
-        own = optional_text(content.get("model"))
-        selected = _list(content, "contextSelections")
+        selected = content.context_selections
         return cls(
-            frozenset([own] if own else models),
-            _window(content),
-            {name: bool(tool.get("requiresApproval")) for name, tool in enabled(_object(content, "toolset"))},
-            frozenset(ids_of(selected)) if selected else None,
-            _names(guardrails),
-            _limits(content),
+            frozenset([content.model] if content.model else models),
+            tools={name: given(tool.requires_approval) or False for name, tool in content.enabled_tools.items()},
+            context_items=frozenset(ids_of(selected)) if selected else None,
+            guardrails=_names(guardrails),
+            budget=_limits({"budget": to_json(content.budget)}),
         )
 
     @classmethod
@@ -86,12 +86,6 @@ class Allowance:
             and self.guardrails <= other.guardrails
             and all(_at_most(other.budget.get(name), most) for name, most in self.budget.items())
         )
-
-
-def enabled(toolset: Mapping[str, JSON]) -> Iterator[tuple[str, Mapping[str, JSON]]]:
-    """The enabled tools of a toolset."""
-    tools = ((name, as_object(tool)) for name, tool in toolset.items())
-    return ((name, tool) for name, tool in tools if tool.get("enabled") is True)
 
 
 def ids_of(selections: Iterable[JSON]) -> Iterator[str]:

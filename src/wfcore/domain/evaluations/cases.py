@@ -18,6 +18,7 @@ from wfcore.domain.json.values import UNSET, UnsetType, structure, value
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_readers import as_object, as_objects
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.content import SkillContent
 
 MOST_CASES: Final = 50
 """The most cases of one skill: each is a run."""
@@ -84,9 +85,9 @@ class EvaluationCase:
     required: Annotated[bool, Meta(description="Default false")] | UnsetType = UNSET
 
 
-def cases_of(content: Mapping[str, JSON]) -> list[EvaluationCase]:
+def cases_of(content: SkillContent) -> list[EvaluationCase]:
     """The cases of a skill's content."""
-    return [structure(EvaluationCase, case) for case in as_objects(content.get("evaluations") or ())]
+    return [structure(EvaluationCase, case) for case in content.evaluations]
 
 
 def case_issues(evaluations: JSON) -> list[Issue]:

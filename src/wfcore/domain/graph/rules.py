@@ -43,7 +43,7 @@ from wfcore.domain.graph.structure import (
     handles,
     parse_graph,
     selection_issues,
-    structure_of,
+    structure_of_body,
 )
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_type import JSON
@@ -134,7 +134,7 @@ def body_errors(body: Mapping[str, JSON], limits: GraphLimits = DEFAULT_LIMITS) 
     structure, selection = body.get("workflowStructure"), body.get("agentSelection")
     found = [] if structure is None else write_issues(structure, limits=limits)
     found += [] if selection is None else selection_issues(selection)
-    found = found or deploy_issues(parse_graph(structure_of(body)), CompleteCatalog())
+    found = found or deploy_issues(parse_graph(structure_of_body(body)), CompleteCatalog())
     return [issue for issue in found if issue.severity == "error"]
 
 

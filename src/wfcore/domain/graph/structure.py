@@ -16,6 +16,7 @@ from wfcore.domain.graph.shapes import AgentSelection
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_number, as_object, as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.content import WorkflowContent
 
 __all__ = [
     "Edge",
@@ -162,10 +163,19 @@ def _agent_node(name: str, entry: Mapping[str, JSON], shared: Mapping[str, JSON]
     return {"id": name, "type": "agent", "data": {**data, **shared}}
 
 
-def structure_of(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
+def structure_of(content: WorkflowContent) -> Mapping[str, JSON]:
     """The structure of a workflow's content; without nodes, that of its `agentSelection`, if it has one."""
-    selection = optional_object(content.get("agentSelection"))
-    structure = optional_object(content.get("workflowStructure")) or {}
+    selection, structure = content.agent_selection, content.workflow_structure or {}
     if selection and not structure.get("nodes"):
         return compile_agent_selection(selection)
     return structure or {"nodes": [], "edges": []}
+
+
+def structure_of_body(body: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """The same of the checked body of a workflow."""
+    return structure_of(
+        WorkflowContent(
+            workflow_structure=optional_object(body.get("workflowStructure")),
+            agent_selection=optional_object(body.get("agentSelection")),
+        )
+    )

@@ -17,6 +17,7 @@ from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
+    Final,
     NotRequired,
     Required,
     TypedDict,
@@ -55,6 +56,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+Object = Mapping[str, JSON]
+"""An object with any keys, which stays the tree that it is."""
 
 _WIRE = "wfcore.wire"
 
@@ -189,6 +193,7 @@ def to_json(value: Any) -> dict[str, JSON]:
 def _converter() -> cattrs.Converter:
     converter = cattrs.Converter(detailed_validation=False, forbid_extra_keys=True)
     converter.register_structure_hook_func(_is_verbatim, lambda tree, _: tree)
+    converter.register_unstructure_hook_func(_is_verbatim, lambda tree: tree)
     converter.register_structure_hook_func(lambda hint: hint is int, lambda number, _: int(number))
     converter.register_structure_hook_factory(_may_be_absent, lambda hint: _present_hook(converter, hint))
     converter.register_structure_hook_factory(attrs.has, lambda cls: _structure_hook(converter, cls))
@@ -196,11 +201,14 @@ def _converter() -> cattrs.Converter:
     return converter
 
 
+_VERBATIM: Final = (str, float, bool, Any, NoneType, UnsetType, dict[str, Any], Object, list[str])
+
+
 def _is_verbatim(hint: Any) -> bool:
     """What stays the tree it is: texts, numbers with a fraction, booleans, free objects, and anything."""
     if get_origin(hint) in (Union, UnionType):
         return all(map(_is_verbatim, get_args(hint)))
-    return hint in (str, float, bool, Any, NoneType) or hint in (dict[str, Any], list[str])
+    return hint in _VERBATIM
 
 
 def _may_be_absent(hint: Any) -> bool:

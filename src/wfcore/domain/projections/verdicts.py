@@ -10,6 +10,7 @@ from wfcore.domain.evaluations.checks import Observed, results_of
 from wfcore.domain.json.values import given, structure
 from wfcore.domain.kernel.json_readers import as_object, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.content import SkillContent
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import judge_of
 from wfcore.domain.run.state import RunStatus
@@ -83,7 +84,7 @@ def _observed(machine: Machine, case: EvaluationCase) -> Observed:
 # What prevents a deploy
 
 
-def unmet(content: Mapping[str, JSON], verdicts: Iterable[VerdictRow]) -> list[dict[str, JSON]]:
+def unmet(content: SkillContent, verdicts: Iterable[VerdictRow]) -> list[dict[str, JSON]]:
     """The required cases of this content that have not passed: `{"caseId", "name", "state", "runId"}`.
 
     `verdicts` are the newest of each case on the same content. The state is `failed`, `running` or `never_ran`.

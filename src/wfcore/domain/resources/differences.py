@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
+from wfcore.domain.json.values import to_json
 from wfcore.domain.kernel.json_readers import as_objects, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.content import Content
 
 Element = Mapping[str, JSON]
 
@@ -43,8 +45,9 @@ class Difference:
         return {"nodes": self.nodes.to_wire(), "edges": self.edges.to_wire(), "fields": list(self.fields)}
 
 
-def difference(old: Mapping[str, JSON], new: Mapping[str, JSON]) -> Difference:
+def difference(before: Content, after: Content) -> Difference:
     """What leads from one content to another."""
+    old, new = to_json(before), to_json(after)
     return Difference(
         _lists(_elements(old, "nodes"), _elements(new, "nodes")),
         _lists(_elements(old, "edges"), _elements(new, "edges")),

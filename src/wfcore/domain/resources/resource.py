@@ -7,18 +7,27 @@ to save and to drop.
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, TypedDict, Unpack
 
 import attrs
 
+from wfcore.domain.json.values import to_json as tree_of
 from wfcore.domain.kernel.errors import Conflict, Issue, refuse
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources import access as access_rules
 from wfcore.domain.resources.access import Access, AccessConfig
+from wfcore.domain.resources.content import (
+    Content,
+    ContentClass,
+    SkillContent,
+    WorkflowContent,
+    as_skill,
+    as_workflow,
+    content_to_wire,
+)
 from wfcore.domain.resources.lifecycle import Operation, Status, move
 
 
@@ -29,23 +38,8 @@ class Kind(StrEnum):
     SKILL = "skill"
 
 
-CONTENT: Final[Mapping[Kind, Mapping[str, JSON]]] = {
-    Kind.WORKFLOW: {"trigger": None, "workflowStructure": None, "agentSelection": None},
-    Kind.SKILL: {
-        "expectedOutput": "",
-        "instructions": [],
-        "model": "",
-        "toolset": {},
-        "connectionSet": [],
-        "contextSelections": [],
-        "evaluations": [],
-        "interfaces": [],
-        "supervisionSubordinateIds": [],
-        "supervisionSubordinateDescriptions": {},
-        "budget": {},
-    },
-}
-"""The fields of a variation's content, with their defaults (interface, variation)."""
+CONTENTS: Final[Mapping[Kind, ContentClass]] = {Kind.WORKFLOW: WorkflowContent, Kind.SKILL: SkillContent}
+"""The content of the variations of each kind."""
 
 
 @attrs.frozen
@@ -53,11 +47,21 @@ class Variation:
     """One version of the content. `deployed_at` and `deployed_by` are of its latest deploy."""
 
     id: str
-    content: Mapping[str, JSON]
+    content: Content
     created_at: datetime
     created_by: str
     deployed_at: datetime | None = None
     deployed_by: str | None = None
+
+    @property
+    def workflow(self) -> WorkflowContent:
+        """The content of a workflow. Raises TypeError for that of a skill."""
+        return as_workflow(self.content)
+
+    @property
+    def skill(self) -> SkillContent:
+        """The content of a skill. Raises TypeError for that of a workflow."""
+        return as_skill(self.content)
 
 
 @attrs.frozen
@@ -132,13 +136,13 @@ def create(
     name: str,
     description: str | None,
     access: AccessConfig,
-    content: Mapping[str, JSON],
+    content: Content,
     variation_id: str,
     by: str,
     now: datetime,
 ) -> Change:
-    """A new resource in state `draft`, with its first draft. Raises Invalid for an unknown field of the content."""
-    draft = Variation(variation_id, _merge(kind, deepcopy(CONTENT[kind]), content), now, by)
+    """A new resource in state `draft`, with its first draft."""
+    draft = Variation(variation_id, content, now, by)
     resource = Resource(
         kind=kind,
         org_uuid=org_uuid,
@@ -167,25 +171,21 @@ def edit_content(
     resource: Resource,
     active: Variation | None,
     draft: Variation | None,
-    changes: Mapping[str, JSON],
+    content: Content,
     *,
     new_id: str,
     by: str,
     now: datetime,
 ) -> Change:
-    """Apply `changes` to the draft, or to the active variation when no draft is pending.
+    """Replace the draft by one with this content.
 
-    The result replaces the draft. If it equals the active variation, the draft is dropped; if it equals the draft,
-    nothing changes. Raises Invalid for an unknown field of the content, IllegalMove.
+    If the content equals that of the active variation, the draft is dropped; if it equals that of the draft, nothing
+    changes. Raises IllegalMove.
     """
     move(resource.status, Operation.EDIT)
-    base = draft or active
-    if base is None:
-        raise ValueError("an edit needs the variation it starts from")
-    content = _merge(resource.kind, base.content, changes)
-    if active and same_json(content, active.content):
+    if active and same_content(content, active.content):
         return _drop_draft(resource, now)
-    if draft and same_json(content, draft.content):
+    if draft and same_content(content, draft.content):
         return Change(resource)
     edited = changed(resource, now, draft_variation_id=new_id)
     return Change(edited, saved=Variation(new_id, content, now, by), dropped=resource.draft_variation_id)
@@ -215,7 +215,7 @@ def rollback(resource: Resource, target: Variation, draft: Variation | None, *, 
         raise Conflict(f"variation `{target.id}` was never deployed", {"reason": "not_deployed"})
     if target.id == resource.active_variation_id:
         return Change(resource)
-    if draft is None or not same_json(draft.content, target.content):
+    if draft is None or not same_content(draft.content, target.content):
         return _activate(resource, target, by, now)
     change = _activate(attrs.evolve(resource, draft_variation_id=None), target, by, now)
     return attrs.evolve(change, dropped=draft.id)
@@ -254,27 +254,20 @@ def same_json(a: JSON, b: JSON) -> bool:
     return bool(a == b)
 
 
-def is_scheduled(content: Mapping[str, JSON]) -> bool:
-    """Whether this content has a schedule (interface, Trigger)."""
-    trigger = content.get("trigger")
-    return isinstance(trigger, dict) and trigger.get("trigger_type") == "schedule"
-
-
-def content_to_wire(content: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The content without an empty `budget`, which is not in the interface's table."""
-    return {name: value for name, value in content.items() if value or name != "budget"}
-
-
-def _merge(kind: Kind, base: Mapping[str, JSON], changes: Mapping[str, JSON]) -> dict[str, JSON]:
-    refuse(Issue(key, f"unknown key `{key[:80]}`", "unknown") for key in changes if key not in CONTENT[kind])
-    return {**base, **changes}
+def same_content(a: Content, b: Content) -> bool:
+    """Whether two contents are equal as JSON."""
+    return same_json(tree_of(a), tree_of(b))
 
 
 def _activate(resource: Resource, variation: Variation, by: str, now: datetime) -> Change:
     deployed = attrs.evolve(variation, deployed_at=now, deployed_by=by)
-    enabled = resource.is_enabled and is_scheduled(variation.content)
+    enabled = resource.is_enabled and _is_scheduled(variation.content)
     active = changed(resource, now, active_variation_id=variation.id, is_enabled=enabled)
     return Change(active, saved=deployed)
+
+
+def _is_scheduled(content: Content) -> bool:
+    return isinstance(content, WorkflowContent) and content.is_scheduled
 
 
 def _drop_draft(resource: Resource, now: datetime) -> Change:

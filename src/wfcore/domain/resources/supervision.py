@@ -1,15 +1,17 @@
 """Which skills a skill may supervise: existing ones, without cycles, to a bounded depth (interface, Scope)."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.ids import parse_id
-from wfcore.domain.kernel.json_readers import as_texts
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.content import SkillContent
 
 IDS: Final = "supervisionSubordinateIds"
 DESCRIPTIONS: Final = "supervisionSubordinateDescriptions"
+LINKS: Final = ("supervision_subordinate_ids", "supervision_subordinate_descriptions")
+"""The fields of a skill's content about its subordinates: on the wire `IDS` and `DESCRIPTIONS`."""
 
 MAX_DEPTH: Final = 10
 """The most links in a chain from a skill to its last indirect subordinate."""
@@ -20,19 +22,21 @@ MAX_BELOW: Final = 1_000
 """The most direct and indirect subordinates; it bounds the work of a check."""
 
 
-def links_of(content: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The two fields of a skill's content that hold its subordinates."""
-    return {IDS: content[IDS], DESCRIPTIONS: content[DESCRIPTIONS]}
+def links_of(content: SkillContent) -> dict[str, JSON]:
+    """The fields about subordinates on the wire."""
+    return {
+        IDS: content.supervision_subordinate_ids,
+        DESCRIPTIONS: content.supervision_subordinate_descriptions,
+    }
 
 
-def subordinates(content: Mapping[str, JSON]) -> set[int]:
+def subordinates(content: SkillContent) -> set[int]:
     """The ids of the skills that this content supervises; ids that are not valid are left out."""
-    return {number for text in as_texts(content.get(IDS, ())) if (number := parse_id(text)) is not None}
+    return {number for text in content.supervision_subordinate_ids if (number := parse_id(text)) is not None}
 
 
-def form_issues(content: Mapping[str, JSON]) -> list[Issue]:
-    """The issues of the links in a body of the right shape, without looking at other skills."""
-    ids = as_texts(content.get(IDS, []))
+def form_issues(ids: Sequence[str]) -> list[Issue]:
+    """The issues of the subordinates' ids, without looking at other skills."""
     if len(ids) > MAX_SUBORDINATES:
         return [Issue(IDS, f"must have at most {MAX_SUBORDINATES} entries", "maxItems")]
     return [issue for index, text in enumerate(ids) for issue in _id_issues(text, f"{IDS}[{index}]", ids[:index])]
@@ -55,16 +59,16 @@ def description_issues(described: Collection[str], ids: Collection[str]) -> list
 
 
 def link_issues(
-    number: int, content: Mapping[str, JSON], known: Collection[int], links: Mapping[int, Collection[int]]
+    number: int, ids: Sequence[str], known: Collection[int], links: Mapping[int, Collection[int]]
 ) -> list[Issue]:
-    """The reasons why skill `number` cannot supervise the subordinates in `content`.
+    """The reasons why skill `number` cannot supervise the skills with these ids.
 
     `known` are the skills that it may supervise. `links` has the subordinates of every skill below them, of its draft
     and of its active variation: so there is no cycle, whichever of the two is in use.
     """
     return [
         Issue(f"{IDS}[{index}]", message, rule)
-        for index, text in enumerate(as_texts(content.get(IDS, ())))
+        for index, text in enumerate(ids)
         for message, rule in _faults(number, parse_id(text) or 0, known, links)
     ]
 

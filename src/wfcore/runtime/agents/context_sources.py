@@ -23,12 +23,13 @@ from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, size_tokens
 from wfcore.domain.agents.context_tools import MESSAGE_SCHEMA, OfferedTool, skill_id, workflow_id
 from wfcore.domain.agents.narrowing import Allowance, guardrails_under, narrowed
 from wfcore.domain.graph.structure import NodeType, structure_of
-from wfcore.domain.kernel.json_readers import as_objects, as_texts, optional_number, optional_object, optional_text
+from wfcore.domain.kernel.json_readers import as_objects, optional_number, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive, missing_scopes
+from wfcore.domain.resources.content import SkillContent, WorkflowContent
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, Resource, Variation
-from wfcore.domain.resources.supervision import DESCRIPTIONS, subordinates
+from wfcore.domain.resources.supervision import subordinates
 from wfcore.domain.run.effects import ComposeContext
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
@@ -86,7 +87,7 @@ class Sources:
         self, me: Principal, skill: Resource, variation: Variation, allowed: Allowance, requested: ContextRequest
     ) -> Agent:
         """The skill with this content. Its subordinates are offered as far as the caller can use them."""
-        content = variation.content
+        content = variation.skill
         found = await self._served.look_up(me.org_uuid, allowed.tools or ())
         listed, unlisted = offers_of(self._ports.tools, found, allowed.tools or ())
         async with self._ports.storage.reading(me.org_uuid) as work:
@@ -96,19 +97,19 @@ class Sources:
             offers, absent = _select_offers(
                 [*listed, *below], tools.keys() - unlisted.keys(), left.tools or {}, requested
             )
-            settings = _settings(optional_object(content.get("modelSettings")) or {}, requested, left.context_window)
+            settings = _settings(requested, left.context_window)
             items, unread = await self._items(work, me, left.context_items, window_of(settings))
         model = (
             requested.model
-            or optional_text(content.get("model"))
+            or content.model
             or optional_text(requested.config.get("model"))
             or self._ports.settings.default_model
         )
         given = CompositionInput(
             model,
             str(skill.id),
-            as_texts(content.get("instructions") or ()),
-            optional_text(content.get("expectedOutput")) or "",
+            content.instructions,
+            content.expected_output,
             requested.instructions,
             requested.message,
             settings,
@@ -133,7 +134,7 @@ class Sources:
         offers, absent = _select_offers(every, tools, left.tools or {}, requested)
         if too_many:
             absent = (*absent, LeftOut("tools", None, f"only {MOST_OFFERED} skills and workflows each are offered"))
-        settings = _settings({}, requested, left.context_window)
+        settings = _settings(requested, left.context_window)
         items, unread = await self._items(work, me, left.context_items, window_of(settings))
         given = CompositionInput(
             optional_text(requested.config.get("model")) or self._ports.settings.default_model,
@@ -236,15 +237,11 @@ def _fact(item: ContextItem, why: str) -> Fact:
     return Fact("contextItem", item.id, item.content, item.title, why)
 
 
-async def _subordinates(work: UnitOfWork, me: Principal, content: Mapping[str, JSON]) -> list[OfferedTool]:
+async def _subordinates(work: UnitOfWork, me: Principal, content: SkillContent) -> list[OfferedTool]:
     """The skills that this content supervises and the caller can use, with their descriptions from the content."""
-    described = optional_object(content.get(DESCRIPTIONS)) or {}
+    described = content.supervision_subordinate_descriptions
     found = [await work.skills.get(number) for number in sorted(subordinates(content))]
-    return [
-        _subordinate(skill, optional_text(described.get(str(skill.id))))
-        for skill in found
-        if skill and _may_use(me, skill)
-    ]
+    return [_subordinate(skill, described.get(str(skill.id))) for skill in found if skill and _may_use(me, skill)]
 
 
 def _subordinate(skill: Resource, described: str | None = None) -> OfferedTool:
@@ -255,14 +252,14 @@ def _subordinate(skill: Resource, described: str | None = None) -> OfferedTool:
 
 async def _workflow(work: UnitOfWork, flow: Resource) -> OfferedTool:
     variation = await work.workflows.variation(flow.id, flow.active_variation_id or "")
-    schema = input_schema_of(variation.content) if variation else {}
+    schema = input_schema_of(variation.workflow) if variation else {}
     hint, text, why = f"workflow_{flow.slug}", flow.description or flow.name, "a workflow that the caller can use"
     return OfferedTool(
         workflow_id(flow.id), hint, text, {**schema, "type": "object"}, "workflow", flow.id, True, why=why
     )
 
 
-def input_schema_of(content: Mapping[str, JSON]) -> Mapping[str, JSON]:
+def input_schema_of(content: WorkflowContent) -> Mapping[str, JSON]:
     """The `inputSchema` of the workflow's start node if it describes an object, otherwise {}."""
     starts = (node for node in as_objects(structure_of(content)["nodes"]) if node["type"] == NodeType.START)
     data = optional_object(next(starts, {}).get("data")) or {}
@@ -286,9 +283,9 @@ def _may_use(me: Principal, resource: Resource) -> bool:
     return resource.status is Status.ACTIVE and derive(me, resource.access).can_use
 
 
-def _settings(own: Mapping[str, JSON], requested: ContextRequest, window: int | None) -> dict[str, JSON]:
-    """The skill's settings, overridden by the node's; the smallest of all context windows."""
-    settings = {**own, **requested.settings}
+def _settings(requested: ContextRequest, window: int | None) -> dict[str, JSON]:
+    """The settings of the node, with the smallest of all context windows."""
+    settings = dict(requested.settings)
     requested_window = optional_number(requested.settings.get("contextWindow"))
     windows = [size for size in (requested_window, window) if size is not None]
     return {**settings, "contextWindow": min(windows)} if windows else settings

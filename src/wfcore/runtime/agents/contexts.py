@@ -146,7 +146,7 @@ class Contexts:
     # Parts
 
     def _allowed(self, resource: Resource, variation: Variation) -> Allowance:
-        return Allowance.of_skill(variation.content, resource.access.guardrails, self._ports.models)
+        return Allowance.of_skill(variation.skill, resource.access.guardrails, self._ports.models)
 
     async def _ingredients(
         self,

@@ -60,4 +60,4 @@ async def input_schema(ports: Ports, endpoint: Endpoint) -> Mapping[str, JSON]:
     """The `inputSchema` of the active variation if it describes an object, otherwise {}."""
     async with ports.storage.reading(endpoint.org) as work:
         variation = await active_variation(work, endpoint.workflow)
-    return input_schema_of(variation.content) if variation else {}
+    return input_schema_of(variation.workflow) if variation else {}

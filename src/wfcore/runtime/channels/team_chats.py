@@ -90,7 +90,7 @@ class TeamChats:
         async with self._ports.storage.reading(endpoint.org) as work:
             variation = await active_variation(work, workflow)
             deployer = None if variation is None else await deployer_of(work, endpoint.org, variation)
-        schema = {} if variation is None else input_schema_of(variation.content)
+        schema = {} if variation is None else input_schema_of(variation.workflow)
         return deployer, body_of(
             workflow.id, endpoint.row, received.message, chat_input(schema, received.message["text"])
         )

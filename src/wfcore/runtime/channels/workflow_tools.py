@@ -140,7 +140,7 @@ class WorkflowTools:
 
 def tool_of(workflow: Resource, active: Variation) -> WorkflowTool:
     """This variation as a tool. Its name is the workflow's slug, which a rename does not change."""
-    nodes = as_objects(structure_of(active.content).get("nodes") or ())
+    nodes = as_objects(structure_of(active.workflow).get("nodes") or ())
     start: Mapping[str, JSON] = next((node for node in nodes if node["type"] == NodeType.START), {})
     schema = as_object(start.get("data") or {}).get("inputSchema")
     parameters = {**schema, **ANYTHING} if isinstance(schema, dict) else ANYTHING

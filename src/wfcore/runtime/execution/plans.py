@@ -9,6 +9,7 @@ from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.content import WorkflowContent
 from wfcore.domain.run.entries import Entry, Forked, Opened, Retried, Started
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
@@ -121,9 +122,9 @@ class Plans:
                 variation = await work.workflows.variation(workflow_id, variation_id)
             if variation is None:
                 raise NotFound
-            return self.keep(org, variation_id, variation.content)
+            return self.keep(org, variation_id, variation.workflow)
 
-    def keep(self, org: str, variation_id: str, content: Mapping[str, JSON]) -> Plan:
+    def keep(self, org: str, variation_id: str, content: WorkflowContent) -> Plan:
         """Compile the content of a variation, unless its plan is there."""
         key = (org, variation_id)
         plan = self._kept.get(key)

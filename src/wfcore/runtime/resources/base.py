@@ -9,7 +9,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Access, Principal
 from wfcore.domain.resources.lifecycle import Status
-from wfcore.domain.resources.resource import Change, Kind, Resource, Variation
+from wfcore.domain.resources.resource import CONTENTS, Change, Kind, Resource, Variation
 from wfcore.ports.storage import Stale, UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import authorize, conflict
@@ -149,7 +149,7 @@ class ResourceBase:
             resource = await self._managed(work, me, id)
             wanted = resource.draft_variation_id if variation_id is None else variation_id
             chosen = await work.resources(self.kind).variation(id, wanted or "")
-        return await look_up_tools(self._ports, me.org_uuid, chosen.content if chosen else {})
+        return await look_up_tools(self._ports, me.org_uuid, chosen.content if chosen else CONTENTS[self.kind]())
 
     async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
         repository = work.resources(self.kind)

@@ -5,16 +5,16 @@ that it calls are checked when they are called; at the deploy they only cause wa
 free.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wfcore.domain.agents.context_tools import skill_id
-from wfcore.domain.agents.narrowing import enabled
 from wfcore.domain.graph.rules import deploy_issues
 from wfcore.domain.graph.structure import Graph, NodeType, parse_graph, structure_of
 from wfcore.domain.kernel.errors import Issue, join_path
-from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_object, optional_text
+from wfcore.domain.kernel.json_readers import as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.content import Content, SkillContent, WorkflowContent
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Variation
 from wfcore.domain.resources.supervision import subordinates
@@ -44,13 +44,14 @@ class _Catalog:
         return agent_id in self._skills
 
 
-async def look_up_tools(ports: Ports, org: str, content: Mapping[str, JSON]) -> ToolLookup:
+async def look_up_tools(ports: Ports, org: str, content: Content) -> ToolLookup:
     """Look up the served tools in this content. Servers can be slow, so call this outside of a transaction."""
-    return await ServedTools(ports).look_up(org, [*tools_of(structure_of(content)), *_enabled_tools(content)])
+    named = content.enabled_tools if isinstance(content, SkillContent) else tools_of(structure_of(content))
+    return await ServedTools(ports).look_up(org, named)
 
 
 async def deploy_faults(
-    ports: Ports, served: ToolLookup, work: UnitOfWork, me: Principal, content: Mapping[str, JSON]
+    ports: Ports, served: ToolLookup, work: UnitOfWork, me: Principal, content: WorkflowContent
 ) -> list[Issue]:
     """The errors that prevent this content from running when this principal deploys it, then the warnings.
 
@@ -66,7 +67,7 @@ async def deploy_faults(
     return [*issues, *_unverified_tools(graph, served), *await _uncallable_workflows(work, me, graph)]
 
 
-async def skill_faults(ports: Ports, served: ToolLookup, work: UnitOfWork, content: Mapping[str, JSON]) -> list[Issue]:
+async def skill_faults(ports: Ports, served: ToolLookup, work: UnitOfWork, content: SkillContent) -> list[Issue]:
     """References of a skill's content that do not exist: the model, the enabled tools, the context items.
 
     An absent model means the installation's default. A served tool that cannot be looked up now is a warning.
@@ -74,7 +75,7 @@ async def skill_faults(ports: Ports, served: ToolLookup, work: UnitOfWork, conte
     return [
         *_unknown_model(ports, content),
         *_unknown_tools(ports.tools, served, content),
-        *await selection_faults(work, content),
+        *await selection_faults(work, content.context_selections),
     ]
 
 
@@ -84,7 +85,7 @@ async def lost_access(work: UnitOfWork, org: str, variation: Variation) -> str:
     A former member can use none. In an organization without members nothing is lost: only the embedding program
     knows its users.
     """
-    skills, user_id = list(skills_of(structure_of(variation.content))), variation.deployed_by or ""
+    skills, user_id = list(skills_of(structure_of(variation.workflow))), variation.deployed_by or ""
     member = await work.directory.member(user_id) if skills else None
     if member is None and not (skills and await is_former_member(work, user_id)):
         return ""
@@ -117,9 +118,9 @@ def _data(node: Mapping[str, JSON]) -> Mapping[str, JSON]:
     return optional_object(node.get("data")) or {}
 
 
-def _unknown_model(ports: Ports, content: Mapping[str, JSON]) -> Iterator[Issue]:
-    named = [("model", optional_text(content.get("model")))]
-    for place, case in enumerate(as_objects(content.get("evaluations") or ())):
+def _unknown_model(ports: Ports, content: SkillContent) -> Iterator[Issue]:
+    named: list[tuple[str, str | None]] = [("model", content.model)]
+    for place, case in enumerate(content.evaluations):
         for position, check in enumerate(as_objects(case["checks"])):
             path = f"evaluations[{place}].checks[{position}].model"
             named.append((path, optional_text(check.get("model"))))
@@ -137,14 +138,9 @@ def _missing_models(ports: Ports, graph: Graph) -> Iterator[Issue]:
             yield Issue(path, f"node `{node.id}`: there is no model `{model[:80]}`", "reference", "warning")
 
 
-def _enabled_tools(content: Mapping[str, JSON]) -> Iterator[str]:
-    """The enabled tools of a skill's toolset."""
-    return (tool_id for tool_id, _ in enabled(as_object(content.get("toolset", {}))))
-
-
-def _unknown_tools(tools: Tools, served: ToolLookup, content: Mapping[str, JSON]) -> Iterator[Issue]:
+def _unknown_tools(tools: Tools, served: ToolLookup, content: SkillContent) -> Iterator[Issue]:
     below = set(map(skill_id, subordinates(content)))
-    for tool_id in _enabled_tools(content):
+    for tool_id in content.enabled_tools:
         path, result = join_path("toolset", tool_id), served.get(tool_id)
         known = tool_exists(result) if is_served(tool_id) else tool_id in below or tools.get(tool_id) is not None
         if known is None:
@@ -153,10 +149,10 @@ def _unknown_tools(tools: Tools, served: ToolLookup, content: Mapping[str, JSON]
             yield Issue(path, f"there is no tool `{tool_id[:80]}`", "reference")
 
 
-async def selection_faults(work: UnitOfWork, content: Mapping[str, JSON]) -> list[Issue]:
-    """Context items that a skill's content, or a `config`, selects and that do not exist."""
+async def selection_faults(work: UnitOfWork, selections: Sequence[Mapping[str, JSON]]) -> list[Issue]:
+    """Context items that the `contextSelections` of a skill, or of a `config`, name and that do not exist."""
     issues = []
-    for index, one in enumerate(as_objects(content.get("contextSelections", ()))):
+    for index, one in enumerate(selections):
         path, item = f"contextSelections[{index}].id", one.get("id")
         if "id" not in one:
             issues.append(Issue(path, "`id` is required", "required"))

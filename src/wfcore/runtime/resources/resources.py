@@ -6,7 +6,9 @@ validates the body, and then either does the whole operation or raises and chang
 
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
-from typing import Final, TypeVar, Unpack
+from typing import Any, Final, TypeVar, Unpack
+
+import attrs
 
 from wfcore.api.management import RollbackBody, RollbackFields
 from wfcore.api.resources import (
@@ -16,14 +18,15 @@ from wfcore.api.resources import (
     PatchWorkflow,
 )
 from wfcore.domain.json.codec import check
-from wfcore.domain.json.values import UNSET, given, to_json
+from wfcore.domain.json.values import UNSET, changed, given, structure, to_json
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.ids import slug_candidates, slugify_name
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources import resource as rules
-from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.access import Access, Principal, derive
+from wfcore.domain.resources.content import Content, content_of, every_field, given_fields, names_of
 from wfcore.domain.resources.lifecycle import Operation, move
-from wfcore.domain.resources.resource import CONTENT, Change, Resource, Variation
+from wfcore.domain.resources.resource import CONTENTS, Change, Resource, Variation
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import check_not_limited, needs
@@ -60,6 +63,22 @@ DraftCheck = Callable[[UnitOfWork, Variation], Awaitable[None]]
 """Raises an error for a draft that must not be deployed."""
 
 
+@attrs.frozen
+class _Created:
+    """A new resource with its draft, as a response is stored."""
+
+    resource: Resource
+    access: Access
+    draft_id: str
+    content: Mapping[str, JSON]
+
+    def view(self, me: Principal) -> ResourceView:
+        """The response to the principal that created it."""
+        content = structure(CONTENTS[self.resource.kind], self.content)
+        draft = Variation(self.draft_id, content, self.resource.created_at, me.user_id)
+        return ResourceView(self.resource, self.access, draft, with_variation=True)
+
+
 class ResourceUseCases(OwnershipUseCases, VariationUseCases):
     """The lifecycle that workflows and skills share. Checks run in the order: scope, body, resource."""
 
@@ -74,11 +93,13 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         data = to_json(new)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             repository = work.resources(self.kind)
-            if kept := await stored_response(work, me, self.kind.value, key, data, ResourceView):
-                return kept
+            if kept := await stored_response(work, me, self.kind.value, key, data, _Created):
+                return kept.view(me)
             access = await self._access(work, me, data, None)
             refuse(self_revoking_issues(me, access))
             number = await repository.next_id()
+            fields_given = self._given(new)
+            content = CONTENTS[self.kind](**fields_given)
             slug = await self._free_slug(work, slugify_name(new.name, self.kind, number))
             change = rules.create(
                 self.kind,
@@ -88,19 +109,20 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
                 name=new.name,
                 description=given(new.description),
                 access=access,
-                content=self._content(data),
+                content=content,
                 variation_id=self._ports.ids.uuid(),
                 by=me.user_id,
                 now=self._ports.now(),
             )
-            refuse(await self._link_issues(work, me, number, data, {}))
+            refuse(await self._link_issues(work, me, number, content, CONTENTS[self.kind](), frozenset(fields_given)))
             await repository.add(change.resource)
             if change.saved:
                 await repository.add_variation(number, change.saved)
-            made = ResourceView(change.resource, derive(me, change.resource.access), change.saved, with_variation=True)
+            seen, draft_id = derive(me, change.resource.access), change.resource.draft_variation_id
+            made = _Created(change.resource, seen, draft_id or "", to_json(content))
             await store_response(work, me, self.kind.value, key, data, made)
             await audit_change(work, me, self._ports.now(), None, change.resource)
-        return made
+        return made.view(me)
 
     @needs("*:read")
     async def get(self, me: Principal, id: int, view: str = "active") -> ResourceView:
@@ -140,7 +162,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         data = to_json(changes)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
-            steps: list[Change] = await self._edits(work, me, resource, data)
+            steps: list[Change] = await self._edits(work, me, resource, changes)
             details = rules.edit_details(
                 steps[-1].resource if steps else resource,
                 name=given(changes.name) or resource.name,
@@ -224,8 +246,9 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             async with self._ports.storage.reading(me.org_uuid) as work:
                 issues = await self._access_issues(work, me, access, None)
             found += [issue for issue in issues if issue.rule != "readonly"]  # only a saved resource has an owner
-        if CONTENT[self.kind].keys().isdisjoint(issue.path.partition(".")[0] for issue in found):
-            content = {**CONTENT[self.kind], **self._content(body)}
+        cls = CONTENTS[self.kind]
+        if frozenset(names_of(cls)).isdisjoint(issue.path.partition(".")[0] for issue in found):
+            content = self._runnable(content_of(cls, body))
             found += await self._content_issues(me, content)
         return found
 
@@ -233,14 +256,14 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
     async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:
         """Every issue that prevents a deploy of the draft (or of the active variation)."""
         found = await self.get(me, id, view)
-        content = found.variation.content if found.variation else CONTENT[self.kind]
+        content = found.variation.content if found.variation else CONTENTS[self.kind]()
         return await self._content_issues(me, content, id)
 
-    async def _content_issues(self, me: Principal, content: Mapping[str, JSON], id: int = 0) -> list[Issue]:
+    async def _content_issues(self, me: Principal, content: Content, id: int = 0) -> list[Issue]:
         served = await look_up_tools(self._ports, me.org_uuid, content)
         async with self._ports.storage.reading(me.org_uuid) as work:
             found = await self._deploy_issues(work, content, me, served)
-            return [*found, *await self._link_issues(work, me, id, content, content)]
+            return [*found, *await self._link_issues(work, me, id, content, content, every_field(content))]
 
     # Parts
 
@@ -252,17 +275,17 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             await self._save(work, me, resource, change)
             return await self._view(work, me, id, "see")
 
-    async def _edits(
-        self, work: UnitOfWork, me: Principal, resource: Resource, data: Mapping[str, JSON]
-    ) -> list[Change]:
+    async def _edits(self, work: UnitOfWork, me: Principal, resource: Resource, body: Edit) -> list[Change]:
         """The edit of the draft from a body; empty for a body without content."""
-        changes = {name: data[name] for name in CONTENT[self.kind] if name in data}
+        changes = self._given(body)
         if not changes:
             return []
         active, draft = await self._variations(work, resource)
-        base = draft or active
-        refuse(await self._link_issues(work, me, resource.id, changes, base.content if base else {}))
-        content, new_id, now = self._content(changes), self._ports.ids.uuid(), self._ports.now()
+        found = draft or active
+        base = found.content if found else CONTENTS[self.kind]()
+        content = changed(base, **changes)
+        refuse(await self._link_issues(work, me, resource.id, content, base, frozenset(changes)))
+        new_id, now = self._ports.ids.uuid(), self._ports.now()
         return [rules.edit_content(resource, active, draft, content, new_id=new_id, by=me.user_id, now=now)]
 
     async def _parsed(
@@ -292,18 +315,23 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         """The faults of a body beyond its shape."""
         return []
 
-    def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
-        return {name: data[name] for name in CONTENT[self.kind] if name in data}
+    def _given(self, body: Creation | Edit) -> dict[str, Any]:
+        """The fields of the content that a body has, by name."""
+        return given_fields(CONTENTS[self.kind], body)
+
+    def _runnable(self, content: Content) -> Content:
+        """The content as it is stored."""
+        return content
 
     async def _deploy_issues(
-        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup
+        self, work: UnitOfWork, content: Content, me: Principal, served: ToolLookup
     ) -> list[Issue]:
         return []
 
     async def _link_issues(
-        self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
+        self, work: UnitOfWork, me: Principal, id: int, content: Content, base: Content, given: frozenset[str]
     ) -> list[Issue]:
-        """The errors of references among resources of this kind when `given` replaces parts of the content `base`."""
+        """The errors of references among resources of this kind; the content replaces `base` in the fields `given`."""
         return []
 
     async def _deployed(
@@ -313,7 +341,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         if change.saved:
             content = change.saved.content
             found = await self._deploy_issues(work, content, me, served)
-            found += await self._link_issues(work, me, resource.id, content, content)
+            found += await self._link_issues(work, me, resource.id, content, content, every_field(content))
             refuse(found, as_invalid=True)
         await self._save(work, me, resource, change, deployed=True)
         return await self._view(work, me, resource.id, "see")

@@ -5,7 +5,6 @@ from datetime import datetime
 import attrs
 
 from wfcore.domain.json.codec import iso_ms, to_ms
-from wfcore.domain.kernel.json_readers import optional_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import REASONS, Status
@@ -80,7 +79,7 @@ class ScheduleUseCases(ResourceBase):
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = (await self._authorized(work, me, id, "see")).resource
             active = await work.workflows.variation(id, resource.active_variation_id or "")
-            trigger = optional_object(active.content["trigger"]) if active else None
+            trigger = active.workflow.trigger if active else None
             found = schedule_of(trigger) is not None
             return ScheduleView(resource, found, overlap_of(trigger), await work.schedules.get(id))
 
@@ -115,7 +114,7 @@ async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: date
 async def schedule_of_variation(work: UnitOfWork, workflow_id: int, variation_id: str | None) -> Schedule | None:
     """The schedule of a variation."""
     variation = await work.workflows.variation(workflow_id, variation_id or "")
-    return schedule_of(optional_object(variation.content["trigger"])) if variation else None
+    return schedule_of(variation.workflow.trigger) if variation else None
 
 
 def next_slot(schedule: Schedule | None, after: datetime) -> int | None:

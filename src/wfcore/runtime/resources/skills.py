@@ -1,6 +1,5 @@
 """Skills: what they have in addition to the lifecycle (interface, Scope)."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Unpack
 
@@ -18,11 +17,13 @@ from wfcore.domain.evaluations.cases import case_issues
 from wfcore.domain.json.codec import check, fingerprint
 from wfcore.domain.json.values import given, to_json
 from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.verdicts import unmet
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.resources.resource import CONTENT, Kind, Variation
-from wfcore.domain.resources.supervision import form_issues, links_of
+from wfcore.domain.resources.content import Content, SkillContent, as_skill
+from wfcore.domain.resources.resource import Kind, Variation
+from wfcore.domain.resources.supervision import DESCRIPTIONS, IDS, form_issues, links_of
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import conflict, needs
@@ -85,10 +86,10 @@ class Skills(ResourceUseCases):
 
     async def _check_evaluations(self, me: Principal, id: int, force: bool, work: UnitOfWork, draft: Variation) -> None:
         """Conflict for required cases without a passed verdict on the draft's content, unless it is forced."""
-        if not draft.content.get("evaluations"):
+        if not draft.skill.evaluations:
             return
-        content = fingerprint(dict(draft.content))
-        cases = unmet(draft.content, await self._ports.journal.verdicts.latest(me.org_uuid, id, content))
+        content = fingerprint(to_json(draft.content))
+        cases = unmet(draft.skill, await self._ports.journal.verdicts.latest(me.org_uuid, id, content))
         if cases and not force:
             count = f"{len(cases)} required evaluation{'s have' if len(cases) > 1 else ' has'} not passed"
             raise conflict(f"{count}: run them, or deploy with `force`", "evaluations", cases=[*cases])
@@ -108,19 +109,19 @@ class Skills(ResourceUseCases):
     ) -> ResourceView:
         """Replace the supervision links in the draft; an absent field becomes empty. Both are content of a skill."""
         links = to_json(parsed(Supervision, body, fields))
-        return await self.patch(me, id, {**links_of(CONTENT[self.kind]), **links}, if_match=if_match)
+        return await self.patch(me, id, {**links_of(SkillContent()), **links}, if_match=if_match)
 
     def _rule_issues(self, data: Tree) -> list[Issue]:
-        links = {name: data[name] for name in links_of(CONTENT[self.kind]) if name in data}
-        found = [] if check(Supervision, links) else form_issues(links)
+        links = {name: data[name] for name in (IDS, DESCRIPTIONS) if name in data}
+        found = [] if check(Supervision, links) else form_issues(as_texts(links.get(IDS, ())))
         return [*found, *case_issues(data.get("evaluations"))]
 
     async def _deploy_issues(
-        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup
+        self, work: UnitOfWork, content: Content, me: Principal, served: ToolLookup
     ) -> list[Issue]:
-        return await skill_faults(self._ports, served, work, content)
+        return await skill_faults(self._ports, served, work, as_skill(content))
 
     async def _link_issues(
-        self, work: UnitOfWork, me: Principal, id: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
+        self, work: UnitOfWork, me: Principal, id: int, content: Content, base: Content, given: frozenset[str]
     ) -> list[Issue]:
-        return await link_faults(work, me, id, given, base)
+        return await link_faults(work, me, id, as_skill(content), as_skill(base), given)

@@ -1,16 +1,15 @@
 """Checks the supervision links of a skill against the skills below it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from wfcore.domain.kernel.errors import Issue
-from wfcore.domain.kernel.json_readers import as_object, as_texts
-from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.content import SkillContent
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Resource
 from wfcore.domain.resources.supervision import (
-    DESCRIPTIONS,
     IDS,
+    LINKS,
     MAX_BELOW,
     MAX_DEPTH,
     description_issues,
@@ -21,23 +20,23 @@ from wfcore.ports.storage import UnitOfWork
 
 
 async def link_faults(
-    work: UnitOfWork, me: Principal, number: int, given: Mapping[str, JSON], base: Mapping[str, JSON]
+    work: UnitOfWork, me: Principal, number: int, content: SkillContent, base: SkillContent, given: frozenset[str]
 ) -> list[Issue]:
-    """The errors of the links of skill `number` when `given` replaces parts of the content `base`.
+    """The errors of the links in the `content` of skill `number`, which replaces `base` in the fields `given`.
 
     The writer must see the skills that it adds; those in `base` can be written back.
     """
-    if IDS not in given and DESCRIPTIONS not in given:
+    if given.isdisjoint(LINKS):
         return []
-    content = {**base, **given}
+    described = content.supervision_subordinate_descriptions if LINKS[1] in given else {}
     named = subordinates(content)
     links = await _links_below(work, named - {number})
     if len(links) > MAX_BELOW:
         return [Issue(IDS, f"at most {MAX_BELOW} skills can be below a skill", "limit")]
     known = await _known(work, me, named, subordinates(base))
     return [
-        *link_issues(number, content, known, links),
-        *description_issues(as_object(given.get(DESCRIPTIONS, {})), as_texts(content.get(IDS, ()))),
+        *link_issues(number, content.supervision_subordinate_ids, known, links),
+        *description_issues(described, content.supervision_subordinate_ids),
     ]
 
 
@@ -67,4 +66,4 @@ async def _links_of(work: UnitOfWork, skill: Resource) -> set[int]:
     """The subordinates in its draft or its active variation."""
     names = [name for name in (skill.active_variation_id, skill.draft_variation_id) if name]
     found = [await work.skills.variation(skill.id, name) for name in names]
-    return {number for variation in found if variation for number in subordinates(variation.content)}
+    return {number for variation in found if variation for number in subordinates(variation.skill)}

@@ -1,14 +1,13 @@
 """Variations: reading one, and how two differ (interface, Variations)."""
 
-from collections.abc import Mapping
-
 import attrs
 
 from wfcore.domain.kernel.errors import Issue, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.content import Content, content_to_wire
 from wfcore.domain.resources.differences import Difference, difference
-from wfcore.domain.resources.resource import CONTENT, Resource, Variation, content_to_wire
+from wfcore.domain.resources.resource import CONTENTS, Resource, Variation
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.resources.base import DeployedVariation, ResourceBase
@@ -53,7 +52,7 @@ class VariationUseCases(ResourceBase):
 
     async def _chosen_content(
         self, work: UnitOfWork, me: Principal, resource: Resource, name: str, chosen: str
-    ) -> Mapping[str, JSON]:
+    ) -> Content:
         active = resource.active_variation_id
         if chosen == DRAFT:
             authorize(me, resource, "manage")
@@ -64,7 +63,7 @@ class VariationUseCases(ResourceBase):
             if found is None:
                 refuse([Issue(name, f"unknown variation `{chosen[:80]}`: use an id, `active` or `draft`", "reference")])
         if found is None:
-            return CONTENT[self.kind]
+            return CONTENTS[self.kind]()
         if found.deployed_at is None:
             authorize(me, resource, "manage")
         return found.content

@@ -1,7 +1,6 @@
 """Workflows: what they have in addition to the lifecycle (interface, Workflow)."""
 
-from collections.abc import Mapping
-from typing import Unpack
+from typing import Any, Unpack
 
 from wfcore.api.resources import (
     CreateWorkflow,
@@ -14,11 +13,11 @@ from wfcore.api.resources import (
 )
 from wfcore.domain.graph.rules import write_issues
 from wfcore.domain.graph.structure import selection_issues, structure_of
-from wfcore.domain.json.values import given
+from wfcore.domain.json.values import changed, given
 from wfcore.domain.kernel.errors import Issue
-from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.content import Content, WorkflowContent, as_workflow
 from wfcore.domain.resources.resource import Change, Kind, Resource, Variation
 from wfcore.domain.triggers.schedule import check_trigger
 from wfcore.ports.journal import RunFilter
@@ -95,7 +94,7 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
         wanted = parsed(ToggleBody, body, fields)
 
         def operation(old: Resource, active: Variation | None, _: Variation | None) -> Change:
-            scheduled = active is not None and rules.is_scheduled(active.content)
+            scheduled = active is not None and active.workflow.is_scheduled
             return rules.toggle(old, scheduled, given(wanted.is_enabled), now=self._ports.now())
 
         return await self._change(me, id, operation, if_match)
@@ -122,15 +121,23 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
                 found.append(Issue("agentSelection", "cannot be combined with a graph that has nodes", "exclusive"))
         return found
 
-    def _content(self, data: Mapping[str, JSON]) -> dict[str, JSON]:
-        """Content with both lists of the graph; an `agentSelection` is compiled into its graph."""
-        content = super()._content(data)
-        if content.get("agentSelection") or content.get("workflowStructure") is not None:
-            structure = {"nodes": [], "edges": [], **structure_of(content)}
-            content |= {"workflowStructure": structure, "agentSelection": None}
-        return content
+    def _given(self, body: Any) -> dict[str, Any]:
+        """The fields of the content; an `agentSelection` is compiled into its graph."""
+        found = super()._given(body)
+        if found.get("agent_selection") or found.get("workflow_structure") is not None:
+            compiled = self._runnable(WorkflowContent(**found))
+            found |= {"workflow_structure": compiled.workflow_structure, "agent_selection": None}
+        return found
+
+    def _runnable(self, content: Content) -> WorkflowContent:
+        """The content with both lists of its graph; an `agentSelection` is compiled into its graph."""
+        flow = as_workflow(content)
+        if flow.agent_selection or flow.workflow_structure is not None:
+            structure = {"nodes": [], "edges": [], **structure_of(flow)}
+            return changed(flow, workflow_structure=structure, agent_selection=None)
+        return flow
 
     async def _deploy_issues(
-        self, work: UnitOfWork, content: Mapping[str, JSON], me: Principal, served: ToolLookup
+        self, work: UnitOfWork, content: Content, me: Principal, served: ToolLookup
     ) -> list[Issue]:
-        return await deploy_faults(self._ports, served, work, me, content)
+        return await deploy_faults(self._ports, served, work, me, as_workflow(content))

@@ -84,7 +84,7 @@ class EvaluationResults:
 
     def to_wire(self) -> dict[str, JSON]:
         passed = {(one.case.id, one.variation_id): one.passed for one in self.results}
-        cases = {case.id: case for variation in reversed(self.variations) for case in cases_of(variation.content)}
+        cases = {case.id: case for variation in reversed(self.variations) for case in cases_of(variation.skill)}
         return {
             "results": [one.to_wire() for one in self.results],
             "comparison": [
@@ -119,7 +119,7 @@ class Evaluations:
             move(resource.status, Operation.RUN_DRAFT if view == "draft" else Operation.RUN)
             chosen = (resource.draft_variation_id if view == "draft" else None) or resource.active_variation_id
             variation = await work.skills.variation(skill, chosen or "")
-        cases = cases_of(variation.content) if variation else []
+        cases = cases_of(variation.skill) if variation else []
         if variation is None or not cases:
             refuse([Issue("evaluations", "this variation has no cases", "required_if")])
         assert variation is not None  # noqa: S101  (refused)
@@ -132,7 +132,7 @@ class Evaluations:
     ) -> RunView:
         """Begin the run of one case; `target` is the variation and whether it is a draft. Durable when it returns."""
         (variation, is_draft), tree, uuid = target, to_json(case), self._ports.ids.uuid
-        content = fingerprint(dict(variation.content))
+        content = fingerprint(to_json(variation.content))
         run = RequestedRun(
             f"{name}.{case.id}",
             short_fingerprint([me.user_id, "evaluation", skill, content, case.id]),
@@ -169,9 +169,9 @@ class Evaluations:
         return EvaluationResults(found, results)
 
     async def _results(self, me: Principal, skill: int, variation: Variation) -> list[CaseResult]:
-        rows = await self._ports.journal.verdicts.latest(me.org_uuid, skill, fingerprint(dict(variation.content)))
+        rows = await self._ports.journal.verdicts.latest(me.org_uuid, skill, fingerprint(to_json(variation.content)))
         newest = {row.case_id: row for row in rows}
-        cases = cases_of(variation.content)
+        cases = cases_of(variation.skill)
         return [CaseResult(case, variation.id, newest[case.id]) for case in cases if case.id in newest]
 
     async def _allowed(self, work: UnitOfWork, me: Principal, skill: int) -> Resource:

@@ -110,7 +110,7 @@ async def graph_of(
         return RunGraph(_without_start(traced), path, (), base)
     async with storage.reading(org) as work:
         variation = await work.workflows.variation(number, variation_id)
-    edges = as_objects(structure_of(variation.content).get("edges") or ()) if variation else ()
+    edges = as_objects(structure_of(variation.workflow).get("edges") or ()) if variation else ()
     return RunGraph(traced, path, tuple(as_text(edge["id"]) for edge in edges), base)
 
 

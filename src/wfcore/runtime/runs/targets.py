@@ -16,6 +16,7 @@ from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.json.values import UNSET, UnsetType, given, to_json
 from wfcore.domain.kernel.errors import Invalid, Issue, NotFound, refuse
+from wfcore.domain.kernel.json_readers import as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
@@ -90,7 +91,7 @@ class Targets:
         async with self._ports.storage.reading(me.org_uuid) as work:
             variation = await _variation(work, Kind.WORKFLOW, number, chosen)
             refusal = "" if draft else await lost_access(work, me.org_uuid, variation)
-            plan = self._plans.keep(me.org_uuid, chosen, variation.content)
+            plan = self._plans.keep(me.org_uuid, chosen, variation.workflow)
             return Target("workflow", plan, number, chosen, refusal, draft)
 
     async def _check_draft(self, me: Principal, number: int, chosen: str) -> None:
@@ -99,7 +100,7 @@ class Targets:
             variation = await _variation(work, Kind.WORKFLOW, number, chosen)
         served = await look_up_tools(self._ports, org, variation.content)
         async with self._ports.storage.reading(org) as work:
-            refuse(await deploy_faults(self._ports, served, work, me, variation.content), as_invalid=True)
+            refuse(await deploy_faults(self._ports, served, work, me, variation.workflow), as_invalid=True)
 
     async def _skill(self, me: Principal, number: int, draft: bool) -> Target:
         chosen = await self._chosen(me, Kind.SKILL, number, draft)
@@ -189,7 +190,7 @@ class Targets:
         allowed = await self._allowance(org, target)
         refuse(config_issues(self._ports.guardrails, config, narrowed(allowed, before or {})))
         async with self._ports.storage.reading(org) as work:
-            absent = await selection_faults(work, config)
+            absent = await selection_faults(work, as_objects(config.get("contextSelections", ())))
         refuse(Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in absent)
         return {"config": merged(before or {}, config)}
 
@@ -205,7 +206,7 @@ class Targets:
                 raise NotFound
             if kind is Kind.SKILL:
                 return self._of_skill(resource, variation)
-            parts = [await self._active(work, skill) for _, skill in skills_of(structure_of(variation.content))]
+            parts = [await self._active(work, skill) for _, skill in skills_of(structure_of(variation.workflow))]
             return Allowance.joined([part for part in parts if part is not None], resource.access.guardrails or ())
 
     async def _active(self, work: UnitOfWork, number: int) -> Allowance | None:
@@ -215,7 +216,7 @@ class Targets:
         return self._of_skill(skill, await _variation(work, Kind.SKILL, number, skill.active_variation_id))
 
     def _of_skill(self, skill: Resource, variation: Variation) -> Allowance:
-        return Allowance.of_skill(variation.content, skill.access.guardrails or (), self._ports.models)
+        return Allowance.of_skill(variation.skill, skill.access.guardrails or (), self._ports.models)
 
 
 async def _variation(work: UnitOfWork, kind: Kind, number: int, variation_id: str) -> Variation:

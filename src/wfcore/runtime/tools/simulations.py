@@ -8,7 +8,7 @@ import attrs
 
 from wfcore.api.choices import SimulateWorkflow
 from wfcore.domain.graph.rules import body_errors, write_issues
-from wfcore.domain.graph.structure import structure_of
+from wfcore.domain.graph.structure import structure_of_body
 from wfcore.domain.json.values import given
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_readers import as_objects
@@ -70,7 +70,7 @@ class Simulations:
 
 
 def _simulated(wanted: SimulateWorkflow) -> SimulatedWorkflow:
-    structure = structure_of({"workflowStructure": wanted.workflow_structure})
+    structure = structure_of_body({"workflowStructure": wanted.workflow_structure})
     rules = [parse_rule(text, f"rules[{place}]") for place, text in enumerate(given(wanted.rules) or ())]
     most = min(MOST_STATES, WORK // len(as_objects(structure["nodes"])))
     verdicts = check_rules(structure, rules, given(wanted.input), max(most // max(len(rules), 1), 10))

@@ -15,7 +15,6 @@ import attrs
 from wfcore.domain.json.codec import from_ms, to_ms
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.kernel.ids import iso
-from wfcore.domain.kernel.json_readers import optional_object
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
@@ -123,7 +122,7 @@ class Scheduler:
             if variation is None:
                 return None
             deployer = await deployer_of(work, due.org, variation)
-        trigger = optional_object(variation.content["trigger"])
+        trigger = variation.workflow.trigger
         schedule, overlap = schedule_of(trigger), overlap_of(trigger)
         return _DueSchedule(due.org, timer, timer.next_at, schedule, overlap, variation.deployed_by, deployer)
 

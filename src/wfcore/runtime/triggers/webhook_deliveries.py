@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Forbidden, NotFound, Unavailable
 from wfcore.domain.kernel.ids import hash_secret
-from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, Status, move
@@ -77,7 +76,7 @@ class Deliveries:
         move(workflow.status, Operation.RUN)
         async with self._ports.storage.reading(org) as work:
             variation = await work.workflows.variation(workflow.id, workflow.active_variation_id or "")
-            trigger = as_object((variation and variation.content["trigger"]) or {})
+            trigger = (variation and variation.workflow.trigger) or {}
             if variation is None or trigger.get("trigger_type") != "webhook":
                 raise conflict("the active trigger of this workflow is not a webhook", "not_a_webhook")
             deployer = await deployer_of(work, org, variation)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import pytest
 
 from wfcore.domain.agents.narrowing import (
@@ -14,14 +15,16 @@ from wfcore.domain.agents.narrowing import (
     narrowed,
     narrowing_issues,
 )
+from wfcore.domain.json.values import structure
+from wfcore.domain.resources.content import SkillContent
 
-CONTENT = {
+CONTENT: dict[str, Any] = {
     "model": "a",
     "toolset": {"t": {"enabled": True}, "asks": {"enabled": True, "requiresApproval": True}, "off": {"enabled": False}},
     "contextSelections": [{"id": "c1"}, {"id": "c2"}],
     "budget": {"maxTokens": 100},
 }
-DEPLOYED = Allowance.of_skill(CONTENT, ["no secrets"], ["a", "b"])
+DEPLOYED = Allowance.of_skill(structure(SkillContent, CONTENT), ["no secrets"], ["a", "b"])
 
 
 def issues_of(config: Any) -> list[tuple[str, str]]:
@@ -60,7 +63,7 @@ def test_each_key_narrows_or_is_refused(config: Any, found: list[tuple[str, str]
 
 def test_a_skill_without_a_model() -> None:
     """An empty `model` allows every configured model and no other."""
-    free = Allowance.of_skill({}, [], ["a", "b"])
+    free = Allowance.of_skill(SkillContent(), [], ["a", "b"])
     assert not narrowing_issues({"model": "b"}, free)
     assert narrowing_issues({"model": "c"}, free)
     assert narrowing_issues({"toolset": {"t": {"enabled": True}}}, free)
@@ -68,7 +71,7 @@ def test_a_skill_without_a_model() -> None:
 
 def test_a_window_cannot_grow() -> None:
     """A `contextWindow` above the deployed one is refused, a smaller one takes effect."""
-    bounded = Allowance.of_skill({"modelSettings": {"contextWindow": 100}}, [], [])
+    bounded = attrs.evolve(Allowance.of_skill(SkillContent(), [], []), context_window=100)
     assert [issue.path for issue in narrowing_issues({"modelSettings": {"contextWindow": 101}}, bounded)] == [
         "config.modelSettings.contextWindow"
     ]
@@ -77,7 +80,7 @@ def test_a_window_cannot_grow() -> None:
 
 def test_a_config_cannot_widen_the_default_window() -> None:
     """If the skill sets no window, a run has at most the default of 32,000 tokens."""
-    unnamed = Allowance.of_skill({}, [], [])
+    unnamed = Allowance.of_skill(SkillContent(), [], [])
     assert not narrowing_issues({"modelSettings": {"contextWindow": 32_000}}, unnamed)
     (issue,) = narrowing_issues({"modelSettings": {"contextWindow": 32_001}}, unnamed)
     assert (issue.path, issue.rule) == ("config.modelSettings.contextWindow", "widening")
@@ -94,7 +97,7 @@ def test_an_unrestricted_allowance() -> None:
 
 def test_the_allowance_of_a_skill() -> None:
     """Only enabled tools count; without selections every context item is allowed; guardrails are names or objects."""
-    allowed = Allowance.of_skill({}, ["a", {"name": "b", "x": 1}, {"x": 1}, 7], ["m"])
+    allowed = Allowance.of_skill(SkillContent(), ["a", {"name": "b", "x": 1}, {"x": 1}, 7], ["m"])
     assert allowed == Allowance(frozenset("m"), None, {}, None, frozenset("ab"), {})
     assert DEPLOYED.tools == {"t": False, "asks": True}
     assert DEPLOYED.context_items == {"c1", "c2"}

@@ -8,6 +8,7 @@ from wfcore.api.resources import PatchSkill
 from wfcore.domain.evaluations.cases import MOST_CASES, PARAMETERS, case_issues, cases_of
 from wfcore.domain.json.codec import check
 from wfcore.domain.json.values import to_json
+from wfcore.domain.resources.content import SkillContent
 
 GOOD: dict[str, Any] = {
     "contains": "tea", "matches": "^t.a$", "equals": None, "jsonSchema": {"type": "string"}, "cel": "cost < 1.0",
@@ -35,9 +36,9 @@ FULL = {
 
 def test_what_is_taken_is_kept() -> None:
     """Every kind of check is valid with its field, and a case is stored as it was sent."""
-    assert check(PatchSkill, {"evaluations": [FULL]}) == []
+    assert check(PatchSkill, SkillContent(evaluations=[FULL])) == []
     assert case_issues([FULL]) == []
-    assert [to_json(each) for each in cases_of({"evaluations": [FULL]})] == [FULL]
+    assert [to_json(each) for each in cases_of(SkillContent(evaluations=[FULL]))] == [FULL]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_what_is_taken_is_kept() -> None:
 )
 def test_faults_of_the_shape(given: Any, path: str) -> None:
     """Each fault names its path; the rules do not look at a case of invalid shape."""
-    assert [issue.path for issue in check(PatchSkill, {"evaluations": [given]})] == [f"evaluations[0].{path}"]
+    assert [issue.path for issue in check(PatchSkill, SkillContent(evaluations=[given]))] == [f"evaluations[0].{path}"]
     assert case_issues([given]) == []
 
 

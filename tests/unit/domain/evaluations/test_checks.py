@@ -10,6 +10,7 @@ from wfcore.domain.evaluations.cases import cases_of
 from wfcore.domain.evaluations.checks import CheckResult, Observed, results_of
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.content import SkillContent
 
 CALL: dict[str, JSON] = {"tool": "look", "args": {"name": "Ann", "deep": {"n": 1}}, "output": 3}
 
@@ -17,7 +18,7 @@ CALL: dict[str, JSON] = {"tool": "look", "args": {"name": "Ann", "deep": {"n": 1
 def checked(observed: Observed, **check: Any) -> CheckResult:
     """The result of one check."""
     case = {"id": "a", "input": {"message": "hi"}, "checks": [check]}
-    (result,) = results_of(cases_of({"evaluations": [case]})[0], observed)
+    (result,) = results_of(cases_of(SkillContent(evaluations=[case]))[0], observed)
     return result
 
 
@@ -121,7 +122,7 @@ def test_all_expressions_of_a_case_share_one_budget() -> None:
     """So that a case with many checks takes no longer than one expression can."""
     costly = {"kind": "cel", "expression": "toolCalls.all(a, toolCalls.all(b, a.tool == b.tool))"}
     case = {"id": "a", "input": {"message": "hi"}, "checks": [costly] * 20}
-    found = results_of(cases_of({"evaluations": [case]})[0], Observed("x", [CALL] * 90))
+    found = results_of(cases_of(SkillContent(evaluations=[case]))[0], Observed("x", [CALL] * 90))
     assert found[0].passed
     assert "steps" in found[-1].message
 

@@ -6,7 +6,7 @@ import pytest
 
 from wfcore.domain.graph.checks import ListedCatalog
 from wfcore.domain.graph.rules import deploy_issues, write_issues
-from wfcore.domain.graph.structure import parse_graph, structure_of
+from wfcore.domain.graph.structure import parse_graph, structure_of_body
 from wfcore.domain.kernel.errors import Issue
 
 START = {"id": "s", "type": "start"}
@@ -162,4 +162,4 @@ def test_of_a_node_with_many_handles(branches: int, shown: str) -> None:
 
 def test_a_workflow_without_a_structure_has_an_empty_one() -> None:
     """Both lists are there."""
-    assert structure_of({}) == {"nodes": [], "edges": []}
+    assert structure_of_body({}) == {"nodes": [], "edges": []}

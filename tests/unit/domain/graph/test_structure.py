@@ -14,7 +14,7 @@ from wfcore.domain.graph.structure import (
     handles,
     parse_graph,
     selection_issues,
-    structure_of,
+    structure_of_body,
 )
 from wfcore.testing.graphs import CATALOG
 
@@ -225,4 +225,4 @@ class TestAgentSelection:
     )
     def test_the_structure_of_a_content(self, content: Any, nodes: list[str]) -> None:
         """A structure with nodes comes first, then the selection, then the empty graph."""
-        assert [node["id"] for node in structure_of(content)["nodes"]] == nodes
+        assert [node["id"] for node in structure_of_body(content)["nodes"]] == nodes

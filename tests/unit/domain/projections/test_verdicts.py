@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from wfcore.domain.projections.verdicts import VerdictRow, unmet, verdict_of
+from wfcore.domain.resources.content import SkillContent
 from wfcore.domain.run.effects import CallModel, CallTool, OpenChild
 from wfcore.domain.run.plan import evaluation_plan, skill_plan
 from wfcore.domain.run.records import MessageRecord
@@ -154,9 +155,9 @@ def test_what_prevents_a_deploy() -> None:
     row = VerdictRow(1, "digest", "e-1", "", "", 0)
     verdicts = [attrs.evolve(row, case_id=name, run_id=f"r-{name}", passed=passed)
                 for name, passed in (("a", True), ("b", False), ("c", None), ("e", False))]  # fmt: skip
-    assert unmet({"evaluations": cases}, verdicts) == [
+    assert unmet(SkillContent(evaluations=cases), verdicts) == [
         {"caseId": "b", "name": "B", "state": "failed", "runId": "r-b"},
         {"caseId": "c", "name": "C", "state": "running", "runId": "r-c"},
         {"caseId": "d", "name": "D", "state": "never_ran", "runId": None},
     ]
-    assert unmet({}, ()) == []
+    assert unmet(SkillContent(), ()) == []

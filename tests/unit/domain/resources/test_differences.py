@@ -1,10 +1,13 @@
 """How two contents differ."""
 
+from typing import Any
+
+from wfcore.domain.resources.content import WorkflowContent
 from wfcore.domain.resources.differences import Changed, difference
 
 
-def content(*nodes: dict[str, object], **more: object) -> dict[str, object]:
-    return {"trigger": None, "workflowStructure": {"nodes": list(nodes), "edges": []}, **more}
+def content(*nodes: dict[str, Any], **more: Any) -> WorkflowContent:
+    return WorkflowContent(workflow_structure={"nodes": list(nodes), "edges": []}, **more)
 
 
 def test_nodes_are_compared_by_id() -> None:
@@ -20,13 +23,14 @@ def test_nodes_are_compared_by_id() -> None:
 
 def test_other_fields_have_paths() -> None:
     """A value of another type or length differs as a whole; `true` is not 1."""
-    found = difference(content(trigger={"at": [1]}, n=1), content(trigger={"at": [1, 2]}, n=True))
-    assert found.fields == ("trigger.at", "n")
-    assert difference({"workflowStructure": {"zoom": 1}}, {"workflowStructure": None}).fields == ("workflowStructure",)
+    found = difference(content(trigger={"at": [1], "n": 1}), content(trigger={"at": [1, 2], "n": True}))
+    assert found.fields == ("trigger.at", "trigger.n")
+    zoomed = WorkflowContent(workflow_structure={"zoom": 1})
+    assert difference(zoomed, WorkflowContent()).fields == ("workflowStructure",)
 
 
 def test_equal_contents_have_no_difference() -> None:
-    same = content({"id": "a"}, agentSelection=None)
+    same = content({"id": "a"}, agent_selection=None)
     wire = difference(same, same).to_wire()
     assert wire["nodes"] == wire["edges"] == {"added": [], "removed": [], "changed": []}
     assert wire["fields"] == []

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wfcore.domain.resources.content import SkillContent
 from wfcore.domain.resources.supervision import (
     DESCRIPTIONS,
     IDS,
@@ -17,30 +18,30 @@ from wfcore.domain.resources.supervision import (
 )
 
 
-def naming(*numbers: int) -> dict[str, object]:
-    return {IDS: [str(number) for number in numbers], DESCRIPTIONS: {}}
+def ids(*numbers: int) -> list[str]:
+    return [str(number) for number in numbers]
 
 
 def rules(number: int, named: tuple[int, ...], links: dict[int, set[int]]) -> list[tuple[str, str]]:
     known = {*links, *(below for one in links.values() for below in one)}
-    return [(issue.path, issue.rule) for issue in link_issues(number, naming(*named), known, links)]
+    return [(issue.path, issue.rule) for issue in link_issues(number, ids(*named), known, links)]
 
 
 @pytest.mark.parametrize("text", ["", "0", "01", "+1", "1.0", "x", "1\n", "\u0663", "9" * 17, "-1"])
 def test_ids_are_canonical_numbers(text: str) -> None:
     """A subordinate is given by its canonical id; any other text is an issue at its path."""
-    issues = form_issues({IDS: ["7", text]})
+    issues = form_issues(["7", text])
     assert [(issue.path, issue.rule) for issue in issues] == [(f"{IDS}[1]", "pattern")]
-    assert subordinates({IDS: ["7", text]}) == {7}
+    assert subordinates(SkillContent(supervision_subordinate_ids=["7", text])) == {7}
 
 
 def test_ids_are_unique_and_bounded() -> None:
-    """A repeated id and a list that is too long are issues; a body without the field has none."""
-    assert [(i.path, i.rule) for i in form_issues({IDS: ["7", "8", "7"]})] == [(f"{IDS}[2]", "duplicate")]
+    """A repeated id and a list that is too long are issues; an empty list has none."""
+    assert [(i.path, i.rule) for i in form_issues(["7", "8", "7"])] == [(f"{IDS}[2]", "duplicate")]
     most = [str(number) for number in range(1, MAX_SUBORDINATES + 1)]
-    assert form_issues({IDS: most}) == []
-    assert [i.rule for i in form_issues({IDS: [*most, "1000"]})] == ["maxItems"]
-    assert form_issues({}) == []
+    assert form_issues(most) == []
+    assert [i.rule for i in form_issues([*most, "1000"])] == ["maxItems"]
+    assert form_issues([]) == []
 
 
 def test_only_subordinates_are_described() -> None:
@@ -51,12 +52,13 @@ def test_only_subordinates_are_described() -> None:
 
 def test_the_links_of_a_content() -> None:
     """They are the two fields about supervision."""
-    assert links_of({**naming(1), "model": "m"}) == naming(1)
+    content = SkillContent(supervision_subordinate_ids=["1"], model="m")
+    assert links_of(content) == {IDS: ["1"], DESCRIPTIONS: {}}
 
 
 def test_unknown_skills_are_issues() -> None:
     """A skill that does not exist is an issue at its path; the others are checked too."""
-    issues = link_issues(1, naming(2, 3, 1), {2}, {})
+    issues = link_issues(1, ids(2, 3, 1), {2}, {})
     assert [(i.path, i.rule) for i in issues] == [(f"{IDS}[1]", "reference"), (f"{IDS}[2]", "cycle")]
 
 
@@ -80,7 +82,7 @@ def test_links_go_to_a_bounded_depth() -> None:
 def test_accepted_links_have_no_cycle(links: dict[int, set[int]], named: set[int]) -> None:
     """For any links of the others: without an issue, no subordinate leads back to the skill."""
     others = {number: below for number, below in links.items() if number != 1}
-    if link_issues(1, naming(*sorted(named)), set(range(1, 6)), others):
+    if link_issues(1, ids(*sorted(named)), set(range(1, 6)), others):
         return
     below, reached = set(named), set[int]()
     while below:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from bench import Bench, paths
 
+from wfcore.domain.json.values import to_json
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.domain.resources.supervision import DESCRIPTIONS, IDS, MAX_DEPTH
 from wfcore.runtime.resources import supervision
@@ -42,12 +43,14 @@ class TestSupervise:
         top = await new_skill(bench, instructions=["lead"])
         body = {IDS: [str(first), str(second)], DESCRIPTIONS: {str(first): "does it"}}
         view = await bench.core.skills.supervise(bench.me, top, body)
-        assert {name: view.variation.content[name] for name in body} == body
-        assert view.variation.content["instructions"] == ["lead"]
+        assert {name: to_json(view.variation.skill)[name] for name in body} == body
+        assert view.variation.skill.instructions == ["lead"]
         assert view.resource.has_unpublished_changes
-        assert (await bench.core.skills.get(bench.me, top)).variation.content[IDS] == []
+        assert (await bench.core.skills.get(bench.me, top)).variation.skill.supervision_subordinate_ids == []
         again = await supervise(bench, top, first)
-        assert (again.variation.content[IDS], again.variation.content[DESCRIPTIONS]) == ([str(first)], {})
+        links = again.variation.skill
+        assert links.supervision_subordinate_ids == [str(first)]
+        assert links.supervision_subordinate_descriptions == {}
         with pytest.raises(Conflict):
             await bench.core.skills.supervise(bench.me, top, body, if_match=view.etag)
         none = await bench.core.skills.supervise(bench.me, top, {})
@@ -86,7 +89,7 @@ class TestSupervise:
         top = await new_skill(bench, hidden, by=bench.other)
         plain = await new_skill(bench)
         view = await supervise(bench, top, hidden, plain)
-        assert view.variation.content[IDS] == [str(hidden), str(plain)]
+        assert view.variation.skill.supervision_subordinate_ids == [str(hidden), str(plain)]
         assert (await bench.core.skills.deploy(bench.me, top)).resource.status == "active"
 
     async def test_supervision_requires_manage(self, bench: Bench) -> None:

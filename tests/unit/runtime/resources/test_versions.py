@@ -60,7 +60,7 @@ class TestVariations:
         view = await flows.rollback(bench.other, number, variation_id=first)
         assert (view.resource.active_variation_id, view.resource.has_unpublished_changes) == (first, False)
         assert view.variation
-        assert view.variation.content["workflowStructure"] == PLAIN
+        assert view.variation.workflow.workflow_structure == PLAIN
         assert view.variation.deployed_by == "other"
         assert [row.id for row in await flows.variations(bench.me, number)] == [first, second]
         again = await flows.rollback(bench.me, number, {"variationId": first})

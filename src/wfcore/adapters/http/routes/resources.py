@@ -35,8 +35,8 @@ from wfcore.api.runs import RunRecord
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.ids import iso
+from wfcore.domain.resources.content import SkillContent
 from wfcore.domain.resources.lifecycle import Status
-from wfcore.domain.resources.resource import CONTENT, Kind
 from wfcore.domain.resources.supervision import links_of
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.resources.base import ResourceView
@@ -310,7 +310,7 @@ def _response(view: ResourceView, status: int = HTTPStatus.OK, **headers: str) -
 
 
 def _links(view: ResourceView) -> Response:
-    content = view.variation.content if view.variation else CONTENT[Kind.SKILL]
+    content = view.variation.skill if view.variation else SkillContent()
     return json_response(links_of(content), headers={"ETag": view.etag})
 
 

@@ -11,13 +11,15 @@ import attrs
 from sqlalchemy import RowMapping
 
 from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.values import structure
+from wfcore.domain.json.values import to_json as unstructured
 from wfcore.domain.kernel.ids import is_uuid
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.people import AccessToken, Member
 from wfcore.domain.resources import access
 from wfcore.domain.resources.access import Role
 from wfcore.domain.resources.lifecycle import Status
-from wfcore.domain.resources.resource import Kind, OwnershipTransfer, Resource, Variation
+from wfcore.domain.resources.resource import CONTENTS, Kind, OwnershipTransfer, Resource, Variation
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -116,7 +118,7 @@ def _to_transfer(text: str | None) -> OwnershipTransfer | None:
 def variation_row(variation: Variation) -> dict[str, Any]:
     return {
         "id": variation.id,
-        "content": _content(variation.content),
+        "content": _content(unstructured(variation.content)),
         "created_at": to_ms(variation.created_at),
         "created_by": variation.created_by,
         **deployment_row(variation),
@@ -136,7 +138,7 @@ def deployment_row(variation: Variation) -> dict[str, Any]:
 def to_variation(row: RowMapping) -> Variation:
     return Variation(
         id=row["id"],
-        content=json.loads(row["content"]),
+        content=structure(CONTENTS[Kind(row["kind"])], json.loads(row["content"])),
         created_at=from_ms(row["created_at"]),
         created_by=row["created_by"],
         deployed_at=_optional_instant(row["deployed_at"]),

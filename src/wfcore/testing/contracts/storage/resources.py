@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from wfcore.domain.resources.access import AccessConfig, GroupGrant, Principal
+from wfcore.domain.resources.content import WorkflowContent
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, OwnershipTransfer
 from wfcore.ports.storage import Duplicate, IdempotencyRecord, Stale, Storage
@@ -167,7 +168,7 @@ class ResourcesContract:
             "a": [1.0, 10**30, -0.0, True, None, "\u2028\ud7ff\x01😀"],
             "m": {"b": {}, "a": []},
         }
-        variation = new_variation("v1", content=content)
+        variation = new_variation("v1", content=WorkflowContent(workflow_structure=content))
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1))
             await work.workflows.add_variation(1, variation)
@@ -176,8 +177,8 @@ class ResourcesContract:
             for _ in range(2):
                 read = await work.workflows.variation(1, "v1")
                 assert read
-                assert repr(read.content) == before
-                content_read: Any = read.content
+                assert repr(read.workflow.workflow_structure) == before
+                content_read: Any = read.workflow.workflow_structure
                 content_read["a"].clear()
             with pytest.raises(Duplicate):
                 await work.workflows.add_variation(1, variation)
@@ -189,7 +190,9 @@ class ResourcesContract:
         async with store.transaction(ORG) as work:
             await work.workflows.add(new_resource(1))
             await work.workflows.add_variation(1, draft)
-            await work.workflows.save_variation(1, attrs.evolve(deployed, content={"other": 1}))
+            await work.workflows.save_variation(
+                1, attrs.evolve(deployed, content=WorkflowContent(trigger={"other": 1}))
+            )
             assert await work.workflows.variation(1, "v1") == deployed
             with pytest.raises(Stale):
                 await work.workflows.save_variation(1, new_variation("v2"))

@@ -1,6 +1,6 @@
 """Values of the storage contract: small, distinct, some with every field set."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -8,7 +8,6 @@ from typing import Any, Final
 import attrs
 from hypothesis import strategies as st
 
-from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.people import AccessToken, Group, Member, Organization
 from wfcore.domain.resources.access import (
     AccessConfig,
@@ -18,6 +17,7 @@ from wfcore.domain.resources.access import (
     SharedUser,
     derive,
 )
+from wfcore.domain.resources.content import Content, WorkflowContent
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, OwnershipTransfer, Resource, Variation
 from wfcore.ports.storage import IdempotencyRecord, Storage, UnitOfWork
@@ -94,11 +94,9 @@ def changed(resource: Resource, **fields: Any) -> Resource:
     return attrs.evolve(resource, revision=resource.revision + 1, **fields)
 
 
-def new_variation(
-    name: str, *, content: Mapping[str, JSON] | None = None, deployed_at: datetime | None = None
-) -> Variation:
+def new_variation(name: str, *, content: Content | None = None, deployed_at: datetime | None = None) -> Variation:
     by = None if deployed_at is None else "u1"
-    return Variation(name, content or {"trigger": None}, at(1), "u1", deployed_at, by)
+    return Variation(name, content or WorkflowContent(), at(1), "u1", deployed_at, by)
 
 
 def new_member(user_id: str, *, email: str | None = None, groups: frozenset[str] = frozenset()) -> Member:
