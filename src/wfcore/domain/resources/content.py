@@ -85,8 +85,9 @@ def every_field(content: Content) -> frozenset[str]:
 
 def given_fields(cls: ContentClass, body: object) -> dict[str, Any]:
     """The fields of the content that a checked body has, by name."""
-    found = {field.name: getattr(body, field.name, UNSET) for field in _fields(cls)}
-    return {name: item for name, item in found.items() if item is not UNSET}
+    tree = to_json(body)
+    content = content_of(cls, tree)
+    return {field.name: getattr(content, field.name) for field in _fields(cls) if wire_name(field) in tree}
 
 
 def as_workflow(content: Content) -> WorkflowContent:

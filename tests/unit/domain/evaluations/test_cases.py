@@ -36,7 +36,7 @@ FULL = {
 
 def test_what_is_taken_is_kept() -> None:
     """Every kind of check is valid with its field, and a case is stored as it was sent."""
-    assert check(PatchSkill, SkillContent(evaluations=[FULL])) == []
+    assert check(PatchSkill, {"evaluations": [FULL]}) == []
     assert case_issues([FULL]) == []
     assert [to_json(each) for each in cases_of(SkillContent(evaluations=[FULL]))] == [FULL]
 
@@ -59,7 +59,7 @@ def test_what_is_taken_is_kept() -> None:
 )
 def test_faults_of_the_shape(given: Any, path: str) -> None:
     """Each fault names its path; the rules do not look at a case of invalid shape."""
-    assert [issue.path for issue in check(PatchSkill, SkillContent(evaluations=[given]))] == [f"evaluations[0].{path}"]
+    assert [issue.path for issue in check(PatchSkill, {"evaluations": [given]})] == [f"evaluations[0].{path}"]
     assert case_issues([given]) == []
 
 
