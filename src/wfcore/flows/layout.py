@@ -19,6 +19,10 @@ GAP_X, GAP_Y = 32.0, 56.0
 MARGIN: Final = 16.0
 BEND: Final = 24.0
 """The width that an edge takes which passes a layer, and the distance between back edges."""
+SIDE: Final = 0.85
+"""Where back edges leave and enter a node, as a share of its width."""
+CLEAR: Final = 12.0
+"""The distance of back edges from the nodes of a layer; less than the margin."""
 SWEEPS: Final = 8
 
 Point = tuple[float, float]
@@ -191,6 +195,8 @@ def _down(chain: Sequence[Key], centres: Mapping[Key, float], top: Mapping[Key, 
 
 
 def _around(edge: Edge, places: Mapping[str, Point], x: float) -> tuple[Point, ...]:
+    """Out of the bottom, between the layers to the right, up, and between the layers to the top of the target."""
     (from_x, from_y), (to_x, to_y) = places[edge.source], places[edge.target]
-    start, end = from_y + HEIGHT * 2 / 3, to_y + HEIGHT / 3
-    return (from_x + WIDTH, start), (x, start), (x, end), (to_x + WIDTH, end)
+    start, end = from_x + WIDTH * SIDE, to_x + WIDTH * SIDE
+    below, above = from_y + HEIGHT + CLEAR, to_y - CLEAR
+    return (start, from_y + HEIGHT), (start, below), (x, below), (x, above), (end, above), (end, to_y)

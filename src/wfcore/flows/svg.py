@@ -69,7 +69,7 @@ def _edge(route: EdgeRoute) -> str:
         return line
     (x, y), (next_x, next_y) = route.points[:2]
     # a tenth of the way down, so that the labels of edges from one node stand apart
-    at = (x + 6, y - 4) if route.back else (x + (next_x - x) * 0.35 + 4, y + (next_y - y) * 0.35)
+    at = (x + 5, y + 10) if route.back else (x + (next_x - x) * 0.35 + 4, y + (next_y - y) * 0.35)
     handle = escape(clipped(route.edge.source_handle))
     return f'{line}<text class="handle" x="{_text(at[0])}" y="{_text(at[1])}">{handle}</text>'
 

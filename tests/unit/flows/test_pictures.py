@@ -1,7 +1,7 @@
 """Pictures of graphs: every node and edge is drawn, nothing overlaps, and no text can break the format."""
 
 import re
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 from xml.etree import ElementTree
 
@@ -76,6 +76,18 @@ def test_cycles_are_drawn_at_the_right() -> None:
     right = max(x + WIDTH for x, _ in drawn.places.values())
     assert [max(x for x, _ in route.points) > right for route in backs] == [True, True]
     assert backs[0].points != backs[1].points
+
+
+def test_a_back_edge_passes_between_the_layers() -> None:
+    """It crosses no node beside its own."""
+    ask = {"type": "humanApproval"}
+    drawn = layout(graph_of("s -> a", "a -approved-> b", "a -denied-> c", "b -> a", "c -> a", a=ask))
+    for route in drawn.routes:
+        for (x, y), (to_x, to_y) in pairwise(route.points) if route.back else ():
+            for left, top in drawn.places.values():
+                crosses_x = min(x, to_x) < left + WIDTH and max(x, to_x) > left
+                crosses_y = min(y, to_y) < top + HEIGHT and max(y, to_y) > top
+                assert not (crosses_x and crosses_y)
 
 
 def test_an_empty_graph() -> None:
