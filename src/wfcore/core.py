@@ -29,6 +29,7 @@ from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
 from wfcore.runtime.resources.workflows import Workflows
 from wfcore.runtime.runs.changes import Changes
+from wfcore.runtime.runs.connects import Connects
 from wfcore.runtime.runs.evaluations import Evaluations
 from wfcore.runtime.runs.repairs import RepairableRuns
 from wfcore.runtime.runs.suggestions import Suggestions
@@ -63,6 +64,7 @@ class Core:
         self.context_items = ContextItems(ports)
         self.contexts = Contexts(ports)
         self.connections = Connections(ports)
+        self.connects = Connects(ports, self.runs)
         self.conversations = Conversations(ports)
         self.usage = Usage(ports)
         self.changes = Changes(ports, self.directory)

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, TypedDict
 from msgspec import Meta
 
 from wfcore.api.resources import Body, Name
-from wfcore.domain.agents.connections import ConnectionKind, ConnectionStatus
+from wfcore.domain.agents.connections import ConnectionKind, ConnectionStatus, Ownership
 from wfcore.domain.json.codec import JsonObject, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
@@ -27,9 +27,26 @@ KindOfConnection = Annotated[str, Meta(extra_json_schema={"enum": list(Connectio
 ConfigJson = Annotated[
     JsonObject,
     Meta(
-        description="Of `api_key`: apiKey, header; of `oauth2`: clientId, clientSecret, tokenUrl, authorizeUrl, scopes;"
-        " of `mcp`: url, headers"
+        description="Of `api_key`: apiKey, header, hosts; of `oauth2`: clientId, clientSecret, tokenUrl, authorizeUrl,"
+        " revocationUrl, scopes, grant, tokenAuth, hosts; of `mcp`: url, headers, clientId, clientSecret, scopes"
     ),
+]
+Hosts = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=260)]],
+    Meta(max_length=100, description="The hosts that `core.http` sends the credentials to; without it none"),
+]
+ClientId = Annotated[str, Meta(min_length=1, max_length=1_000)]
+Grant = Annotated[
+    Literal["authorization_code", "client_credentials"],
+    Meta(description="`authorization_code`: users authorize it; `client_credentials`: it acts for itself"),
+]
+TokenAuth = Annotated[
+    Literal["basic", "post"],
+    Meta(description="How the client authenticates at `tokenUrl`: in a header, or in the body"),
+]
+WhoseConnection = Annotated[
+    Literal["organization", "user"],
+    Meta(description="`user`: each user authorizes it; status and use are the caller's, and a run's its starter's"),
 ]
 
 
@@ -39,42 +56,62 @@ class ApiKeyConfig:
 
     api_key: HeaderValue
     header: HeaderName | UnsetType = UNSET
+    hosts: Hosts | UnsetType = UNSET
 
 
 @value
 class PatchApiKeyConfig:
     api_key: HeaderValue | UnsetType = UNSET
     header: HeaderName | UnsetType | None = UNSET
+    hosts: Hosts | UnsetType | None = UNSET
 
 
 @value
 class OAuth2Config:
-    client_id: Annotated[str, Meta(min_length=1, max_length=1_000)]
+    """`authorizeUrl` is required unless `grant` is `client_credentials`, which requires `clientSecret`."""
+
+    client_id: ClientId
     client_secret: Secret | UnsetType = UNSET
     token_url: Url
     authorize_url: Url | UnsetType = UNSET
+    revocation_url: Url | UnsetType = UNSET
     scopes: OAuthScopes | UnsetType = UNSET
+    grant: Grant | UnsetType = UNSET
+    token_auth: TokenAuth | UnsetType = UNSET
+    hosts: Hosts | UnsetType = UNSET
 
 
 @value
 class PatchOAuth2Config:
-    client_id: Annotated[str, Meta(min_length=1, max_length=1_000)] | UnsetType = UNSET
+    client_id: ClientId | UnsetType = UNSET
     client_secret: Secret | UnsetType | None = UNSET
     token_url: Url | UnsetType = UNSET
     authorize_url: Url | UnsetType | None = UNSET
+    revocation_url: Url | UnsetType | None = UNSET
     scopes: OAuthScopes | UnsetType | None = UNSET
+    grant: Grant | UnsetType | None = UNSET
+    token_auth: TokenAuth | UnsetType | None = UNSET
+    hosts: Hosts | UnsetType | None = UNSET
 
 
 @value
 class McpConfig:
+    """`clientId` and `clientSecret` are a registration by hand at the authorization server of the MCP server."""
+
     url: Url
     headers: dict[HeaderName, HeaderValue] | UnsetType = UNSET
+    client_id: ClientId | UnsetType = UNSET
+    client_secret: Secret | UnsetType = UNSET
+    scopes: OAuthScopes | UnsetType = UNSET
 
 
 @value
 class PatchMcpConfig:
     url: Url | UnsetType = UNSET
     headers: dict[HeaderName, HeaderValue | None] | UnsetType | None = UNSET
+    client_id: ClientId | UnsetType | None = UNSET
+    client_secret: Secret | UnsetType | None = UNSET
+    scopes: OAuthScopes | UnsetType | None = UNSET
 
 
 CONFIGS: Final[Mapping[str, type]] = MappingProxyType(
@@ -92,6 +129,7 @@ class CreateConnection(Body):
     kind: KindOfConnection
     config: ConfigJson
     status: Literal["active", "disabled"] | UnsetType = UNSET
+    ownership: WhoseConnection | UnsetType = UNSET
 
 
 @value
@@ -102,6 +140,7 @@ class PatchConnection(Body):
     provider: Name | UnsetType = UNSET
     config: ConfigJson | UnsetType = UNSET
     status: Literal["active", "disabled"] | UnsetType = UNSET
+    ownership: WhoseConnection | UnsetType = UNSET
 
 
 class PatchConnectionFields(TypedDict, total=False):
@@ -112,6 +151,7 @@ class PatchConnectionFields(TypedDict, total=False):
     provider: str
     config: JsonObject
     status: Literal["active", "disabled"]
+    ownership: Literal["organization", "user"]
 
 
 class CreateConnectionFields(PatchConnectionFields, total=False):
@@ -128,5 +168,13 @@ class ConnectionDto(TypedDict):
     provider: str
     kind: KindOfConnection
     config: ConfigJson
+    ownership: Annotated[str, Meta(extra_json_schema={"enum": list(Ownership)})]
     status: Annotated[str, Meta(extra_json_schema={"enum": list(ConnectionStatus)})]
+    statusReason: str | None
     lastCheckedAt: Time | None
+
+
+class AuthorizeConnectionDto(TypedDict):
+    """`url` is the address that the user opens to authorize the connection, within ten minutes and once."""
+
+    url: str

@@ -1,6 +1,6 @@
 """The shapes of runs: starting, resuming, chatting, single actions, and responses (interface, Resume a run)."""
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
@@ -222,9 +222,14 @@ class RunAction(Body):
 
 
 class InterruptDto(OpenInterruptFields):
-    """An open interrupt of a run."""
+    """An open interrupt of a run.
+
+    `connectUrl` is where the caller can authorize the connection that a connect interrupt needs, once within ten
+    minutes; each read of the interrupt has a new one.
+    """
 
     runId: str
+    connectUrl: NotRequired[str]
 
 
 class EventDto(EventFields):

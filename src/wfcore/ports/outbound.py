@@ -3,9 +3,20 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+import attrs
+
 
 class Undelivered(Exception):
     """No response was received, so the delivery failed or is unknown. The message contains no secret."""
+
+
+@attrs.frozen
+class OutboundResponse:
+    """A complete response of any status. Header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class Outbound(Protocol):
@@ -15,5 +26,14 @@ class Outbound(Protocol):
         """Send the body. Returns the status of the response; redirects are not followed and no body is read.
 
         Header names are in lower case. `Undelivered` when there is no response in time.
+        """
+        ...
+
+    async def request(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> OutboundResponse:
+        """Send the request. Returns the whole response, at most 1 MiB of body; redirects are not followed.
+
+        Header names are in lower case. `Undelivered` when there is no complete response in time.
         """
         ...

@@ -96,6 +96,8 @@ class Tool:
     """The tool needs the organization's connection with this `provider`."""
     output_schema: Mapping[str, JSON] | None = None
     """The JSON Schema of the result; None where it is not known."""
+    connection_parameter: str | None = None
+    """The parameter that can name a connection by its id, for a tool of no provider."""
     group: str | None = None
     """The name under which a catalog lists the tool; None: the part of the id before its last `.`."""
 

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 import attrs
 
+from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
@@ -289,6 +290,9 @@ class UnitOfWork(Protocol):
 
     @property
     def delegations(self) -> DelegationRepository: ...
+
+    @property
+    def connection_grants(self) -> RecordRepository[ConnectionGrant]: ...
 
     @property
     def audit(self) -> AuditRepository: ...

@@ -162,7 +162,7 @@ class TestConnecting:
             (wait,) = of_kind(events, "interrupt")
             assert (wait["type"], wait["nodeId"], wait["provider"]) == ("connect", "work", "office")
             assert (wait["connectionId"], wait["toolId"]) == (row["id"], tool)
-            assert (await ada.get(where)).json()["status"] == "refused"
+            assert (await ada.get(where)).json()["status"] == "error"
             (item,) = (await ada.get("/agent/v1/interrupts")).json()["interrupts"]
             assert item["runId"] == run["runId"]
             run, events = await resumed(ada, run, "connected")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import sqlalchemy as sa
 from bench import Bench, act, ask, deployed_skill, graph, one, opened, private
@@ -14,6 +15,11 @@ from wfcore.adapters.sql.schema.tables import metadata
 
 SECRET = b"s" * 32
 MAIL = {"name": "Mail", "provider": "mail", "kind": "api_key", "config": {"apiKey": "k"}}
+
+GROWN = {
+    "name": "Grown", "provider": "garden", "kind": "oauth2",
+    "config": {"clientId": "c", "tokenUrl": "http://127.0.0.1:9/t", "authorizeUrl": "http://127.0.0.1:9/a"},
+}  # fmt: skip
 
 
 async def fill(url: str) -> Bench:
@@ -28,6 +34,9 @@ async def fill(url: str) -> Bench:
         await core.memories.create(me, skill, memory="green tea")
         await core.context_items.create(me, title="About", content="us")
         await core.connections.create(me, MAIL, key="once")
+        grown = await core.connections.create(me, GROWN)
+        url = await core.connections.authorize(me, grown.id, address="http://127.0.0.1:9")
+        await core.connects.finish(parse_qs(urlsplit(url).query)["state"][0], None, "access_denied", None)
         await core.hooks.create(me, url="http://127.0.0.1:9/events", events=["run.finished"], key="once")
         await core.delegations.create(me, to="ann", until="2100-01-01T00:00:00Z", workflow_ids=[1])
         await scheduled(bench)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, closing, suppress
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pytest
@@ -132,6 +133,8 @@ USE_CASES: dict[str, UseCase] = {
     "tokens.page": lambda core, me: core.tokens.page(me),
     "connections.create": lambda core, me: core.connections.create(
         me, name="c", provider="p", kind="api_key", config={"apiKey": "s", "header": "x"}, key="k"),
+    "connections.page": lambda core, me: core.connections.page(me),
+    "connections.delete": lambda core, me: core.connections.delete(me, granted["own"]),
     "hooks.create": lambda core, me: core.hooks.create(me, url="http://127.0.0.1:9/", events=["run.failed"], key="k"),
     "hooks.patch": lambda core, me: core.hooks.patch(me, hooks["own"], is_enabled=False),
     "hooks.rotate": lambda core, me: core.hooks.rotate(me, hooks["own"]),
@@ -180,6 +183,7 @@ USE_CASES: dict[str, UseCase] = {
 
 chats: dict[int, SignedInterface] = {}
 hooks: dict[str, str] = {}
+granted: dict[str, str] = {}
 """The team chats of the furniture, by workflow."""
 
 
@@ -268,6 +272,11 @@ async def furnished(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
         await core.skills.deploy(me, skill.id)
         await core.context_items.create(me, title="t", content="c")
         await core.connections.create(me, name="c", provider="p", kind="api_key", config={"apiKey": "s", "header": "x"})
+        config = {"clientId": "c", "tokenUrl": "http://127.0.0.1:9/", "authorizeUrl": "http://127.0.0.1:9/"}
+        oauth = await core.connections.create(me, name="o", provider="o", kind="oauth2", config=config)
+        granted["own"] = oauth.id
+        begun = await core.connections.authorize(me, oauth.id, address="http://127.0.0.1:9")
+        await core.connects.finish(parse_qs(urlsplit(begun).query)["state"][0], None, "access_denied", None)
         stranger = attrs.evolve(me, user_id="zed", email=None)
         for name, maker in (("own", me), ("lost", stranger)):
             made_hook = await core.hooks.create(maker, url="http://127.0.0.1:9/", events=["run.finished"])

@@ -212,7 +212,7 @@ class Application:
             headers |= _deprecation(route, root, segments)
         with _errors_with_info({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
             me = await self._authorize(connection, route, access)
-            query = {} if route.any_query else read_query(scope["query_string"], route.query)
+            query = read_query(scope["query_string"], route.query, others=route.any_query)
             body = await self._body(connection, receive, route)
             call = Call(
                 me,

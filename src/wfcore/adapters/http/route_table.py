@@ -13,6 +13,7 @@ from wfcore.adapters.http.mcp.routes import McpRoutes
 from wfcore.adapters.http.openapi.document import document
 from wfcore.adapters.http.routes.changes import ChangeRoutes
 from wfcore.adapters.http.routes.choices import ChoiceRoutes
+from wfcore.adapters.http.routes.connections import AuthorizationRoutes
 from wfcore.adapters.http.routes.contexts import ContextRoutes
 from wfcore.adapters.http.routes.conversations import ConversationRoutes
 from wfcore.adapters.http.routes.hooks import HookRoutes
@@ -62,6 +63,7 @@ from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
 from wfcore.runtime.resources.workflows import Workflows
 from wfcore.runtime.runs.changes import Changes
+from wfcore.runtime.runs.connects import Connects
 from wfcore.runtime.runs.evaluations import Evaluations
 from wfcore.runtime.runs.inbox import Inbox
 from wfcore.runtime.runs.repairs import RepairableRuns
@@ -97,6 +99,7 @@ class Services(Protocol):
     context_items: ContextItems
     contexts: Contexts
     connections: Connections
+    connects: Connects
     conversations: Conversations
     usage: Usage
     changes: Changes
@@ -134,9 +137,9 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *ContextRoutes(core.contexts).table(),
         *ConversationRoutes(core.conversations).table(),
         *RepairRoutes(core.runs).table(),
-        *RunRoutes(core.runs, turns).table(),
+        *RunRoutes(core.runs, turns, core.connects).table(),
         *RunGraphRoutes(core.runs).table(),
-        *InboxRoutes(Inbox(core.ports, core.runs)).table(),
+        *InboxRoutes(Inbox(core.ports, core.runs), core.connects).table(),
         *RunShortcutRoutes(core.runs, turns).table(),
         *UploadRoutes(core.attachments, core.ports.settings.attachments.size).table(),
         *DeliveryRoutes(core.webhooks).table(),
@@ -150,6 +153,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *ChoiceRoutes(Choices(core.ports), Expressions(core.ports), Simulations(core.ports)).table(),
         *context_item_routes(core.context_items).table(),
         *connection_routes(core.connections).table(),
+        *AuthorizationRoutes(core.connections, core.connects).table(),
         *HookRoutes(core.hooks).table(),
         *delegation_routes(core.delegations).table(),
         *UsageRoutes(core.usage, core.suggestions).table(),

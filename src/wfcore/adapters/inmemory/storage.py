@@ -25,6 +25,7 @@ from wfcore.adapters.inmemory.resources import MemoryResources, Pinned
 from wfcore.adapters.inmemory.schedules import MemorySchedules
 from wfcore.adapters.inmemory.tenant import Tenant
 from wfcore.adapters.inmemory.webhooks import MemoryWebhooks
+from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
@@ -92,6 +93,10 @@ class MemoryUnitOfWork:
     @property
     def delegations(self) -> MemoryDelegations:
         return MemoryDelegations(self.tenant.delegations)
+
+    @property
+    def connection_grants(self) -> MemoryRecords[ConnectionGrant]:
+        return MemoryRecords(self.tenant.connection_grants)
 
     @property
     def idempotency(self) -> MemoryIdempotency:

@@ -5,6 +5,7 @@ import attrs
 from wfcore.adapters.inmemory.idempotency import IdempotencyKey
 from wfcore.adapters.inmemory.interfaces import InterfaceKey
 from wfcore.adapters.inmemory.resources import ResourceTable
+from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
@@ -35,6 +36,7 @@ class Tenant:
     hooks: dict[str, Hook] = attrs.Factory(dict)
     connections: dict[str, Connection] = attrs.Factory(dict)
     delegations: dict[str, Delegation] = attrs.Factory(dict)
+    connection_grants: dict[str, ConnectionGrant] = attrs.Factory(dict)
     postings: dict[str, Posting] = attrs.Factory(dict)
 
     def copy(self) -> "Tenant":
@@ -52,5 +54,6 @@ class Tenant:
             hooks=dict(self.hooks),
             connections=dict(self.connections),
             delegations=dict(self.delegations),
+            connection_grants=dict(self.connection_grants),
             postings=dict(self.postings),
         )

@@ -43,6 +43,8 @@ class HttpResponse:
     status: int
     headers: Mapping[str, str]
     body: bytes
+    has_moved: bool = False
+    """Whether it is from another origin than that of the request, which did not receive its credentials."""
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
@@ -129,16 +131,22 @@ class Client:
         self._most_bytes = most_bytes
 
     async def send(
-        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        *,
+        follow: bool = True,
     ) -> HttpResponse:
-        """The response, of any status. Names in `headers` must be in lower case.
+        """The response, of any status. Names in `headers` must be in lower case. `follow` redirects, or return them.
 
         Raises AddressRefused for a refused address or a response that is too large, RequestFailed when there is no
         complete response.
         """
         hop = Hop(method, _parsed(url), headers, content)
         async with self._sending() as transport:
-            return await self._follow(transport, hop)
+            return await self._follow(transport, hop, MOST_REDIRECTS if follow else 0)
 
     async def status(self, method: str, url: str, headers: Mapping[str, str], content: bytes | None = None) -> int:
         """The status of the first response, which can be a redirect; its body is not read. Raises as `send`."""
@@ -160,13 +168,14 @@ class Client:
         except httpx2.HTTPError as error:
             raise RequestFailed(_message_of(error)) from None
 
-    async def _follow(self, transport: GuardedTransport, hop: Hop) -> HttpResponse:
+    async def _follow(self, transport: GuardedTransport, hop: Hop, most: int) -> HttpResponse:
+        origin = hop.url.origin
         for _ in range(MOST_REDIRECTS + 1):
             async with aclosing(await transport.handle_async_request(hop.request())) as response:
                 _check_headers(response.headers)
                 location = response.headers.get("location")
-                if response.status_code not in REDIRECTS or not location:
-                    return await self._complete(response)
+                if response.status_code not in REDIRECTS or not location or not most:
+                    return attrs.evolve(await self._complete(response), has_moved=hop.url.origin != origin)
             hop = hop.redirected(response.status_code, location)
         raise AddressRefused(f"more than {MOST_REDIRECTS} redirects")
 

@@ -5,18 +5,19 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from email.message import Message
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from wfcore.adapters.outbound.guard import LONGEST_URL, AddressGuard, AddressRefused
-from wfcore.domain.agents.connections import RESERVED_HEADERS
+from wfcore.domain.agents.connections import RESERVED_HEADERS, goes_to
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Malformed
-from wfcore.domain.kernel.json_readers import as_object, as_text
+from wfcore.domain.kernel.json_readers import as_object, as_text, optional_text, optional_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import MissingExtra, needs_extra
-from wfcore.ports.providers import Tool, ToolCall, ToolFailed
+from wfcore.ports.providers import ConnectionRequired, Tool, ToolCall, ToolConnection, ToolFailed
 
 if TYPE_CHECKING:
     from wfcore.adapters.outbound.client import HttpResponse
@@ -34,6 +35,12 @@ PARAMETERS: Final[Mapping[str, JSON]] = {
         "url": {"type": "string", "maxLength": LONGEST_URL},
         "headers": {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 100},
         "body": {},
+        "connection": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 255,
+            "description": "The id of a connection whose credentials are added, if the host is one of its `hosts`",
+        },
     },
     "required": ["url"],
     "additionalProperties": False,
@@ -73,16 +80,20 @@ def http_tool(guard: AddressGuard) -> Tool:
             raise ToolFailed(str(error), retryable=False) from None
         try:
             method, url = as_text(params.get("method", "GET")), as_text(params["url"])
-            response = await Client(guard).send(method, url, headers, content)
+            added = {} if call.connection is None else _credentials(call.connection, url)
+            response = await Client(guard).send(method, url, {**headers, **added}, content)
         except AddressRefused as error:
             raise ToolFailed(str(error), retryable=False) from None
         except RequestFailed as error:
             raise ToolFailed(str(error)) from None
+        if added and response.status == HTTPStatus.UNAUTHORIZED and not response.has_moved:
+            raise ConnectionRequired
         return {"status": response.status, "headers": dict(response.headers), "body": body_of(response)}
 
     return Tool(
-        ID, run, "HTTP", DESCRIPTION, PARAMETERS, blocking=False, is_async=True, idempotent=True, output_schema=RESULT
-    )
+        ID, run, "HTTP", DESCRIPTION, PARAMETERS, blocking=False, is_async=True, idempotent=True, output_schema=RESULT,
+        connection_parameter="connection",
+    )  # fmt: skip
 
 
 # The request
@@ -98,6 +109,17 @@ def _request(params: Mapping[str, JSON], call: ToolCall) -> tuple[dict[str, str]
 def sent_key(call: ToolCall) -> str:
     """The key of the effect as the value of a header."""
     return quote(call.key, safe=_VISIBLE)
+
+
+def _credentials(connection: ToolConnection, url: str) -> dict[str, str]:
+    """The header with the credentials of a connection, for one of its hosts only. ToolFailed for another one."""
+    config = connection.config
+    if not goes_to(optional_texts(config.get("hosts")) or (), url):
+        raise ToolFailed("the host of `url` is not one of the `hosts` of the connection", retryable=False)
+    if (token := optional_text(config.get("accessToken"))) is not None:
+        return {"authorization": f"Bearer {token}"}
+    key, name = as_text(config["apiKey"]), optional_text(config.get("header"))
+    return {"authorization": f"Bearer {key}"} if name is None else {name.lower(): key}
 
 
 def _content(body: JSON) -> tuple[dict[str, str], bytes | None]:

@@ -22,6 +22,7 @@ from wfcore.adapters.sql.repositories.interfaces import SqlInterfaces, to_found
 from wfcore.adapters.sql.repositories.organization_records import (
     SqlDelegations,
     SqlRecords,
+    sql_connection_grants,
     sql_connections,
     sql_context_items,
     sql_delegations,
@@ -35,6 +36,7 @@ from wfcore.adapters.sql.repositories.webhooks import FIND, SqlWebhooks
 from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.schema.tables import group_members, members, organizations, resources, tokens
 from wfcore.adapters.sql.store import Rows, Store, Transaction
+from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
@@ -108,6 +110,10 @@ class SqlUnitOfWork:
     @cached_property
     def delegations(self) -> SqlDelegations:
         return sql_delegations(self.connection, self.org)
+
+    @cached_property
+    def connection_grants(self) -> SqlRecords[ConnectionGrant]:
+        return sql_connection_grants(self.connection, self.org)
 
     @cached_property
     def audit(self) -> SqlAudit:

@@ -4,6 +4,7 @@ The name of a field is its key, or `headers.<name>` for a header. Secret fields 
 sealed, and never returned to clients.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -14,13 +15,17 @@ import attrs
 
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.ids import iso
-from wfcore.domain.kernel.json_readers import as_text, optional_object, optional_text
+from wfcore.domain.kernel.json_readers import as_text, optional_object, optional_text, optional_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.kernel.urls import URL_RULE, is_url
 
 HEADERS: Final = "headers."
-SECRET: Final = frozenset({"apiKey", "clientSecret"})
-URLS: Final = ("url", "tokenUrl", "authorizeUrl")
+AUTHORIZATION: Final = f"{HEADERS}authorization"
+CLIENT_CREDENTIALS: Final = "client_credentials"
+SECRET: Final = frozenset({"apiKey", "clientSecret", "accessToken"})
+"""`accessToken` is only in the configuration that a tool receives."""
+
+URLS: Final = ("url", "tokenUrl", "authorizeUrl", "revocationUrl")
 MAX_HEADERS: Final = 50
 RESERVED_HEADERS: Final = frozenset(
     {
@@ -29,6 +34,14 @@ RESERVED_HEADERS: Final = frozenset(
     }
 )  # fmt: skip
 """Headers of the connection and of the target host (RFC 9110, 7.6.1): customers cannot set them."""
+
+HOST_RULE: Final = (
+    "must be a host, with or without a port: such as `api.example.com`, `*.example.com` or `127.0.0.1:9000`"
+)
+_HOST = re.compile(
+    r"(?:\[(?P<six>[0-9a-f:.]{2,45})\]|(?P<name>(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*))(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII | re.IGNORECASE,
+)
 
 T = TypeVar("T")
 
@@ -41,17 +54,26 @@ class ConnectionKind(StrEnum):
     MCP = "mcp"
 
 
+class Ownership(StrEnum):
+    """Whose authorization a connection uses: one of the organization, or one of each user."""
+
+    ORGANIZATION = "organization"
+    USER = "user"
+
+
 class ConnectionStatus(StrEnum):
     """The status of a connection.
 
-    `refused`: the service refused the credentials at the last use; the next use tries again.
-    `unreadable` is only shown, not stored: its secrets were sealed with a key that is not configured.
+    The store has `active`, `disabled` and `error`: the service refused the credentials at the last use; the next use
+    tries again. The others are those of its authorization (`connection_grants`), and only shown.
     """
 
     ACTIVE = "active"
     DISABLED = "disabled"
-    REFUSED = "refused"
-    UNREADABLE = "unreadable"
+    ERROR = "error"
+    CONNECTED = "connected"
+    NEEDS_AUTHORIZATION = "needs_authorization"
+    EXPIRED = "expired"
 
 
 @attrs.frozen
@@ -66,6 +88,33 @@ class Connection:
     sealed: Mapping[str, str] = attrs.field(repr=False)
     status: ConnectionStatus = ConnectionStatus.ACTIVE
     last_checked_at: datetime | None = None
+    status_reason: str | None = None
+    ownership: Ownership = Ownership.ORGANIZATION
+    client: str = attrs.field(default="", repr=False)
+    """The sealed registration at the authorization server of an MCP server, "" without one."""
+
+    @property
+    def uses_oauth(self) -> bool:
+        """Whether calls carry an access token. An MCP server shows with its first refusal that it requires one."""
+        if self.kind is ConnectionKind.MCP:
+            return bool(self.client) or "clientId" in self.config or self.ownership is Ownership.USER
+        return self.kind is ConnectionKind.OAUTH2
+
+    @property
+    def can_authorize(self) -> bool:
+        """Whether a user can authorize it: an OAuth connection, or an MCP server without credentials of its own."""
+        if self.kind is ConnectionKind.MCP:
+            return AUTHORIZATION not in {name.lower() for name in self.sealed}
+        return self.kind is ConnectionKind.OAUTH2 and not self.is_of_client
+
+    @property
+    def is_of_client(self) -> bool:
+        """Whether it acts for wfcore itself, without a user (RFC 6749, 4.4)."""
+        return self.config.get("grant") == CLIENT_CREDENTIALS
+
+    def owner(self, user_id: str) -> str:
+        """Whose authorization a call for this user needs: the user's own, or that of the organization ("")."""
+        return user_id if self.ownership is Ownership.USER else ""
 
     def to_wire(self) -> dict[str, JSON]:
         """The connection on the wire: `{"set": true}` replaces each secret."""
@@ -76,7 +125,9 @@ class Connection:
             "provider": self.provider,
             "kind": self.kind.value,
             "config": joined(self.config, {name: {"set": True} for name in self.sealed}),
+            "ownership": self.ownership.value,
             "status": self.status.value,
+            "statusReason": self.status_reason,
             "lastCheckedAt": None if checked is None else iso(checked),
         }
 
@@ -114,8 +165,54 @@ def merged(old: Mapping[str, T], new: Mapping[str, T | None]) -> dict[str, T]:
 
 
 def config_issues(config: Mapping[str, JSON]) -> list[Issue]:
-    """Issues that the shape does not cover: URLs and headers. Messages do not show values."""
-    return [*_url_issues(config), *_header_issues(list(_headers(config))), *_reserved_issues(config)]
+    """Issues that the shape does not cover: URLs, hosts and headers. Messages do not show values."""
+    headers = _header_issues(list(_headers(config)))
+    return [*_url_issues(config), *_host_issues(config), *headers, *_reserved_issues(config)]
+
+
+def ownership_issues(connection: Connection) -> Iterator[Issue]:
+    """An issue for a connection of each user whose credentials are in its own configuration."""
+    if connection.ownership is Ownership.USER and (connection.is_of_client or not connection.can_authorize):
+        yield Issue("ownership", "`user` is for connections that each user authorizes: use `organization`", "ownership")
+
+
+def grant_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
+    """Fields that the grant of a whole configuration of kind `oauth2` requires."""
+    if "tokenUrl" not in config:
+        return
+    if config.get("grant") == CLIENT_CREDENTIALS:
+        if "clientSecret" not in config:
+            yield Issue("config.clientSecret", "is required for the grant `client_credentials`", "required")
+    elif "authorizeUrl" not in config:
+        yield Issue("config.authorizeUrl", "is required unless `grant` is `client_credentials`", "required")
+
+
+def _host_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
+    for index, host in enumerate(optional_texts(config.get("hosts")) or ()):
+        if not _HOST.fullmatch(host):
+            yield Issue(f"config.hosts[{index}]", HOST_RULE, "host")
+
+
+def goes_to(hosts: Iterable[str], url: str) -> bool:
+    """Whether one of these `hosts` of a connection covers the URL, so that its credentials can be sent there.
+
+    An entry without a port covers the default ports. `*.example.com` covers every name below `example.com`.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    standard = {"http": 80, "https": 443}.get(parts.scheme)
+    return standard is not None and any(_covers(entry, host, port or standard, standard) for entry in hosts)
+
+
+def _covers(entry: str, host: str, port: int, standard: int) -> bool:
+    found = _HOST.fullmatch(entry.lower())
+    if found is None or int(found["port"] or standard) != port:
+        return False
+    name = found["six"] or found["name"]
+    return host.endswith(name[1:]) and host != name[2:] if name.startswith("*.") else host == name
 
 
 def _url_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
@@ -141,13 +238,31 @@ def _reserved_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
 
 def kept_secret_issues(old: Connection, new: Connection, given: Iterable[str]) -> list[Issue]:
     """One issue for each secret not in `given` if the receiver changes: it must not get a stored secret."""
-    if _receivers(old) == _receivers(new):
+    has_hosts = new.kind is ConnectionKind.API_KEY and _added_hosts(old, new)
+    if _receivers(old) == _receivers(new) and not has_hosts:
         return []
     kept = new.sealed.keys() - set(given)
     message = "must be given again or removed, because the receiver has changed"
     return [Issue(f"config.{name}", message, "required_anew") for name in sorted(kept)]
 
 
+def keeps_grants(old: Connection, new: Connection) -> bool:
+    """Whether what users authorized for the old connection holds for the new one.
+
+    It does not for another owner, client or receiver: nobody allowed that one to get the tokens.
+    """
+    names = ("clientId", "url", "scopes") if new.kind is ConnectionKind.MCP else ("clientId",)
+    same_client = all(old.config.get(name) == new.config.get(name) for name in names)
+    same_receivers = _receivers(old) == _receivers(new) and not _added_hosts(old, new)
+    return same_client and same_receivers and old.ownership is new.ownership
+
+
+def _added_hosts(old: Connection, new: Connection) -> set[str]:
+    before, after = (set(optional_texts(one.config.get("hosts")) or ()) for one in (old, new))
+    return after - before
+
+
 def _receivers(connection: Connection) -> tuple[object, ...]:
-    urls = [urlsplit(as_text(connection.config[name])) for name in ("url", "tokenUrl") if name in connection.config]
+    config = connection.config
+    urls = [urlsplit(as_text(config[name])) for name in ("url", "tokenUrl", "revocationUrl") if name in config]
     return connection.provider, [(url.scheme, url.hostname, url.port) for url in urls]

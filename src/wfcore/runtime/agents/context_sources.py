@@ -33,6 +33,7 @@ from wfcore.domain.resources.supervision import subordinates
 from wfcore.domain.run.effects import ComposeContext
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.tools.connection_use import ConnectionUser
 from wfcore.runtime.tools.mcp_tools import ServedTools
 from wfcore.runtime.tools.offered_tools import offers_of
 
@@ -88,7 +89,7 @@ class Sources:
     ) -> Agent:
         """The skill with this content. Its subordinates are offered as far as the caller can use them."""
         content = variation.skill
-        found = await self._served.look_up(me.org_uuid, allowed.tools or ())
+        found = await self._served.look_up(ConnectionUser.of(me), allowed.tools or ())
         listed, unlisted = offers_of(self._ports.tools, found, allowed.tools or ())
         async with self._ports.storage.reading(me.org_uuid) as work:
             below = await _subordinates(work, me, content)

@@ -31,22 +31,23 @@ class RecordServiceBase(Generic[Row]):
     async def page(self, me: Principal, *, limit: int = 25, after: str = "") -> list[Row]:
         """By id, which is the order of creation, ids greater than `after`."""
         async with self._ports.storage.reading(me.org_uuid) as work:
-            return [self._view(row) for row in await self._rows(work).page(limit=limit, after=after)]
+            return [await self._view(work, me, row) for row in await self._rows(work).page(limit=limit, after=after)]
 
     @needs("*:read")
     async def get(self, me: Principal, id: str) -> Row:
         async with self._ports.storage.reading(me.org_uuid) as work:
-            return self._view(await self._found(work, id))
+            return await self._view(work, me, await self._found(work, id))
 
     @needs("*:write")
     async def delete(self, me: Principal, id: str, *, if_match: str | None = None) -> Row:
         """Delete the record permanently. Returns it as it was. An outdated ETag `if_match` is a Conflict."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
             row = await self._found(work, id)
-            check_match(if_match, self._view(row).to_wire())
+            view = await self._view(work, me, row)
+            check_match(if_match, view.to_wire())
             await self._rows(work).remove(id)
             await self._audit(work, me, "delete", row)
-            return self._view(row)
+            return view
 
     # Parts
 
@@ -57,7 +58,8 @@ class RecordServiceBase(Generic[Row]):
     def _details(self, row: Row) -> dict[str, JSON]:
         """The details of a row for the audit."""
 
-    def _view(self, row: Row) -> Row:
+    async def _view(self, work: UnitOfWork, me: Principal, row: Row) -> Row:
+        """The row as this principal sees it."""
         return row
 
     async def _found(self, work: UnitOfWork, id: str) -> Row:
@@ -74,15 +76,16 @@ class RecordServiceBase(Generic[Row]):
             if kept := await stored_response(work, me, self.kind, key, request, type(row)):
                 return kept
             await self._rows(work).add(row)
-            await store_response(work, me, self.kind, key, request, redact(row))
+            view = await self._view(work, me, row)
+            await store_response(work, me, self.kind, key, request, redact(view))
             await self._audit(work, me, "create", row)
-        return row
+            return view
 
     async def _save(self, work: UnitOfWork, me: Principal, new: Row, data: Mapping[str, JSON]) -> Row:
         """Save a changed row; the audit names the fields of the body."""
         await self._rows(work).save(new)
         await self._audit(work, me, "update", new, changed=sorted(data.keys() - {"organizationId"}))
-        return self._view(new)
+        return await self._view(work, me, new)
 
     async def _audit(self, work: UnitOfWork, me: Principal, verb: str, row: Row, **more: JSON) -> None:
         await audit(work, me, self._ports.now(), self.kind, verb, row.id, self._details(row) | more)

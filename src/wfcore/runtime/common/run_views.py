@@ -31,6 +31,8 @@ class RunView:
     row: RunRow
     interrupts: tuple[Interrupt, ...] = ()
     is_outline: bool = False
+    links: Mapping[str, str] = attrs.field(factory=dict)
+    """Where the caller can authorize the connections that connect interrupts need, by interrupt."""
 
     @property
     def id(self) -> str:
@@ -98,6 +100,10 @@ class RunView:
     def _result(self) -> Mapping[str, JSON]:
         return as_object(self.row.result or {})
 
+    def _link(self, interrupt: Mapping[str, JSON]) -> dict[str, JSON]:
+        link = self.links.get(str(interrupt["interruptId"]))
+        return {} if link is None else {"connectUrl": link}
+
     def to_wire(self) -> dict[str, JSON]:
         row, result = self.row, self._result
         waiting = [interrupt_to_wire(one) for one in self.interrupts] or as_objects(result.get("interrupts") or ())
@@ -117,7 +123,7 @@ class RunView:
             "variationId": row.variation_id,
             "output": result.get("output"),
             "error": result.get("error"),
-            "interrupts": [{**interrupt, "runId": row.id} for interrupt in waiting],
+            "interrupts": [{**interrupt, "runId": row.id, **self._link(interrupt)} for interrupt in waiting],
             "usage": result.get("usage") or {},
             "createdAt": iso_ms(row.created_at),
             "updatedAt": iso_ms(row.updated_at),

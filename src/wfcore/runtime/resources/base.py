@@ -149,7 +149,7 @@ class ResourceBase:
             resource = await self._managed(work, me, id)
             wanted = resource.draft_variation_id if variation_id is None else variation_id
             chosen = await work.resources(self.kind).variation(id, wanted or "")
-        return await look_up_tools(self._ports, me.org_uuid, chosen.content if chosen else CONTENTS[self.kind]())
+        return await look_up_tools(self._ports, me, chosen.content if chosen else CONTENTS[self.kind]())
 
     async def _variations(self, work: UnitOfWork, resource: Resource) -> tuple[Variation | None, Variation | None]:
         repository = work.resources(self.kind)

@@ -23,6 +23,7 @@ from wfcore.ports.providers import Tool, ToolFailed, Tools
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.organization.directory import is_former_member, principal_of
+from wfcore.runtime.tools.connection_use import ConnectionUser
 from wfcore.runtime.tools.mcp_tools import ServedTools, ToolLookup, is_served, tool_exists
 from wfcore.runtime.tools.parameters import parameter_issues
 
@@ -44,10 +45,10 @@ class _Catalog:
         return agent_id in self._skills
 
 
-async def look_up_tools(ports: Ports, org: str, content: Content) -> ToolLookup:
+async def look_up_tools(ports: Ports, me: Principal, content: Content) -> ToolLookup:
     """Look up the served tools in this content. Servers can be slow, so call this outside of a transaction."""
     named = content.enabled_tools if isinstance(content, SkillContent) else tools_of(structure_of(content))
-    return await ServedTools(ports).look_up(org, named)
+    return await ServedTools(ports).look_up(ConnectionUser.of(me), named)
 
 
 async def deploy_faults(

@@ -260,7 +260,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         return await self._content_issues(me, content, id)
 
     async def _content_issues(self, me: Principal, content: Content, id: int = 0) -> list[Issue]:
-        served = await look_up_tools(self._ports, me.org_uuid, content)
+        served = await look_up_tools(self._ports, me, content)
         async with self._ports.storage.reading(me.org_uuid) as work:
             found = await self._deploy_issues(work, content, me, served)
             return [*found, *await self._link_issues(work, me, id, content, content, every_field(content))]

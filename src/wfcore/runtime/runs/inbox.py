@@ -29,16 +29,21 @@ NEVER: Final = 2**62
 
 @attrs.frozen
 class ListedItem:
-    """An interrupt of the inbox with the name of its workflow and the people of it. `names` are those of users."""
+    """An interrupt of the inbox with the name of its workflow and the people of it. `names` are those of users.
+
+    `link` is where the caller can authorize the connection that a connect interrupt needs.
+    """
 
     item: InboxItem
     workflow_name: str | None
     names: Mapping[str, str | None]
+    link: str | None = None
 
     def to_wire(self) -> dict[str, JSON]:
         found, execution = self.item.found, self.item.found.execution
         return {
             **self.item.to_wire(),
+            **({} if self.link is None else {"connectUrl": self.link}),
             "workflowName": self.workflow_name,
             "requestedBy": self._person(execution.user_id, execution.started_by),
             "decidedBy": [self._vote(vote) for vote in found.interrupt.answers],

@@ -204,7 +204,7 @@ class RunStarting(RunReading):
             return await self._join(me, chosen, fingerprint)
         run = self._requested_run(me, chosen, fingerprint, body)
         readable = {"id": run.id, "userId": me.user_id, "threadId": run.thread_id, **run_fields(body)}
-        target, action, params = await self._targets.action(me.org_uuid, body, readable)
+        target, action, params = await self._targets.action(me, body, readable)
         return await self.launch(me, target, run, params, {**run_fields(body), "action": action})
 
     async def launch(

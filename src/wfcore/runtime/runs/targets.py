@@ -32,6 +32,7 @@ from wfcore.runtime.common.authorization import authorize, check_not_limited
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.resources.deployment import deploy_faults, look_up_tools, lost_access, selection_faults, skills_of
+from wfcore.runtime.tools.connection_use import ConnectionUser
 from wfcore.runtime.tools.mcp_tools import ServedTools, is_served, tool_exists
 
 INPUT_TEMPLATE: Final = "{{ input }}"
@@ -98,7 +99,7 @@ class Targets:
         org = me.org_uuid
         async with self._ports.storage.reading(org) as work:
             variation = await _variation(work, Kind.WORKFLOW, number, chosen)
-        served = await look_up_tools(self._ports, org, variation.content)
+        served = await look_up_tools(self._ports, me, variation.content)
         async with self._ports.storage.reading(org) as work:
             refuse(await deploy_faults(self._ports, served, work, me, variation.workflow), as_invalid=True)
 
@@ -154,24 +155,24 @@ class Targets:
 
     # Actions
 
-    async def action(self, org: str, body: RunAction, info: Mapping[str, JSON]) -> tuple[Target, JSON, JSON]:
+    async def action(self, me: Principal, body: RunAction, info: Mapping[str, JSON]) -> tuple[Target, JSON, JSON]:
         """The target of a single action, the descriptor that the run stores, and the rendered parameters.
 
         `info` is the expression variable `run`. Invalid for an unknown tool, and for parameters that cannot be rendered
         or do not match the tool's schema; those of a served tool that cannot be looked up now are not checked.
         """
         action = body.action
-        tool = await self._tool(org, action.tool_id)
+        tool = await self._tool(me, action.tool_id)
         outputs = {node: {"output": output} for node, output in (given(body.previous_outputs) or {}).items()}
         params = _rendered(given(action.params) or {}, {"input": {}, "nodes": outputs, "run": info})
         refuse(_parameter_issues(tool, action.tool_id, params), as_invalid=True)
         kept = {**to_json(action), "params": INPUT_TEMPLATE}
         return Target("action", action_plan(kept)), kept, params
 
-    async def _tool(self, org: str, tool_id: str) -> Tool | ToolFailed | None:
+    async def _tool(self, me: Principal, tool_id: str) -> Tool | ToolFailed | None:
         if not is_served(tool_id):
             return self._ports.tools.get(tool_id)
-        result = (await self._served.look_up(org, [tool_id]))[tool_id]
+        result = (await self._served.look_up(ConnectionUser.of(me), [tool_id]))[tool_id]
         return None if tool_exists(result) is False else result
 
     # Config

@@ -7,22 +7,26 @@ from typing import Any
 
 import msgspec
 
+from wfcore.domain.agents.connections import ConnectionKind
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import LOOK_UP, CallTool
-from wfcore.ports.faults import ClaimLost, StoreUnavailable, own_work
+from wfcore.ports.faults import ClaimLost, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.tools.connection_use import ConnectionUse
+from wfcore.runtime.tools.connection_use import ConnectionUse, ConnectionUser, NoConnection, OpenedConnection
 from wfcore.runtime.tools.mcp_tools import ServedTools, is_served
 from wfcore.runtime.tools.offered_tools import offer_of
 
 MOST_ISSUES = 10
 """The most errors of the arguments that one message names."""
+
+WITH_CREDENTIALS = (ConnectionKind.API_KEY, ConnectionKind.OAUTH2)
+"""The kinds of connections whose credentials a tool of no provider can send."""
 
 _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 """Matches every integer beyond 64 bits, which a JSON value must not contain."""
@@ -58,33 +62,39 @@ class ToolCalls:
         if effect.definition == LOOK_UP:
             return self._look_up(effect)
         tool = self._tool(effect)
-        if tool.provider is None:
+        if tool.provider is None and not _named_connection(tool, effect):
             return self._run(tool, execution, effect)
-        return self._run_connected(tool, tool.provider, execution, effect)
+        return self._run_connected(tool, execution, effect)
 
     async def _look_up(self, effect: CallTool) -> JSON:
         """The digest of the tool's definition in this process, and its name."""
         return _definition(self._known(effect.tool))
 
-    async def _run_connected(self, tool: Tool, provider: str, execution: Execution, effect: CallTool) -> JSON:
-        org = execution.ref.org
+    async def _run_connected(self, tool: Tool, execution: Execution, effect: CallTool) -> JSON:
+        user = ConnectionUser.of_run(execution)
         with own_work(ToolFailed, ClaimLost):
-            used = await self._use.of_provider(org, provider)
+            connection = await self._connection(tool, user, effect)
             if not tool.idempotent:
                 await self._check_claim(execution)
+
+        async def call(opened: OpenedConnection) -> JSON:
+            return opened.masked(await self._run(tool, execution, effect, opened.tool_connection))
+
+        return await self._use.used(user, connection, call)
+
+    async def _connection(self, tool: Tool, user: ConnectionUser, effect: CallTool) -> OpenedConnection:
+        """The connection of the tool's provider, or the one that the arguments name."""
+        if tool.provider is not None:
+            return await self._use.of_provider(user, tool.provider)
         try:
-            output = await self._run(tool, execution, effect, used.tool_connection)
-        except StoreUnavailable:
-            raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (reported without the secrets)
-            await self._use.record_result(org, used, error)
-            raise used.redacted(error) from None
-        await self._use.record_result(org, used)
-        return used.masked(output)
+            return await self._use.of_id(user, _named_connection(tool, effect), *WITH_CREDENTIALS)
+        except NoConnection as error:
+            raise ToolFailed(f"{error.message} that `{tool.id}` can use", retryable=False) from None
 
     async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
+        user = ConnectionUser.of_run(execution)
         with own_work(ToolFailed):
-            tool = await self._served.tool(execution.ref.org, effect.tool, refresh=bool(effect.definition))
+            tool = await self._served.tool(user, effect.tool, refresh=bool(effect.definition))
         if effect.definition == LOOK_UP:
             return _definition(tool)
         _check_arguments(compile_schema(tool.parameters), effect.params)
@@ -160,6 +170,12 @@ def _definition(tool: Tool) -> JSON:
 def _unusable(problem: str) -> ToolFailed:
     """The failure of a call that returned: another attempt would repeat what the tool did."""
     return ToolFailed(f"{problem}; what the tool did has happened", retryable=False)
+
+
+def _named_connection(tool: Tool, effect: CallTool) -> str:
+    """The id of the connection that the arguments name, "" for none."""
+    named = as_object(effect.params).get(tool.connection_parameter) if tool.connection_parameter else None
+    return named if isinstance(named, str) else ""
 
 
 def _in_thread(run: Callable[..., Any], params: JSON, call: ToolCall) -> Any:

@@ -11,6 +11,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.ports.providers import Tool, ToolFailed
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.tools.connection_use import ConnectionUser
 from wfcore.runtime.tools.mcp_tools import ListedServer, ServedTools
 
 SERVER_TIMEOUT: Final = 3.0
@@ -83,10 +84,11 @@ class ToolCatalog:
     @needs("workflows:read")
     async def listed(self, me: Principal, *, limit: int = 25, after: str = "") -> CatalogPage:
         """The same page with the queried servers and their problems. Takes at most SERVER_TIMEOUT seconds."""
-        results = await self._served.servers(me.org_uuid, within=SERVER_TIMEOUT)
+        user = ConnectionUser.of(me)
+        results = await self._served.servers(user, within=SERVER_TIMEOUT)
         views = [ToolView(tool) for tool in self._ports.tools.all()]
         for connection, result in results:
             if isinstance(result, ListedServer):
-                views += [ToolView(tool, connection) for tool in self._served.all_of(me.org_uuid, result)]
+                views += [ToolView(tool, connection) for tool in self._served.all_of(user, result)]
         found = sorted((view for view in views if view.id > after), key=lambda view: view.id)
         return CatalogPage(found[:limit], [ServerView(*one) for one in results])

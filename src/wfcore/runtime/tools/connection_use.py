@@ -3,18 +3,25 @@
 import base64
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Self, TypeVar
 from urllib.parse import quote, quote_plus
 
 import attrs
 
+from wfcore.domain.agents.connection_grants import REFUSED, grant_id, shown
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus, split
 from wfcore.domain.kernel.errors import Conflict
+from wfcore.domain.kernel.json_readers import optional_object
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.resources.access import Principal
+from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, own_work
+from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.tools.connections import open_config
+from wfcore.runtime.tools.connection_secrets import open_config
+from wfcore.runtime.tools.oauth_tokens import OAuthTokens
 
 log = logging.getLogger("wfcore.connections")
 
@@ -25,8 +32,15 @@ PAGE = 100
 CHECK_INTERVAL = 60_000
 """Milliseconds after which `lastCheckedAt` is updated although the status is unchanged."""
 
-USABLE = (ConnectionStatus.ACTIVE, ConnectionStatus.REFUSED)
+RANKS = (
+    ConnectionStatus.ACTIVE, ConnectionStatus.CONNECTED, ConnectionStatus.ERROR, ConnectionStatus.NEEDS_AUTHORIZATION,
+    ConnectionStatus.EXPIRED, ConnectionStatus.DISABLED,
+)  # fmt: skip
 """In order of preference. A refused connection is tried again, because its credentials can be valid by now."""
+
+WORKING = RANKS[:2]
+
+T = TypeVar("T")
 
 
 class ConnectionMissing(ConnectionRequired):
@@ -37,16 +51,24 @@ class ConnectionMissing(ConnectionRequired):
         self.info = info
 
 
+UseOf = Callable[["OpenedConnection"], Awaitable[T]]
+
+
 class NoConnection(ConnectionMissing):
     """The connection does not exist, and never will: ids are not reused."""
 
 
 @attrs.frozen
 class OpenedConnection:
-    """A connection's row, and the decrypted connection that a tool receives."""
+    """A connection's row, and the decrypted connection that a tool receives.
+
+    `token` is its access token, "" without OAuth, which `owner` authorized.
+    """
 
     row: Connection
     tool_connection: ToolConnection
+    token: str = attrs.field(default="", repr=False)
+    owner: str = ""
 
     def secrets(self) -> Iterator[str]:
         yield from (value for value in split(self.tool_connection.config)[1].values() if isinstance(value, str))
@@ -93,37 +115,99 @@ def _replaced(value: JSON, replace: Callable[[str], str]) -> JSON:
     return value
 
 
+@attrs.frozen
+class ConnectionUser:
+    """Whose connections a call uses: those of an organization, and of one of its users.
+
+    `chosen` are the connections that are selected for the call: of a provider that has one among them, no other is
+    used.
+    """
+
+    org: str
+    user_id: str
+    chosen: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, me: Principal) -> Self:
+        return cls(me.org_uuid, me.user_id)
+
+    @classmethod
+    def of_run(cls, execution: Execution, chosen: Iterable[str] = ()) -> Self:
+        """The user who started the run."""
+        return cls(execution.ref.org, execution.user_id, frozenset(chosen))
+
+
 class ConnectionUse:
     """Opens connections and records the results of their use. Its errors are `ConnectionMissing`."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
+        self._tokens = OAuthTokens(ports)
 
-    async def of_provider(self, org: str, provider: str) -> OpenedConnection:
-        """The organization's connection to this provider: the oldest active one."""
-        row = await self._row(org, provider)
+    async def of_provider(self, user: ConnectionUser, provider: str) -> OpenedConnection:
+        """The user's connection to this provider: the oldest one that works."""
+        row = await self._row(user, provider)
         if row is None:
             raise ConnectionMissing({"provider": provider}, f"there is no connection to `{provider}`")
-        return self._opened(org, row)
+        return await self._opened(user, row)
 
-    async def of_id(self, org: str, id: str, kind: ConnectionKind) -> OpenedConnection:
-        async with self._ports.storage.reading(org) as work:
+    async def of_id(self, user: ConnectionUser, id: str, *kinds: ConnectionKind) -> OpenedConnection:
+        """The connection of this id, which is of one of these kinds. `NoConnection` when there is none."""
+        async with self._ports.storage.reading(user.org) as work:
             row = await work.connections.get(id)
-        if row is None or row.kind is not kind:
+        if row is None or row.kind not in kinds:
             raise NoConnection({"connectionId": id}, f"there is no connection `{id[:80]}`")
-        return self._opened(org, row)
+        return await self._opened(user, row)
 
-    async def record_result(self, org: str, used: OpenedConnection, error: BaseException | None = None) -> None:
+    async def used(
+        self,
+        user: ConnectionUser,
+        opened: OpenedConnection,
+        call: UseOf[T],
+        passing: type[Exception] = ClaimLost,
+        *,
+        is_listing: bool = False,
+    ) -> T:
+        """The result of `call` with the connection.
+
+        When the service refuses an access token, the token is replaced and `call` is called again, once. A refusal is
+        recorded; every failure but one of the type `passing` is raised without the connection's secrets. `is_listing`:
+        a success is recorded only for a connection that did not work before.
+        """
+        try:
+            try:
+                result = await self._once(user, opened, call)
+            except ConnectionRequired:
+                if not opened.token:
+                    raise
+                with own_work(ToolFailed):
+                    opened = await self._opened(user, opened.row, instead_of=opened.token)
+                result = await self._once(user, opened, call)
+        except (StoreUnavailable, ClaimLost, InternalFault, passing):
+            raise
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (reported without the secrets)
+            raise opened.redacted(error) from None
+        await self.record_result(user.org, opened, is_listing=is_listing)
+        return result
+
+    async def record_result(
+        self, org: str, used: OpenedConnection, error: BaseException | None = None, *, is_listing: bool = False
+    ) -> None:
         """Record whether the service accepted the credentials. Other failures do not change the status."""
         if error is not None and not isinstance(error, ConnectionRequired):
             return
         row, now = used.row, self._ports.now()
-        status = ConnectionStatus.ACTIVE if error is None else ConnectionStatus.REFUSED
         checked = row.last_checked_at
-        if row.status is status and checked and (now - checked).total_seconds() * 1000 < CHECK_INTERVAL:
-            return
+        is_recent = checked is not None and (is_listing or (now - checked).total_seconds() * 1000 < CHECK_INTERVAL)
+        status, reason = (ConnectionStatus.ACTIVE, None) if error is None else (ConnectionStatus.ERROR, REFUSED)
+        if used.token:
+            status, reason = ConnectionStatus.ACTIVE, None
         try:
-            await self._keep(org, row, attrs.evolve(row, status=status, last_checked_at=now))
+            if used.token and (error is not None or not is_recent):
+                await self._tokens.record(org, row, used.owner, works=error is None)
+            if row.status is not status or not is_recent:
+                new = attrs.evolve(row, status=status, status_reason=reason, last_checked_at=now)
+                await self._keep(org, row, new)
         except Exception as why:  # noqa: BLE001  (the call's own outcome must not be lost)
             log.warning("the use of a connection could not be recorded", extra={"why": str(why)})
 
@@ -135,26 +219,54 @@ class ConnectionUse:
             if await work.connections.get(row.id) == row:
                 await work.connections.save(new)
 
-    def _opened(self, org: str, row: Connection) -> OpenedConnection:
+    async def _once(self, user: ConnectionUser, opened: OpenedConnection, call: UseOf[T]) -> T:
+        try:
+            return await call(opened)
+        except ConnectionRequired as error:
+            await self.record_result(user.org, opened, error)
+            raise
+
+    async def _opened(self, user: ConnectionUser, row: Connection, *, instead_of: str = "") -> OpenedConnection:
         where: dict[str, JSON] = {"provider": row.provider, "connectionId": row.id}
-        if row.status not in USABLE:
+        if row.status is ConnectionStatus.DISABLED:
             raise ConnectionMissing(where, f"the connection `{row.name}` is disabled")
         try:
-            config = open_config(self._ports.sealer, org, row)
+            config = open_config(self._ports.sealer, user.org, row)
         except Conflict:
             raise ConnectionMissing(where, f"the secrets of `{row.name}` cannot be read") from None
-        return OpenedConnection(row, ToolConnection(row.id, row.provider, row.kind.value, config))
+        token = ""
+        if row.uses_oauth:
+            try:
+                token = await self._tokens.fresh(user.org, row, row.owner(user.user_id), instead_of=instead_of)
+            except ConnectionRequired as error:
+                raise ConnectionMissing(where, f"`{row.name}`: {error.message}") from None
+            config = _with_token(row, config, token)
+        connection = ToolConnection(row.id, row.provider, row.kind.value, config)
+        return OpenedConnection(row, connection, token, row.owner(user.user_id))
 
-    async def _row(self, org: str, provider: str) -> Connection | None:
-        """An active connection, otherwise a refused one, otherwise any."""
-        found: dict[ConnectionStatus, Connection] = {}
+    async def _row(self, user: ConnectionUser, provider: str) -> Connection | None:
+        """The oldest of the connections that work, otherwise of those that can work, otherwise any."""
+        rows, ranks = list[Connection](), dict[str, int]()
         after = ""
-        async with self._ports.storage.reading(org) as work:
+        async with self._ports.storage.reading(user.org) as work:
             while page := await work.connections.page(limit=PAGE, after=after):
-                for row in page:
-                    if row.provider == provider:
-                        found.setdefault(row.status, row)
-                if ConnectionStatus.ACTIVE in found:
-                    break
+                rows += [row for row in page if row.provider == provider]
                 after = page[-1].id
-        return next((found[status] for status in (*USABLE, *found) if status in found), None)
+            if any(row.id in user.chosen for row in rows):
+                rows = [row for row in rows if row.id in user.chosen]
+            for row in rows:
+                grant = await work.connection_grants.get(grant_id(row.id, row.owner(user.user_id)))
+                seen = shown(row, grant, self._ports.clock.now())
+                if seen.status in WORKING:
+                    return row
+                ranks[row.id] = RANKS.index(seen.status)
+        return min(rows, key=lambda row: ranks[row.id], default=None)
+
+
+def _with_token(row: Connection, config: Mapping[str, JSON], token: str) -> dict[str, JSON]:
+    """The configuration that a tool receives: the token, and not the secret of the client."""
+    kept = {name: value for name, value in config.items() if name != "clientSecret"}
+    if row.kind is ConnectionKind.MCP:
+        headers = optional_object(kept.get("headers")) or {}
+        kept["headers"] = {**headers, "Authorization": f"Bearer {token}"}
+    return {**kept, "accessToken": token}

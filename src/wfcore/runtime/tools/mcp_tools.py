@@ -10,14 +10,14 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
+from wfcore.domain.agents.connections import Connection, ConnectionKind
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.plan import SERVED
 from wfcore.ports.faults import InternalFault
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 from wfcore.ports.tool_servers import ServedTool, ToolListing
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.tools.connection_use import PAGE, ConnectionUse, NoConnection, OpenedConnection
+from wfcore.runtime.tools.connection_use import PAGE, ConnectionUse, ConnectionUser, NoConnection, OpenedConnection
 
 MOST_SERVERS: Final = 50
 """The most servers of one organization's catalog, and of the tools of one agent or graph."""
@@ -77,50 +77,47 @@ class ServedTools:
         self._servers = ports.tool_servers
         self._use = ConnectionUse(ports)
 
-    async def server(self, org: str, connection_id: str, *, refresh: bool = False) -> ListedServer:
+    async def server(self, user: ConnectionUser, connection_id: str, *, refresh: bool = False) -> ListedServer:
         """The server of a connection. `ToolFailed` when it cannot be reached or does not respond."""
-        opened = await self._use.of_id(org, connection_id, ConnectionKind.MCP)
-        try:
-            listing = await self._servers.listing(org, opened.tool_connection, refresh=refresh)
-        except ToolFailed as error:
-            await self._use.record_result(org, opened, error)
-            raise opened.redacted(error) from None
-        if opened.row.status is ConnectionStatus.REFUSED or opened.row.last_checked_at is None:
-            await self._use.record_result(org, opened)
-        return ListedServer(opened, listing)
+        first = await self._use.of_id(user, connection_id, ConnectionKind.MCP)
 
-    async def tool(self, org: str, tool_id: str, *, refresh: bool = False) -> Tool:
+        async def listed(opened: OpenedConnection) -> ListedServer:
+            listing = await self._servers.listing(user.org, opened.tool_connection, refresh=refresh)
+            return ListedServer(opened, listing)
+
+        return await self._use.used(user, first, listed, is_listing=True)
+
+    async def tool(self, user: ConnectionUser, tool_id: str, *, refresh: bool = False) -> Tool:
         """The tool of this id. `NoSuchTool` when its server has none; `ToolFailed` as of `server`."""
-        server = await self.server(org, connection_of(tool_id), refresh=refresh)
-        return self.tool_of(org, server, server.tool(tool_id))
+        server = await self.server(user, connection_of(tool_id), refresh=refresh)
+        return self.tool_of(user, server, server.tool(tool_id))
 
-    async def look_up(self, org: str, tool_ids: Iterable[str]) -> ToolLookup:
+    async def look_up(self, user: ConnectionUser, tool_ids: Iterable[str]) -> ToolLookup:
         """Look up the served tools among these ids. Queries up to MOST_SERVERS servers concurrently, each once."""
         wanted = [tool_id for tool_id in dict.fromkeys(tool_ids) if is_served(tool_id)]
         connections = list(dict.fromkeys(map(connection_of, wanted)))
-        servers = await asyncio.gather(*(self._try_server(org, one) for one in connections[:MOST_SERVERS]))
+        servers = await asyncio.gather(*(self._try_server(user, one) for one in connections[:MOST_SERVERS]))
         found, many = dict(zip(connections, servers, strict=False)), ToolFailed("these are tools of too many servers")
-        return {tool_id: self._found(org, found.get(connection_of(tool_id), many), tool_id) for tool_id in wanted}
+        return {tool_id: self._found(user, found.get(connection_of(tool_id), many), tool_id) for tool_id in wanted}
 
-    def all_of(self, org: str, server: ListedServer) -> list[Tool]:
-        return [self.tool_of(org, server, served) for served in server.listing.tools]
+    def all_of(self, user: ConnectionUser, server: ListedServer) -> list[Tool]:
+        return [self.tool_of(user, server, served) for served in server.listing.tools]
 
-    def tool_of(self, org: str, server: ListedServer, served: ServedTool) -> Tool:
+    def tool_of(self, user: ConnectionUser, server: ListedServer, served: ServedTool) -> Tool:
         """A server's tool as a `Tool`, not idempotent: the outcome of an interrupted call is unknown."""
         opened = server.opened
 
         async def run(params: Mapping[str, JSON], call: ToolCall) -> JSON:
-            try:
-                output = await self._servers.call(org, opened.tool_connection, served.name, params, call.key)
-            except ToolFailed as error:
-                await self._use.record_result(org, opened, error)
-                raise opened.redacted(error) from None
-            except TimeoutError:
-                raise
-            except Exception as error:  # the adapter's own fault, whose text can quote a secret
-                raise InternalFault from error
-            await self._use.record_result(org, opened)
-            return opened.masked(output)
+            async def once(used: OpenedConnection) -> JSON:
+                try:
+                    connection = used.tool_connection
+                    return used.masked(await self._servers.call(user.org, connection, served.name, params, call.key))
+                except (ToolFailed, TimeoutError):
+                    raise
+                except Exception as error:  # the adapter's own fault, whose text can quote a secret
+                    raise InternalFault from error
+
+            return await self._use.used(user, opened, once, passing=TimeoutError)
 
         tool_id = served_id(opened.row.id, served.name)
         name = f"{opened.row.name[:LONGEST_PREFIX]} {served.name}"
@@ -129,13 +126,15 @@ class ServedTools:
             output_schema=served.output_schema, group=opened.row.name,
         )  # fmt: skip
 
-    async def servers(self, org: str, *, within: float) -> list[tuple[Connection, ListedServer | ToolFailed]]:
+    async def servers(
+        self, user: ConnectionUser, *, within: float
+    ) -> list[tuple[Connection, ListedServer | ToolFailed]]:
         """The first MOST_SERVERS servers of the organization, by the ids of their connections.
 
         A server that does not respond `within` seconds counts as failed; its late response is cached.
         """
-        rows = await self._connections(org)
-        tasks = {row.id: asyncio.ensure_future(self._try_server(org, row.id)) for row in rows}
+        rows = await self._connections(user.org)
+        tasks = {row.id: asyncio.ensure_future(self._try_server(user, row.id)) for row in rows}
         try:
             done, _ = await asyncio.wait(tasks.values(), timeout=within) if tasks else (set(), set())
         finally:
@@ -153,17 +152,17 @@ class ServedTools:
                 after = page[-1].id
         return found[:MOST_SERVERS]
 
-    async def _try_server(self, org: str, connection_id: str) -> ListedServer | ToolFailed:
+    async def _try_server(self, user: ConnectionUser, connection_id: str) -> ListedServer | ToolFailed:
         try:
-            return await self.server(org, connection_id)
+            return await self.server(user, connection_id)
         except ToolFailed as error:
             return error
 
-    def _found(self, org: str, server: ListedServer | ToolFailed, tool_id: str) -> Tool | ToolFailed:
+    def _found(self, user: ConnectionUser, server: ListedServer | ToolFailed, tool_id: str) -> Tool | ToolFailed:
         if isinstance(server, ToolFailed):
             return server
         try:
-            return self.tool_of(org, server, server.tool(tool_id))
+            return self.tool_of(user, server, server.tool(tool_id))
         except NoSuchTool as error:
             return error
 

@@ -1,4 +1,4 @@
-"""The contract of clients that post wfcore's own messages, as a suite to inherit.
+"""The contract of clients that send wfcore's own requests, as a suite to inherit.
 
     class TestMyOutbound(OutboundContract):
         def make(self) -> Outbound:
@@ -91,3 +91,28 @@ class OutboundContract:
         for nowhere in (gone, "http://", "ftp://127.0.0.1/"):
             with pytest.raises(Undelivered):
                 await self.make().post(nowhere, {}, BODY)
+
+    async def test_a_request_returns_the_whole_response(self) -> None:
+        """Status, headers and body of any status; a redirect is not followed; other methods have no body."""
+        other = Receiver(b"HTTP/1.1 200 So\r\ncontent-length: 0\r\n\r\n")
+        async with other.open() as elsewhere:
+            head = f"HTTP/1.1 302 So\r\nlocation: {elsewhere}\r\nX-A: b\r\ncontent-length: 5\r\n\r\nhello"
+            receiver = Receiver(head.encode())
+            async with receiver.open() as url:
+                found = await self.make().request("POST", url, {"authorization": "Basic x"}, BODY)
+        assert (found.status, found.headers["x-a"], found.body) == (302, "b", b"hello")
+        assert "authorization: Basic x" in {
+            line.replace("Authorization", "authorization") for line in receiver.heads[0]
+        }
+        assert (receiver.bodies, other.heads) == ([BODY], [])
+
+    @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello"])
+    async def test_a_cut_response(self, answer: bytes) -> None:
+        """`Undelivered` if the connection ends before the response is complete, and for a body that is too long."""
+        async with Receiver(answer).open() as url:
+            with pytest.raises(Undelivered):
+                await self.make().request("POST", url, {}, BODY)
+        long = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % 2**22 + bytes(2**22)
+        async with Receiver(long).open() as url:
+            with pytest.raises(Undelivered):
+                await self.make().request("POST", url, {}, BODY)

@@ -8,11 +8,16 @@ import pytest
 from wfcore.domain.agents.connections import (
     Connection,
     ConnectionKind,
+    Ownership,
     config_issues,
     expand_null_headers,
+    goes_to,
+    grant_issues,
     joined,
+    keeps_grants,
     kept_secret_issues,
     merged,
+    ownership_issues,
     split,
 )
 
@@ -26,7 +31,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("url", GOOD)
-@pytest.mark.parametrize("name", ["url", "tokenUrl", "authorizeUrl"])
+@pytest.mark.parametrize("name", ["url", "tokenUrl", "revocationUrl", "authorizeUrl"])
 def test_urls_that_are_accepted(name: str, url: str) -> None:
     """http or https, a host, and optionally a port, path and query."""
     assert config_issues({name: url}) == []
@@ -113,9 +118,76 @@ def test_the_wire_form_hides_secrets() -> None:
         "provider": "p",
         "kind": "mcp",
         "config": {"url": "u", "apiKey": {"set": True}, "headers": {"A": {"set": True}}},
+        "ownership": "organization",
         "status": "active",
+        "statusReason": None,
         "lastCheckedAt": None,
     }
     used = attrs.evolve(connection, last_checked_at=datetime(2026, 1, 1, tzinfo=UTC))
     assert used.to_wire()["lastCheckedAt"] == "2026-01-01T00:00:00.000Z"
     assert "sealed=" not in repr(connection)
+
+
+@pytest.mark.parametrize(
+    ("host", "url", "goes"),
+    [
+        ("api.x.org", "https://API.x.org/a", True), ("api.x.org", "http://api.x.org:80/", True),
+        ("api.x.org", "https://api.x.org:8443", False), ("api.x.org:8443", "https://api.x.org:8443", True),
+        ("api.x.org", "https://evil-api.x.org", False), ("api.x.org", "https://api.x.org.evil.org", False),
+        ("*.x.org", "https://a.b.x.org", True), ("*.x.org", "https://x.org", False),
+        ("*.x.org", "https://ax.org", False), ("127.0.0.1:9000", "http://127.0.0.1:9000/x", True),
+        ("127.0.0.1:9000", "http://127.0.0.1:9001/x", False), ("[::1]:9", "http://[::1]:9/", True),
+        ("api.x.org", "ftp://api.x.org", False), ("api.x.org", "https://api.x.org:x", False),
+        ("https://api.x.org", "https://api.x.org", False), ("api.x.org", "https://[", False),
+    ],
+)  # fmt: skip
+def test_hosts_that_credentials_go_to(host: str, url: str, goes: bool) -> None:
+    """An exact host with its port or the default one, or every name below a domain; nothing else."""
+    assert goes_to([host], url) is goes
+    assert goes_to([], url) is False
+
+
+@pytest.mark.parametrize(
+    "host", ["", "http://x.org", "x.org/", "a b", "*", "x.*.org", "x.org:999999", "[::1", "u@x.org"]
+)
+def test_invalid_hosts(host: str) -> None:
+    """Each is an issue at its place."""
+    issues = config_issues({"hosts": ["x.org", host]})
+    assert [(issue.path, issue.rule) for issue in issues] == [("config.hosts[1]", "host")]
+
+
+def test_what_a_grant_requires() -> None:
+    """An address to authorize at, or a secret for `client_credentials`."""
+    base = {"clientId": "c", "tokenUrl": "https://x.org"}
+    assert [issue.path for issue in grant_issues(base)] == ["config.authorizeUrl"]
+    assert [issue.path for issue in grant_issues({**base, "grant": "client_credentials"})] == ["config.clientSecret"]
+    for whole in ({}, {**base, "authorizeUrl": "u"}, {**base, "grant": "client_credentials", "clientSecret": "s"}):
+        assert list(grant_issues(whole)) == []
+
+
+def test_what_keeps_grants() -> None:
+    """Not another owner, client or receiver; for MCP not another address or scopes either."""
+    config = {"clientId": "c", "tokenUrl": "https://x.org", "hosts": ["a.org", "b.org"]}
+    old = Connection("1", "n", "p", ConnectionKind.OAUTH2, config, {"clientSecret": ""})
+    assert keeps_grants(old, attrs.evolve(old, name="m", config={**config, "hosts": ["b.org"], "scopes": ["x"]}))
+    for change in ({"clientId": "d"}, {"tokenUrl": "https://y.org"}, {"hosts": ["a.org", "c.org"]}):
+        assert not keeps_grants(old, attrs.evolve(old, config={**config, **change}))
+    assert not keeps_grants(old, attrs.evolve(old, ownership=Ownership.USER))
+    server = Connection("1", "n", "p", ConnectionKind.MCP, {"url": "https://x.org/a"}, {})
+    assert not keeps_grants(server, attrs.evolve(server, config={"url": "https://x.org/b"}))
+    key = Connection("1", "n", "p", ConnectionKind.API_KEY, {}, {"apiKey": ""})
+    assert [issue.path for issue in kept_secret_issues(key, attrs.evolve(key, config={"hosts": ["a"]}), ())] == [
+        "config.apiKey"
+    ]
+
+
+def test_who_can_own_a_connection() -> None:
+    """Each user owns an authorization only of what users authorize."""
+    server = Connection("1", "n", "p", ConnectionKind.MCP, {"url": "u"}, {"headers.Authorization": ""})
+    key = Connection("1", "n", "p", ConnectionKind.API_KEY, {}, {"apiKey": ""})
+    client = Connection("1", "n", "p", ConnectionKind.OAUTH2, {"grant": "client_credentials"}, {})
+    for one in (server, key, client):
+        assert not one.can_authorize
+        assert list(ownership_issues(one)) == []
+        assert [issue.path for issue in ownership_issues(attrs.evolve(one, ownership=Ownership.USER))] == ["ownership"]
+    assert list(ownership_issues(attrs.evolve(server, sealed={}, ownership=Ownership.USER))) == []

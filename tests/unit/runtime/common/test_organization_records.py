@@ -11,17 +11,24 @@ from bench import Bench
 
 import wfcore.bootstrap
 from wfcore.core import Core
+from wfcore.domain.agents.connection_grants import UNREADABLE
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
 from wfcore.runtime.common.installation import Secrets
-from wfcore.runtime.tools.connections import open_config
+from wfcore.runtime.tools.connection_secrets import open_config
 
 pytestmark = pytest.mark.anyio
 
 CANARIES = ("canary-key-4711", "canary-client-4712", "canary-header-4713")
 CONFIGS: dict[str, Any] = {
     "api_key": {"apiKey": CANARIES[0], "header": "X-Key"},
-    "oauth2": {"clientId": "c", "clientSecret": CANARIES[1], "tokenUrl": "https://x.org/t", "scopes": ["a"]},
+    "oauth2": {
+        "clientId": "c",
+        "clientSecret": CANARIES[1],
+        "tokenUrl": "https://x.org/t",
+        "authorizeUrl": "https://x.org/a",
+        "scopes": ["a"],
+    },
     "mcp": {"url": "https://x.org/mcp", "headers": {"X-Key": CANARIES[2], "X-Other": CANARIES[2]}},
 }
 SHOWN: dict[str, Any] = {
@@ -125,7 +132,8 @@ class TestConnections:
         wire = made.to_wire()
         assert wire == {
             "id": made.id, "name": "Desk", "provider": "desk", "kind": kind, "config": SHOWN[kind],
-            "status": "active", "lastCheckedAt": None,
+            "ownership": "organization", "status": "needs_authorization" if kind == "oauth2" else "active",
+            "statusReason": None, "lastCheckedAt": None,
         }  # fmt: skip
         again = await rows.create(bench.me, body(kind), key="k")
         assert again.to_wire() == wire
@@ -177,7 +185,7 @@ class TestConnections:
             ({"config": {"url": "https://x.org", "headers": {"A": [CANARIES[0]]}}}, Malformed, "config.headers.A"),
             ({"config": {"url": "https://x.org", "headers": {"Host": CANARIES[0]}}}, Invalid, "config.headers.Host"),
             ({"kind": "api_key", "config": {"apiKey": CANARIES[0], "header": "TE"}}, Invalid, "config.header"),
-            ({"status": "unreadable"}, Invalid, "status"), ({"lastCheckedAt": None}, Invalid, "lastCheckedAt"),
+            ({"status": "error"}, Invalid, "status"), ({"lastCheckedAt": None}, Invalid, "lastCheckedAt"),
         ],
     )  # fmt: skip
     async def test_bad_bodies(self, bench: Bench, change: Any, error: type[WfcoreError], path: str) -> None:
@@ -249,7 +257,7 @@ class TestKeys:
             assert [row.status for row in await core.connections.page(me)] == ["active"] * 2
             await core.connections.patch(me, rows[0].id, {})
         async with wfcore.bootstrap.open(database, worker=False, secrets=NEW) as core:
-            assert [row.status for row in await core.connections.page(me)] == ["active", "unreadable"]
+            assert [row.status for row in await core.connections.page(me)] == ["active", "error"]
             assert secret_of(core, org, await core.connections.get(me, rows[0].id)) == CONFIGS["mcp"]
 
     async def test_a_missing_key_is_shown_at_the_connection(self, database: str) -> None:
@@ -257,7 +265,7 @@ class TestKeys:
         me, org, rows = await connected(database, OLD)
         async with wfcore.bootstrap.open(database, worker=False, secrets=NEW) as core:
             cases = core.connections
-            assert {row.status for row in await cases.page(me)} == {"unreadable"}
+            assert {(row.status, row.status_reason) for row in await cases.page(me)} == {("error", UNREADABLE)}
             found = await cases.get(me, rows[0].id)
             assert found.to_wire()["config"] == SHOWN["mcp"]
             with pytest.raises(Conflict) as caught:
@@ -274,7 +282,7 @@ class TestKeys:
         me, _, _ = await connected(database, OLD)
         damage_key(database)
         async with wfcore.bootstrap.open(database, worker=False) as core:
-            assert {row.status for row in await core.connections.page(me)} == {"unreadable"}
+            assert {row.status for row in await core.connections.page(me)} == {"error"}
             with pytest.raises(WfcoreError, match="the secret key cannot be read"):
                 await core.connections.create(me, body())
 

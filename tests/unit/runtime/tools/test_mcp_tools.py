@@ -301,7 +301,7 @@ class TestConnections:
             (asked,) = run.to_wire()["interrupts"]
             assert (asked["type"], asked["connectionId"], asked["provider"]) == ("connect", place.connection, "o")
             await place.patch(name="Office 2")
-            assert (await place.status())[0] == "refused"
+            assert (await place.status())[0] == "error"
             run = await place.resumed(run, "connected")
         await place.credentials("another")
         assert (await place.status())[0] == "active"

@@ -68,16 +68,19 @@ class Query:
     deprecated: bool = False
 
 
-def read_query(text: bytes, known: Iterable[Query]) -> dict[str, Any]:
-    """The values of the known parameters by name.
+def read_query(text: bytes, known: Sequence[Query], *, others: bool = False) -> dict[str, Any]:
+    """The values of the known parameters by name. `others`: unknown parameters are ignored.
 
     Raises Malformed with every issue: an invalid value, and, under the rule `unknown`, an unknown or repeated name.
     """
+    if others and not known:
+        return {}
     try:
         given = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except ValueError:
         raise Malformed(f"the query is not percent-encoded UTF-8 with at most {MAX_PARAMETERS} parameters") from None
     queries = {query.name: query for query in known}
+    given = [(name, value) for name, value in given if name in queries] if others else given
     issues = _name_issues(Counter(name for name, _ in given), queries)
     values = {name: query.default for name, query in queries.items()}
     for name, value in given:

@@ -74,6 +74,11 @@ class Call:
         token = None if following is None else self.tokens.seal(following, self.me.org_uuid, *bound_to)
         return json_response({field: [item.to_wire() for item in items], "nextPageToken": token, **(more or {})})
 
+    @property
+    def address(self) -> str:
+        """The URL of this application as browsers reach it, without a trailing slash."""
+        return self.origin + self.url("")
+
     def url(self, path: str, *segments: str | int) -> str:
         """The path of a resource as clients reach it."""
         return quote(self.root) + path + "".join(f"/{quote(str(segment), safe='')}" for segment in segments)
@@ -103,7 +108,9 @@ class Route:
     body_required: bool = False
     query: tuple[Query, ...] = ()
     any_query: bool = False
-    """Whether the route ignores its query: the script of a page reads it in the browser."""
+    """Whether the route ignores unknown parameters: the script of a page reads them, or another server adds them."""
+    page_statuses: tuple[int, ...] = ()
+    """The error statuses whose body is a page of `media_type`, too."""
     headers: tuple[str, ...] = ()
     streams: bool = False
     events: type = EventDto

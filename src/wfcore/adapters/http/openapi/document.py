@@ -201,6 +201,9 @@ def _responses(route: Route) -> dict[str, JSON]:
         responses[str(status)] = _response(status, {})
     for status in _error_statuses(route):
         responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
+    for status in route.page_statuses:
+        error = _error(status)
+        responses[str(status)] = {**error, "content": {**as_object(error["content"]), **content}}
     if route.streams and route.error_shape is None:
         refused = _error(409)
         responses["409"] = {**refused, "content": {**as_object(refused["content"]), **_frames(route)}}

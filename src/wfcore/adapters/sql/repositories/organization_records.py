@@ -11,9 +11,10 @@ from wfcore.adapters.sql.repositories.hooks import hook_row, hooks, to_hook
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
 from wfcore.adapters.sql.schema.dialect import insert_new
 from wfcore.adapters.sql.schema.names import PREFIX
-from wfcore.adapters.sql.schema.tables import connections, context_items, metadata
+from wfcore.adapters.sql.schema.tables import connection_grants, connections, context_items, metadata
 from wfcore.adapters.sql.store import Transaction
-from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
+from wfcore.domain.agents.connection_grants import ConnectionGrant
+from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus, Ownership
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.people.delegations import Delegation
@@ -68,6 +69,10 @@ def sql_connections(connection: Transaction, org: int) -> SqlRecords[Connection]
     return SqlRecords(connection, org, connections, _connection_row, _connection)
 
 
+def sql_connection_grants(connection: Transaction, org: int) -> SqlRecords[ConnectionGrant]:
+    return SqlRecords(connection, org, connection_grants, _grant_row, _grant)
+
+
 def sql_hooks(connection: Transaction, org: int) -> SqlRecords[Hook]:
     return SqlRecords(connection, org, hooks, hook_row, to_hook)
 
@@ -95,6 +100,9 @@ def _connection_row(connection: Connection) -> dict[str, Any]:
         "sealed": to_json(connection.sealed),
         "status": connection.status.value,
         "last_checked_at": None if checked is None else to_ms(checked),
+        "status_reason": connection.status_reason,
+        "ownership": connection.ownership.value,
+        "client": connection.client,
     }
 
 
@@ -102,7 +110,21 @@ def _connection(row: sa.Row[Any]) -> Connection:
     checked = None if row.last_checked_at is None else from_ms(row.last_checked_at)
     kind, status = ConnectionKind(row.kind), ConnectionStatus(row.status)
     config, sealed = json.loads(row.config), json.loads(row.sealed)
-    return Connection(row.id, row.name, row.provider, kind, config, sealed, status, checked)
+    return Connection(
+        row.id, row.name, row.provider, kind, config, sealed, status, checked,
+        row.status_reason, Ownership(row.ownership), row.client,
+    )  # fmt: skip
+
+
+def _grant_row(grant: ConnectionGrant) -> dict[str, Any]:
+    return {**attrs.asdict(grant), "status": grant.status.value}
+
+
+def _grant(row: sa.Row[Any]) -> ConnectionGrant:
+    return ConnectionGrant(
+        row.connection_id, row.user_id, row.sealed, row.expires_at, row.can_refresh,
+        ConnectionStatus(row.status), row.reason, row.leased_until,
+    )  # fmt: skip
 
 
 @attrs.frozen

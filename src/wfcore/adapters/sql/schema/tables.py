@@ -316,6 +316,26 @@ connections: Final = Table(
     _text("sealed"),
     _text("status"),
     _int("last_checked_at", null=True),
+    _text("status_reason", null=True),
+    _text("ownership"),
+    _text("client"),
+    PrimaryKeyConstraint("org", "id"),
+    sqlite_with_rowid=False,
+)
+
+connection_grants: Final = Table(
+    "wfcore_connection_grants",
+    metadata,
+    _org(),
+    _text("id"),
+    _text("connection_id"),
+    _text("user_id"),
+    _text("sealed"),
+    _int("expires_at", null=True),
+    _bool("can_refresh"),
+    _text("status"),
+    _text("reason", null=True),
+    _int("leased_until"),
     PrimaryKeyConstraint("org", "id"),
     sqlite_with_rowid=False,
 )

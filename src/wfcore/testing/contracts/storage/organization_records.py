@@ -1,4 +1,4 @@
-"""The part of the storage contract for context items, connections and delegations."""
+"""The part of the storage contract for context items, connections, their grants, and delegations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus
+from wfcore.domain.agents.connection_grants import ConnectionGrant
+from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus, Ownership
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.delegations import Delegation
@@ -87,7 +88,9 @@ class OrgRowsContract:
     async def test_rows_are_replaced_as_a_whole(self, store: Storage) -> None:
         """`save` replaces every field; `Stale` if the row was removed, and nothing is written."""
         item = attrs.evolve(new_item("a"), title="New", content="c", updated_at=at(9))
-        connection = Connection("a", "N", "P", ConnectionKind.OAUTH2, {}, {}, ConnectionStatus.DISABLED, at(7))
+        connection = Connection(
+            "a", "N", "P", ConnectionKind.OAUTH2, {}, {}, ConnectionStatus.ERROR, at(7), "why", Ownership.USER, "1.k.c"
+        )
         async with store.transaction(ORG) as work:
             for rows, old, new in (
                 (work.context_items, new_item("a"), item), (work.connections, new_connection("a"), connection),
@@ -98,3 +101,26 @@ class OrgRowsContract:
                 await rows.add(old)  # type: ignore[arg-type]
                 await rows.save(new)  # type: ignore[arg-type]
                 assert await rows.get("a") == new
+
+    async def test_grants_are_rows_of_their_connection(self, store: Storage) -> None:
+        """Every field is stored; the grants of a connection follow each other by id; an id is added once."""
+        mine = ConnectionGrant("c", "ada:1", "1.k.z", 9, True, ConnectionStatus.EXPIRED, "why", 7)
+        ours, other = ConnectionGrant("c", ""), ConnectionGrant("d", "ada:1")
+        async with store.transaction(ORG) as work:
+            for grant in (mine, other, ours):
+                await work.connection_grants.add(grant)
+            with pytest.raises(Duplicate):
+                await work.connection_grants.add(mine)
+        async with store.transaction(ORG) as work:
+            assert repr(await work.connection_grants.get(mine.id)) == repr(mine)
+            assert await work.connection_grants.get(mine.id) == mine
+            assert await work.connection_grants.page(limit=2, after="c:") == [mine, other]
+            changed = attrs.evolve(mine, sealed="", expires_at=None, can_refresh=False, reason=None, leased_until=0)
+            await work.connection_grants.save(changed)
+            await work.connection_grants.remove(other.id)
+            with pytest.raises(Stale):
+                await work.connection_grants.save(other)
+        async with store.reading(ORG) as work:
+            assert await work.connection_grants.page(limit=9) == [ours, changed]
+        async with store.reading(OTHER_ORG) as work:
+            assert await work.connection_grants.page(limit=9) == []

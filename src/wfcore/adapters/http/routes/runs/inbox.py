@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import attrs
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.request_parsing import Query, one_of, resource_id
@@ -9,6 +10,7 @@ from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import PAGING, Call, Route
 from wfcore.api.inbox import DecideInterrupts, DecisionOutcomes, InboxCount, InboxPageDto
 from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.runs.connects import Connects
 from wfcore.runtime.runs.inbox import Inbox
 
 INTERRUPTS = "/agent/v1/interrupts"
@@ -24,8 +26,9 @@ _ORDER = Query("order", one_of(*_ORDERS), {"enum": list(_ORDERS), "default": "ne
 class InboxRoutes:
     """What waits for the caller, and its decisions."""
 
-    def __init__(self, inbox: Inbox) -> None:
+    def __init__(self, inbox: Inbox, connects: Connects) -> None:
         self._inbox = inbox
+        self._connects = connects
 
     def table(self) -> Iterator[Route]:
         inbox = self._inbox
@@ -50,7 +53,9 @@ class InboxRoutes:
             call.me, decided=status == "decided", workflow=workflow, order=order, limit=call.query["pageSize"],
             after=call.position(*bound_to),
         )  # fmt: skip
-        return call.page("interrupts", page.items, page.following, *bound_to, more={"total": page.total})
+        links = await self._connects.links_of_items(call.me, [one.item for one in page.items], call.address)
+        items = [attrs.evolve(one, link=links.get(one.item.found.interrupt.id)) for one in page.items]
+        return call.page("interrupts", items, page.following, *bound_to, more={"total": page.total})
 
     async def decide(self, call: Call) -> Response:
         outcomes = await self._inbox.decide(call.me, call.body)

@@ -1,9 +1,10 @@
 """The routes of runs (interface, `/agent/v1`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import TypedDict
 
+import attrs
 from starlette.responses import Response
 
 from wfcore.adapters.http.core import sse
@@ -16,6 +17,8 @@ from wfcore.api.resources import Body
 from wfcore.api.runs import CreateRun, EventDto, ResumeRun, RunAccepted, RunRecord, RunStatsDto
 from wfcore.domain.json.codec import page_of
 from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.run_views import RunView
+from wfcore.runtime.runs.connects import Connects
 from wfcore.runtime.runs.open_streams import Shown
 from wfcore.runtime.runs.runs import Runs
 
@@ -31,9 +34,10 @@ class Events(TypedDict):
 class RunRoutes:
     """Starting, following, resuming and stopping runs."""
 
-    def __init__(self, runs: Runs, turns: Turns) -> None:
+    def __init__(self, runs: Runs, turns: Turns, connects: Connects) -> None:
         self._runs = runs
         self._turns = turns
+        self._connects = connects
 
     def table(self) -> Iterator[Route]:
         runs = self._runs
@@ -81,14 +85,20 @@ class RunRoutes:
         bound_to = ("runs", *filters.values())
         found = await self._runs.page(call.me, limit=size + 1, before=call.position(*bound_to), **filters)
         last = found[size - 1].row if len(found) > size else None
-        return call.page("runs", found[:size], last and last.key, *bound_to)
+        return call.page("runs", await self._linked(call, found[:size]), last and last.key, *bound_to)
 
     async def stats(self, call: Call) -> Response:
         since, until = period_of(call)
         return json_response((await self._runs.stats(call.me, since=since, until=until)).to_wire())
 
     async def get(self, call: Call) -> Response:
-        return json_response((await self._runs.get(call.me, call.run_id)).to_wire())
+        (view,) = await self._linked(call, [await self._runs.get(call.me, call.run_id)])
+        return json_response(view.to_wire())
+
+    async def _linked(self, call: Call, views: Sequence[RunView]) -> Sequence[RunView]:
+        """The records, whose connect interrupts have new links."""
+        links = await self._connects.links_of_runs(call.me, views, call.address)
+        return [attrs.evolve(view, links=links) for view in views] if links else views
 
     async def events(self, call: Call) -> Response:
         after = last_event_id(call.headers)
