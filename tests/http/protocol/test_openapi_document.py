@@ -78,7 +78,7 @@ class TestDocument:
                 assert named == set(re.findall(r"\{(\w+)\}", path, re.ASCII)), path
                 assert all(p["required"] for p in operation["parameters"] if p["in"] == "path")
                 assert ("requestBody" in operation) == (method in ("post", "patch", "put")), path
-                assert any(status.startswith("2") for status in operation["responses"])
+                assert any(status[0] in "23" for status in operation["responses"])
                 assert {"405", "500"} <= operation["responses"].keys()
                 if operation["security"]:
                     assert {"400", "401", "403", "404"} <= operation["responses"].keys()

@@ -136,6 +136,8 @@ async def test_every_route_requires_authentication(world: World) -> None:
         "webhooks.receive",
         "chatapp.page",
         "teamchat.receive",
+        "connections.connect",
+        "connections.callback",
     }
     for route in route_table(world.core):
         status, _ = await caller.ask(route)

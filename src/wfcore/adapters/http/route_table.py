@@ -13,13 +13,12 @@ from wfcore.adapters.http.mcp.routes import McpRoutes
 from wfcore.adapters.http.openapi.document import document
 from wfcore.adapters.http.routes.changes import ChangeRoutes
 from wfcore.adapters.http.routes.choices import ChoiceRoutes
-from wfcore.adapters.http.routes.connections import AuthorizationRoutes
 from wfcore.adapters.http.routes.contexts import ContextRoutes
 from wfcore.adapters.http.routes.conversations import ConversationRoutes
 from wfcore.adapters.http.routes.hooks import HookRoutes
 from wfcore.adapters.http.routes.memories import MemoryRoutes
 from wfcore.adapters.http.routes.metrics import MetricsPage
-from wfcore.adapters.http.routes.oauth import OAuthRoutes
+from wfcore.adapters.http.routes.oauth import AuthorizationRoutes, OAuthRoutes
 from wfcore.adapters.http.routes.organization import OrganizationRoutes
 from wfcore.adapters.http.routes.organization_records import (
     connection_routes,

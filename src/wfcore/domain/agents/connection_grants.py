@@ -60,8 +60,8 @@ def shown(connection: Connection, grant: ConnectionGrant | None, now: int, *, re
 
 def _without_oauth(connection: Connection) -> Connection:
     """An MCP server that refuses calls without credentials can require an authorization."""
-    asks = connection.kind is ConnectionKind.MCP and connection.status is ConnectionStatus.ERROR
-    if asks and not connection.sealed:
+    refuses = connection.kind is ConnectionKind.MCP and connection.status is ConnectionStatus.ERROR
+    if refuses and not connection.sealed:
         return attrs.evolve(connection, status=ConnectionStatus.NEEDS_AUTHORIZATION)
     return connection
 

@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
-from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import attrs
 
@@ -54,7 +54,7 @@ class OAuthClient:
 
 
 @attrs.frozen
-class Tokens:
+class GrantedTokens:
     """The tokens of a response. `lifetime` is in seconds, None when the server does not state it."""
 
     access: str = attrs.field(repr=False)
@@ -123,8 +123,10 @@ def _request(client: OAuthClient, form: Mapping[str, str]) -> tuple[dict[str, st
     headers = {"accept": "application/json", "content-type": "application/x-www-form-urlencoded"}
     fields = {**form, **({"resource": client.resource} if client.resource else {})}
     if client.secret and client.token_auth == "basic":  # noqa: S105
-        pair = f"{quote_plus(client.id)}:{quote_plus(client.secret)}"
+        pair = ":".join(quote(part, safe="") for part in (client.id, client.secret))
         headers["authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+        if client.issuer:  # authorization servers of MCP servers look for the id in the body too
+            fields["client_id"] = client.id
     else:
         fields["client_id"] = client.id
         if client.secret:
@@ -135,7 +137,7 @@ def _request(client: OAuthClient, form: Mapping[str, str]) -> tuple[dict[str, st
 # Responses
 
 
-def tokens_of(status: int, body: bytes) -> Tokens:
+def tokens_of(status: int, body: bytes) -> GrantedTokens:
     """The tokens of a response (RFC 6749, 5.1). Raises OAuthRefused, with a message that shows no value of it."""
     found = _object(body)
     if status >= 400 or "error" in found or "access_token" not in found:
@@ -146,7 +148,7 @@ def tokens_of(status: int, body: bytes) -> Tokens:
     if not isinstance(kind, str) or kind.lower() != "bearer":
         raise OAuthRefused("the access token of the authorization server is not a bearer token")
     refresh = found.get("refresh_token")
-    return Tokens(access, refresh if isinstance(refresh, str) and _is_token(refresh) else "", _lifetime(found))
+    return GrantedTokens(access, refresh if isinstance(refresh, str) and _is_token(refresh) else "", _lifetime(found))
 
 
 def _refused(status: int, found: Mapping[str, JSON]) -> OAuthRefused:

@@ -15,7 +15,7 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import InboxItem, RunView, latest_turn
 from wfcore.runtime.organization.directory import principal_of
 from wfcore.runtime.runs.runs import Runs
-from wfcore.runtime.tools.authorizations import Asker, Authorizations, Finished, Interrupted
+from wfcore.runtime.tools.authorizations import Asker, Authorizations, FinishedAuthorization, Interrupted
 
 log = logging.getLogger("wfcore.connections")
 
@@ -74,7 +74,9 @@ class Connects:
         """The address to which the browser that opened a link is sent. InvalidLink, Conflict."""
         return await self._authorizations.follow(ticket)
 
-    async def finish(self, state: str, code: str | None, error: str | None, issuer: str | None) -> Finished:
+    async def finish(
+        self, state: str, code: str | None, error: str | None, issuer: str | None
+    ) -> FinishedAuthorization:
         """End an authorization, and the interrupts of the asker that waited for it. InvalidLink."""
         finished = await self._authorizations.finish(state, code, error, issuer)
         if finished.reason is None:
@@ -86,7 +88,7 @@ class Connects:
 
     # Parts
 
-    async def _connected(self, finished: Finished) -> None:
+    async def _connected(self, finished: FinishedAuthorization) -> None:
         asker, bound = finished.pending.asker, finished.pending.interrupted
         async with self._ports.storage.reading(asker.org) as work:
             me = await _principal(work, asker)

@@ -1,7 +1,7 @@
 """The authorization of a connection by a user: the way to the authorization server and back (RFC 6749, 4.1).
 
 What the server needs to know when the browser comes back is sealed into the `state`, bound to the connection and to
-the user who asked, and accepted once. Nothing is stored before that. The same holds for the links of interrupts.
+the user who began it, and accepted once. Nothing is stored before that. The same holds for the links of interrupts.
 """
 
 from collections.abc import Mapping
@@ -107,7 +107,7 @@ class Pending:
 
 
 @attrs.frozen
-class Finished:
+class FinishedAuthorization:
     """An authorization that has ended. `reason` says why it did not succeed, None when it did."""
 
     pending: Pending
@@ -150,7 +150,9 @@ class Authorizations:
         row = await self._used(pending)
         return await self.url(pending.asker, row, pending.address, pending.interrupted)
 
-    async def finish(self, state: str, code: str | None, error: str | None, issuer: str | None) -> Finished:
+    async def finish(
+        self, state: str, code: str | None, error: str | None, issuer: str | None
+    ) -> FinishedAuthorization:
         """End the authorization with this `state`: exchange the code, and store the tokens. InvalidLink."""
         pending = self._opened("state", state)
         row, org = await self._used(pending), pending.asker.org
@@ -158,11 +160,11 @@ class Authorizations:
         reason = await self._problem(pending, row, code, error, issuer)
         if reason is not None:
             await self._tokens.refused(org, row, owner, reason)
-            return Finished(pending, row, reason)
+            return FinishedAuthorization(pending, row, reason)
         async with self._ports.storage.transaction(org) as work:
             details = {"name": row.name, "provider": row.provider, "ownership": row.ownership.value}
             await audit(work, pending.asker.principal(), self._ports.now(), "connection", "authorize", row.id, details)
-        return Finished(pending, row)
+        return FinishedAuthorization(pending, row)
 
     # Parts
 

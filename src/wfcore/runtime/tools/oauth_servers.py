@@ -13,11 +13,11 @@ import attrs
 
 from wfcore.domain.agents.connections import Connection, ConnectionKind
 from wfcore.domain.agents.oauth_client import (
+    GrantedTokens,
     OAuthClient,
     OAuthRefused,
     ResourceMetadata,
     ServerMetadata,
-    Tokens,
     client_at,
     metadata_in,
     registered_client,
@@ -77,7 +77,7 @@ class OAuthServers:
             await self._store(org, row, client)
         return client
 
-    async def tokens(self, client: OAuthClient, request: tuple[dict[str, str], bytes]) -> Tokens:
+    async def tokens(self, client: OAuthClient, request: tuple[dict[str, str], bytes]) -> GrantedTokens:
         """The response of the token endpoint to this request."""
         headers, body = request
         found = await self._outbound.request("POST", client.token_url, headers, body)

@@ -15,9 +15,9 @@ import attrs
 from wfcore.domain.agents.connection_grants import REFUSED, ConnectionGrant, grant_id
 from wfcore.domain.agents.connections import Connection, ConnectionStatus
 from wfcore.domain.agents.oauth_client import (
+    GrantedTokens,
     OAuthClient,
     OAuthRefused,
-    Tokens,
     client_request,
     code_request,
     refresh_request,
@@ -129,14 +129,14 @@ class OAuthTokens:
             return ""
         return self._opened(org, grant).access
 
-    def _opened(self, org: str, grant: ConnectionGrant) -> Tokens:
+    def _opened(self, org: str, grant: ConnectionGrant) -> GrantedTokens:
         """The tokens of a grant. ConnectionRequired when this installation does not have their key."""
         try:
             text = self._ports.sealer.open(grant.sealed, org, grant.connection_id, grant.user_id, "tokens")
         except Unsealable:
             raise ConnectionRequired("the tokens of the connection cannot be read") from None
         found = as_object(parse_json(text.encode()))
-        return Tokens(as_text(found["access"]), as_text(found["refresh"]))
+        return GrantedTokens(as_text(found["access"]), as_text(found["refresh"]))
 
     async def _claim(
         self, org: str, row: Connection, owner: str, seen: ConnectionGrant | None
@@ -178,7 +178,7 @@ class OAuthTokens:
                     await work.connection_grants.save(after)
         return tokens.access
 
-    async def _requested(self, org: str, row: Connection, claimed: ConnectionGrant) -> Tokens:
+    async def _requested(self, org: str, row: Connection, claimed: ConnectionGrant) -> GrantedTokens:
         client = self._servers.client_of(org, row)
         if client is None:
             raise OAuthRefused("the connection has changed: authorize it again", "invalid_grant")
@@ -188,7 +188,7 @@ class OAuthTokens:
         tokens = await self._servers.tokens(client, refresh_request(client, old))
         return attrs.evolve(tokens, refresh=tokens.refresh or old)
 
-    def _granted(self, org: str, grant: ConnectionGrant, tokens: Tokens) -> ConnectionGrant:
+    def _granted(self, org: str, grant: ConnectionGrant, tokens: GrantedTokens) -> ConnectionGrant:
         text = dumps({"access": tokens.access, "refresh": tokens.refresh})
         return ConnectionGrant(
             grant.connection_id,
@@ -204,7 +204,7 @@ class OAuthTokens:
 
     async def _revoke(self, org: str, client: OAuthClient, grant: ConnectionGrant) -> None:
         try:
-            tokens = self._opened(org, grant) if grant.sealed else Tokens("")
+            tokens = self._opened(org, grant) if grant.sealed else GrantedTokens("")
             for token, hint in ((tokens.refresh, "refresh_token"), (tokens.access, "access_token")):
                 if token:
                     await self._servers.revoke(client, revocation_request(client, token, hint))

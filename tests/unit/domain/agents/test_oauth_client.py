@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from wfcore.domain.agents.oauth_client import (
     LONGEST_LIFE,
+    GrantedTokens,
     OAuthClient,
     OAuthRefused,
-    Tokens,
     authorization_url,
     challenge_of,
     client_at,
@@ -73,10 +73,11 @@ def test_requests_for_tokens() -> None:
     """Form-encoded; the client authenticates in a header, in the body, or not at all without a secret."""
     headers, body = code_request(CLIENT, "k", "https://w.org/cb", "v")
     pair = base64.b64decode(headers["authorization"].removeprefix("Basic ")).decode()
-    assert pair == "c+d:s%3A%C3%B6"
+    assert pair == "c%20d:s%3A%C3%B6"
     assert form_of(body) == {
         "grant_type": "authorization_code", "code": "k", "redirect_uri": "https://w.org/cb", "code_verifier": "v",
     }  # fmt: skip
+    assert form_of(refresh_request(attrs.evolve(CLIENT, issuer="https://as.org"), "r")[1])["client_id"] == "c d"
     posting = attrs.evolve(CLIENT, token_auth="post", resource=URL)
     headers, body = refresh_request(posting, "r")
     assert form_of(body) == {
@@ -95,20 +96,23 @@ def test_requests_for_tokens() -> None:
 @pytest.mark.parametrize(
     ("found", "wanted"),
     [
-        ({"access_token": "a"}, Tokens("a")),
-        ({"access_token": "a", "token_type": "BEARER", "refresh_token": "r", "expires_in": 60}, Tokens("a", "r", 60)),
-        ({"access_token": "a", "expires_in": "90"}, Tokens("a", "", 90)),
-        ({"access_token": "a", "expires_in": -1}, Tokens("a", "", 0)),
-        ({"access_token": "a", "expires_in": 1e300}, Tokens("a", "", LONGEST_LIFE)),
-        ({"access_token": "a", "expires_in": "soon", "refresh_token": "r\n"}, Tokens("a")),
-        ({"access_token": "a", "expires_in": True, "refresh_token": 1}, Tokens("a")),
-        ({"access_token": "a", "expires_in": "nan"}, Tokens("a")),
+        ({"access_token": "a"}, GrantedTokens("a")),
+        (
+            {"access_token": "a", "token_type": "BEARER", "refresh_token": "r", "expires_in": 60},
+            GrantedTokens("a", "r", 60),
+        ),
+        ({"access_token": "a", "expires_in": "90"}, GrantedTokens("a", "", 90)),
+        ({"access_token": "a", "expires_in": -1}, GrantedTokens("a", "", 0)),
+        ({"access_token": "a", "expires_in": 1e300}, GrantedTokens("a", "", LONGEST_LIFE)),
+        ({"access_token": "a", "expires_in": "soon", "refresh_token": "r\n"}, GrantedTokens("a")),
+        ({"access_token": "a", "expires_in": True, "refresh_token": 1}, GrantedTokens("a")),
+        ({"access_token": "a", "expires_in": "nan"}, GrantedTokens("a")),
     ],
 )
-def test_tokens_of_a_response(found: Any, wanted: Tokens) -> None:
+def test_tokens_of_a_response(found: Any, wanted: GrantedTokens) -> None:
     """Lifetimes are numbers, or text with one; what is not valid is as if it were missing."""
     assert tokens_of(200, sent(**found)) == wanted
-    assert "a" not in repr(wanted).removeprefix("Tokens").replace("lifetime", "")
+    assert "a" not in repr(wanted).removeprefix("GrantedTokens").replace("lifetime", "")
 
 
 @pytest.mark.parametrize(
@@ -134,11 +138,11 @@ def test_responses_without_tokens(status: int, body: bytes, message: str) -> Non
 @given(st.floats(0, 1e9), st.integers(0, 2**40))
 def test_tokens_are_replaced_before_they_expire(lifetime: float, now: int) -> None:
     """At most a minute and at most a tenth of their life before."""
-    end = Tokens("a", lifetime=lifetime).expires_at(now)
+    end = GrantedTokens("a", lifetime=lifetime).expires_at(now)
     assert end is not None
     assert now + lifetime * 900 - 1 <= end <= now + lifetime * 1000
     assert end >= now + (lifetime - 60) * 1000 - 1
-    assert Tokens("a").expires_at(now) is None
+    assert GrantedTokens("a").expires_at(now) is None
 
 
 def test_where_metadata_is() -> None:
