@@ -49,6 +49,19 @@ describe("RunModel", () => {
     }
   });
 
+  it("keeps a visit waiting when its approvers are reminded", () => {
+    const model = new RunModel();
+    const at = (second: number) => new Date(second * 1000).toISOString();
+    model.apply([
+      { kind: "node_started", runId: "a", seq: 1, at: at(1), nodeId: "ask" },
+      { kind: "interrupt", runId: "a", seq: 2, at: at(2), nodeId: "ask", interruptId: "i" },
+      { kind: "interrupt.reminded", runId: "a", seq: 3, at: at(3), nodeId: "ask", interruptId: "i", remindedAt: at(3) },
+    ]);
+    const node = model.nodes.get("ask");
+    expect([node?.status, node?.visits[0]?.waits.length]).toEqual(["waiting", 1]);
+    expect(model.open.get("i")?.remindedAt).toBe(at(3));
+  });
+
   it("continues a visit that waited in the next turn", () => {
     const model = new RunModel();
     const at = (second: number) => new Date(second * 1000).toISOString();

@@ -169,6 +169,7 @@ export class RunModel {
         node.status = "skipped";
         break;
       case "interrupt":
+      case "interrupt.reminded":
         this.open.set(String(event.interruptId), event);
         node.status = "waiting";
         if (visit) {
