@@ -24,6 +24,7 @@ from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members
+from wfcore.runtime.organization.policies import Policies
 from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
@@ -63,6 +64,7 @@ class Core:
         self.tools = ToolCatalog(ports)
         self.context_items = ContextItems(ports)
         self.contexts = Contexts(ports)
+        self.policies = Policies(ports)
         self.connections = Connections(ports)
         self.connects = Connects(ports, self.runs)
         self.conversations = Conversations(ports)

@@ -1,9 +1,9 @@
-"""The shapes of members, groups, tokens, delegations, the audit and the catalog of tools.
+"""The shapes of members, groups, tokens, delegations, policies, the audit and the catalog of tools.
 
 `CreateToken` is in `resources`.
 """
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import attrs
 from msgspec import Meta
@@ -200,3 +200,106 @@ DelegationDto = TypedDict(
     "DelegationDto",
     {"id": str, "from": str, "to": str, "until": Time | None, "workflowIds": list[int] | None},
 )
+
+
+# Policies
+
+Glob = Annotated[
+    str, Meta(min_length=1, max_length=255, description="The id of a tool; `*` stands for any characters, `?` for one")
+]
+IsTrue = Annotated[bool, Meta(extra_json_schema={"const": True})]
+GroupId = Annotated[str, Meta(max_length=36, description="The UUID of a group")]
+
+
+@value
+class PolicyWhen:
+    """What the policy is about: exactly one key. `external`: `core.http` and tools of MCP servers."""
+
+    tool: Glob | UnsetType = UNSET
+    agent: IsTrue | UnsetType = UNSET
+    external: IsTrue | UnsetType = UNSET
+
+
+@value
+class RequiredApproval:
+    """`groups`: every approver is of one of them, none is named by e-mail; absent: anybody can approve."""
+
+    groups: Annotated[list[GroupId], Meta(min_length=1, max_length=20)] | UnsetType = UNSET
+    required_approvals: Annotated[int, Meta(ge=1, le=100, description="At least so many; default 1")] | UnsetType = (
+        UNSET
+    )
+
+
+@value
+class PolicyRequire:
+    """What it requires: exactly one key. `notTogether`: no agent has a tool of each of the two globs."""
+
+    approval: RequiredApproval | UnsetType = UNSET
+    timeout: IsTrue | UnsetType = UNSET
+    retry: IsTrue | UnsetType = UNSET
+    not_together: Annotated[list[Glob], Meta(min_length=2, max_length=2)] | UnsetType = UNSET
+
+
+Severity = Annotated[
+    Literal["error", "warning"], Meta(description="`error` (default) prevents a deployment, `warning` is only shown")
+]
+
+
+@creation
+class CreatePolicy(Body):
+    name: Name
+    when: PolicyWhen
+    require: PolicyRequire
+    severity: Severity | UnsetType = UNSET
+
+
+@value
+class PatchPolicy(Body):
+    """Present fields are changed; `when` and `require` as a whole."""
+
+    name: Name | UnsetType = UNSET
+    when: PolicyWhen | UnsetType = UNSET
+    require: PolicyRequire | UnsetType = UNSET
+    severity: Severity | UnsetType = UNSET
+
+
+class CreatePolicyFields(TypedDict, total=False):
+    """`CreatePolicy` as keyword arguments."""
+
+    organization_id: str
+    name: str
+    when: PolicyWhen | dict[str, object]
+    require: PolicyRequire | dict[str, object]
+    severity: Literal["error", "warning"]
+
+
+class PatchPolicyFields(CreatePolicyFields, total=False):
+    """`PatchPolicy` as keyword arguments."""
+
+
+class WhenDto(TypedDict):
+    tool: NotRequired[str]
+    agent: NotRequired[bool]
+    external: NotRequired[bool]
+
+
+class PolicyApprovalDto(TypedDict):
+    groups: NotRequired[list[str]]
+    requiredApprovals: NotRequired[int]
+
+
+class RequireDto(TypedDict):
+    approval: NotRequired[PolicyApprovalDto]
+    timeout: NotRequired[bool]
+    retry: NotRequired[bool]
+    notTogether: NotRequired[list[str]]
+
+
+class PolicyDto(TypedDict):
+    """A policy: nodes that `when` selects must keep `require`."""
+
+    id: str
+    name: str
+    when: WhenDto
+    require: RequireDto
+    severity: Literal["error", "warning"]

@@ -45,6 +45,7 @@ _commands = {
     "schedule": ("records:schedule", "Schedules of workflows."),
     "connection": ("records:connection", "Connections to other services."),
     "hook": ("records:hook", "Hooks: addresses that events are sent to."),
+    "policy": ("records:policy", "Policies: what workflows must keep to be deployed."),
     "member": ("records:member", "Members of an organization."),
     "group": ("records:group", "Groups of members."),
     "token": ("records:token", "Personal access tokens."),

@@ -22,6 +22,7 @@ from wfcore.domain.people.delegations import Delegation
 from wfcore.domain.people.people import AccessToken, Group, Member, Organization
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.resources.resource import Kind, Resource, Variation
+from wfcore.domain.rules.policies import Policy
 from wfcore.ports.repositories.audit import AuditRepository
 from wfcore.ports.repositories.hooks import DeliveryRepository, DueDelivery
 from wfcore.ports.repositories.postings import DuePosting, PostingRepository
@@ -293,6 +294,9 @@ class UnitOfWork(Protocol):
 
     @property
     def connection_grants(self) -> RecordRepository[ConnectionGrant]: ...
+
+    @property
+    def policies(self) -> RecordRepository[Policy]: ...
 
     @property
     def audit(self) -> AuditRepository: ...

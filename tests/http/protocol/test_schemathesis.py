@@ -24,8 +24,9 @@ BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(crea
 """Graphs, schedules, access and links have rules beyond a schema: 422. A string cannot contain NUL: 400."""
 STATES = r"\.(rollback|toggle)$|^runs\.fork$"
 """A schema cannot know which variations, schedules and nodes exist: 422."""
-HOOKS = r"^hooks\.(create|patch)$"
-"""A schema cannot know which workflows exist; the rules of `url` and repeated `events` are beyond it: 422."""
+HOOKS = r"^(hooks|policies)\.(create|patch)$"
+"""A schema cannot know which workflows and groups exist; the rules of `url`, repeated `events` and of single keys are
+beyond it: 422."""
 PEOPLE = r"^delegations\.(create|patch)$"
 """A schema cannot know the members and the time; repeated workflows are beyond it: 422."""
 RUNS = r"runs\.(start|startUnversioned|resume|retryAll|list)|chat\..*|actions\.run"
@@ -130,6 +131,7 @@ async def filled(core: Core) -> tuple[Principal, Mapping[str, Any]]:
         "interfaceId": (await core.workflows.interfaces.create(me, 1, kind="mcp")).id,
         "memoryId": (await core.memories.create(me, 1, memory="m")).id,
         "groupId": (await core.groups.create(me, name="Clerks")).id,
+        "policyId": (await core.policies.create(me, name="P", when={"agent": True}, require={"timeout": True})).id,
         "itemId": (await core.context_items.create(me, title="Rules", content="30 days")).id,
         "connectionId": (await core.connections.create(me, name="P", provider="p", kind="api_key", config=KEY)).id,
         "delegationId": (await core.delegations.create(me, to="bob")).id,

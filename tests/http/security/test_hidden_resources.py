@@ -160,8 +160,8 @@ LISTS = [
     "/agent/v1/runs?status=interrupted", "/agent/v1/interrupts", "/api/v1/tools",
     f"/api/v1/usage?groupBy=workflow&{SPAN}", "/api/v1/suggestions",
     "/api/v1/skills/0/conversations", "/api/v1/skills/0/conversations/zebra-thread",
-    "/api/v1/context-items", "/api/v1/connections", "/api/v1/me", "/api/v1/groups", "/api/v1/tokens",
-    "/api/v1/audit", "/api/v1/delegations",
+    "/api/v1/context-items", "/api/v1/connections", "/api/v1/policies", "/api/v1/me", "/api/v1/groups",
+    "/api/v1/tokens", "/api/v1/audit", "/api/v1/delegations",
 ]  # fmt: skip
 
 

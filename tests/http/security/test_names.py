@@ -31,6 +31,7 @@ CREATES: list[tuple[str, Json, str]] = [
     ("/api/v1/tokens", {"scopes": []}, "name"),
     ("/api/v1/connections", {"provider": "p", "kind": "api_key", "config": {"apiKey": "k"}}, "name"),
     ("/api/v1/context-items", {"content": "c"}, "title"),
+    ("/api/v1/policies", {"when": {"agent": True}, "require": {"timeout": True}}, "name"),
 ]
 
 

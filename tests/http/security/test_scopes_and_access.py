@@ -71,6 +71,8 @@ RUNS = {
     "delegations.create": ("workflows:invoke",), "delegations.list": ("workflows:read",),
     "delegations.get": ("workflows:read",), "delegations.patch": ("workflows:invoke",),
     "delegations.delete": ("workflows:invoke",),
+    "policies.create": ("policies:write",), "policies.list": ("policies:read",), "policies.get": ("policies:read",),
+    "policies.patch": ("policies:write",), "policies.delete": ("policies:write",),
 }  # fmt: skip
 
 SAYS_THE_SAME = {"protectedResource.mcp"}
@@ -205,6 +207,7 @@ class TestAccess:
 BODIES: dict[str, Json] = {
     "delegations.patch": {"to": "bob"},
     "contextItems.patch": {"title": "N"}, "hooks.patch": {"isEnabled": False}, "runs.fork": {"before": "ask"},
+    "policies.patch": {"name": "N"},
     "memories.create": {"memory": "m"}, "memories.patch": {"memory": "m"}, "memories.search": {"query": "q"},
     "rollback": {"variationId": "v"}, "transferOwnership": {"userId": "ada"}, "createInterface": {"kind": "mcp"},
     "patchInterface": {"config": {}}, "chat.skill": {"message": "m"},

@@ -33,6 +33,9 @@ async def fill(url: str) -> Bench:
         await bench.ended(await core.runs.chat(me, skill, message="hello"))
         await core.memories.create(me, skill, memory="green tea")
         await core.context_items.create(me, title="About", content="us")
+        await core.policies.create(
+            me, name="Limits", when={"agent": True}, require={"timeout": True}, severity="warning"
+        )
         await core.connections.create(me, MAIL, key="once")
         grown = await core.connections.create(me, GROWN)
         url = await core.connections.authorize(me, grown.id, address="http://127.0.0.1:9")
@@ -71,6 +74,7 @@ async def as_read(bench: Bench) -> dict[str, Any]:
         "hooks": await core.hooks.page(me),
         "delegations": await core.delegations.page(me),
         "context items": await core.context_items.page(me),
+        "policies": await core.policies.page(me),
         "connections": await core.connections.page(me),
         "memories": await core.memories.page(me, 1),
         "audit": await core.audit.page(me, limit=100),

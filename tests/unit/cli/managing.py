@@ -50,6 +50,15 @@ class Organization:
         captured = self.capsys.readouterr()
         return Command(status, captured.out, captured.err)
 
+    def policy(self, fields: Any) -> None:
+        """Create a policy."""
+
+        async def create() -> None:
+            async with wfcore.open("sqlite:///wfcore.db", worker=False) as core:
+                await core.policies.create(core.principal(self.id, user="ada", role="owner"), fields)
+
+        asyncio.run(create())
+
     def deployed(self, *workflows: tuple[str, Any]) -> None:
         """Create and deploy workflows, by name and structure."""
         asyncio.run(self._deploy(workflows))

@@ -149,6 +149,9 @@ USE_CASES: dict[str, UseCase] = {
     "core.off": lambda core, me: core.off("mail"),
     "context_items.create": lambda core, me: core.context_items.create(me, title="t", content="c", key="k"),
     "context_items.page": lambda core, me: core.context_items.page(me),
+    "policies.create": lambda core, me: core.policies.create(
+        me, name="P", when={"agent": True}, require={"timeout": True}, key="k"),
+    "policies.page": lambda core, me: core.policies.page(me),
     "audit.page": lambda core, me: core.audit.page(me),
     "usage.report": lambda core, me: core.usage.report(me),
     "runs.start": lambda core, me: core.runs.start(me, workflow=1, input={}, key="k"),
@@ -271,6 +274,9 @@ async def furnished(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
         skill = await core.skills.create(me, name="Talker", evaluations=[CASE])
         await core.skills.deploy(me, skill.id)
         await core.context_items.create(me, title="t", content="c")
+        await core.policies.create(
+            me, name="P", when={"tool": "core.wait"}, require={"timeout": True}, severity="warning"
+        )
         await core.connections.create(me, name="c", provider="p", kind="api_key", config={"apiKey": "s", "header": "x"})
         config = {"clientId": "c", "tokenUrl": "http://127.0.0.1:9/", "authorizeUrl": "http://127.0.0.1:9/"}
         oauth = await core.connections.create(me, name="o", provider="o", kind="oauth2", config=config)

@@ -26,6 +26,7 @@ from wfcore.adapters.http.routes.organization_records import (
     delegation_routes,
     group_routes,
     member_routes,
+    policy_routes,
 )
 from wfcore.adapters.http.routes.resources import SkillRoutes, WorkflowRoutes
 from wfcore.adapters.http.routes.runs.evaluations import EvaluationRoutes
@@ -57,6 +58,7 @@ from wfcore.runtime.common.readiness import Readiness
 from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members
+from wfcore.runtime.organization.policies import Policies
 from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
@@ -107,6 +109,7 @@ class Services(Protocol):
     team_chats: TeamChats
     hooks: Hooks
     delegations: Delegations
+    policies: Policies
 
 
 class Caller(TypedDict):
@@ -155,6 +158,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *AuthorizationRoutes(core.connections, core.connects).table(),
         *HookRoutes(core.hooks).table(),
         *delegation_routes(core.delegations).table(),
+        *policy_routes(core.policies).table(),
         *UsageRoutes(core.usage, core.suggestions).table(),
         *OAuthRoutes(oauth).table(),
     ]

@@ -35,6 +35,7 @@ from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.domain.rules.policies import Policy
 from wfcore.ports.journal import RunRow
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.ports.repositories.hooks import DueDelivery
@@ -97,6 +98,10 @@ class MemoryUnitOfWork:
     @property
     def connection_grants(self) -> MemoryRecords[ConnectionGrant]:
         return MemoryRecords(self.tenant.connection_grants)
+
+    @property
+    def policies(self) -> MemoryRecords[Policy]:
+        return MemoryRecords(self.tenant.policies)
 
     @property
     def idempotency(self) -> MemoryIdempotency:

@@ -13,6 +13,7 @@ from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.people.delegations import Delegation
 from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.resource import Kind
+from wfcore.domain.rules.policies import Policy
 from wfcore.ports.repositories.postings import Posting
 from wfcore.ports.repositories.schedules import Timer
 from wfcore.ports.repositories.webhooks import WebhookRow
@@ -33,6 +34,7 @@ class Tenant:
     timers: dict[int, Timer] = attrs.Factory(dict)
     webhooks: dict[int, WebhookRow] = attrs.Factory(dict)
     context_items: dict[str, ContextItem] = attrs.Factory(dict)
+    policies: dict[str, Policy] = attrs.Factory(dict)
     hooks: dict[str, Hook] = attrs.Factory(dict)
     connections: dict[str, Connection] = attrs.Factory(dict)
     delegations: dict[str, Delegation] = attrs.Factory(dict)
@@ -51,6 +53,7 @@ class Tenant:
             timers=dict(self.timers),
             webhooks=dict(self.webhooks),
             context_items=dict(self.context_items),
+            policies=dict(self.policies),
             hooks=dict(self.hooks),
             connections=dict(self.connections),
             delegations=dict(self.delegations),

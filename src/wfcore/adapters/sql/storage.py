@@ -27,6 +27,7 @@ from wfcore.adapters.sql.repositories.organization_records import (
     sql_context_items,
     sql_delegations,
     sql_hooks,
+    sql_policies,
 )
 from wfcore.adapters.sql.repositories.postings import SqlPostings
 from wfcore.adapters.sql.repositories.resources import SqlResources, add_row
@@ -44,6 +45,7 @@ from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.domain.rules.policies import Policy
 from wfcore.ports.repositories.hooks import DueDelivery
 from wfcore.ports.repositories.postings import DuePosting
 from wfcore.ports.repositories.schedules import DueTimer
@@ -98,6 +100,10 @@ class SqlUnitOfWork:
     @cached_property
     def deliveries(self) -> SqlDeliveries:
         return SqlDeliveries(self.connection, self.org)
+
+    @cached_property
+    def policies(self) -> SqlRecords[Policy]:
+        return sql_policies(self.connection, self.org)
 
     @cached_property
     def context_items(self) -> SqlRecords[ContextItem]:

@@ -1,4 +1,4 @@
-"""The records of an organization: its schedules, connections, hooks, members, groups, tokens, audit and usage."""
+"""The records of an organization: schedules, connections, hooks, policies, members, groups, tokens, audit, usage."""
 
 from typing import Final, Literal
 
@@ -8,8 +8,10 @@ from wfcore.cli.client import TARGET, CommandTarget, Json, connected
 from wfcore.cli.commands.resources import WORKFLOWS, Reference
 from wfcore.cli.common import DATABASE, Config, Database, Schema, open_core, print_result
 from wfcore.cli.confirm import Yes, confirm
+from wfcore.cli.files import read_workflow
 from wfcore.cli.output import print_rows
-from wfcore.domain.kernel.json_readers import as_object, as_objects
+from wfcore.domain.kernel.errors import Conflict
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 
 
 class RecordCommands:
@@ -66,6 +68,9 @@ CONNECTIONS: Final = RecordCommands(
     {"id": "ID", "name": "NAME", "provider": "PROVIDER", "kind": "KIND", "status": "STATUS"},
 )
 HOOKS: Final = RecordCommands("hook", "hooks", {"id": "ID", "url": "URL", "events": "EVENTS", "isEnabled": "ENABLED"})
+POLICIES: Final = RecordCommands(
+    "policy", "policies", {"id": "ID", "name": "NAME", "when": "WHEN", "require": "REQUIRE", "severity": "SEVERITY"}
+)
 
 _AUDIT: Final = {
     "at": "AT",
@@ -110,6 +115,26 @@ async def next_runs(reference: Reference, /, *, json: Json = False, target: Comm
         found = as_object(await api.get(f"/api/v1/workflows/{number}/next-runs"))
     rows = as_objects(found["nextRuns"])
     print_rows(rows, {"at": "AT", "local": "LOCAL", "note": "NOTE"}, as_json=json)
+
+
+async def apply_policy(file: str, /, *, target: CommandTarget = TARGET) -> None:
+    """Create the policy in a file of YAML or JSON, or change the one that has its name. Prints it as JSON.
+
+    Parameters
+    ----------
+    file
+        The fields of a policy: name, when, require, severity; `name` defaults to the name of the file.
+    """
+    body = {key: value for key, value in read_workflow(file).items() if key not in ("id", "type")}
+    async with connected(target) as api:
+        rows = await api.pages("/api/v1/policies", "policies", None)
+        found = [as_text(row["id"]) for row in rows if row["name"] == body["name"]]
+        if len(found) > 1:
+            raise Conflict(f"{len(found)} policies have the name `{body['name']}`: change one by its id, or remove one")
+        whole = {"severity": "error", **body}
+        print_result(
+            await (api.patch(f"/api/v1/policies/{found[0]}", whole) if found else api.post("/api/v1/policies", whole))
+        )
 
 
 async def audit(
@@ -164,6 +189,8 @@ schedule.command(list_schedules, name="list")
 schedule.command(next_runs, name="next")
 connection = CONNECTIONS.add_to(App(name="connection", help="Connections to other services."))
 hook = HOOKS.add_to(App(name="hook", help="Hooks: addresses that events are sent to."))
+policy = POLICIES.add_to(App(name="policy", help="Policies: what workflows must keep to be deployed."))
+policy.command(apply_policy, name="apply")
 member = MEMBERS.add_to(App(name="member", help="Members of an organization."))
 member.command("wfcore.cli.commands.directory:add_member", name="add")
 group = GROUPS.add_to(App(name="group", help="Groups of members."))

@@ -28,15 +28,20 @@ MALFORMED_RULES = frozenset({"json", "type", "required", "query", "header"})
 
 @attrs.frozen
 class Issue:
-    """One finding of a check. `path` is the wire path, such as `workflowStructure.nodes[3].type`; "" is the root."""
+    """One finding of a check. `path` is the wire path, such as `workflowStructure.nodes[3].type`; "" is the root.
+
+    `counter_example` are the ids of nodes on a path of the graph that shows it, if there is one.
+    """
 
     path: str
     message: str
     rule: str
     severity: Literal["error", "warning"] = "error"
+    counter_example: tuple[str, ...] = ()
 
-    def to_wire(self) -> dict[str, str]:
-        return {"path": self.path, "message": self.message, "rule": self.rule}
+    def to_wire(self) -> dict[str, JSON]:
+        wire: dict[str, JSON] = {"path": self.path, "message": self.message, "rule": self.rule}
+        return {**wire, "counterExample": list(self.counter_example)} if self.counter_example else wire
 
 
 class WfcoreError(Exception):
@@ -122,7 +127,9 @@ def refuse(issues: Iterable[Issue], *, as_invalid: bool = False) -> None:
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     malformed = not as_invalid and any(issue.rule in MALFORMED_RULES for issue in found)
     kind = Malformed if malformed else Invalid
-    raise kind(f"{where}{first.message}{more}", {"errors": [issue.to_wire() for issue in found]})
+    info: dict[str, JSON] = {"errors": [issue.to_wire() for issue in found]}
+    shown = next((issue.counter_example for issue in found if issue.counter_example), ())
+    raise kind(f"{where}{first.message}{more}", {**info, "path": list(shown)} if shown else info)
 
 
 def join_path(parent: str, child: str) -> str:

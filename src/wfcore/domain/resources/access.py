@@ -30,6 +30,7 @@ _RIGHTS: Final = {
     "tokens": ("write",),
     "usage": ("read",),
     "hooks": ("read", "write"),
+    "policies": ("read", "write"),
 }
 
 TOKEN_SCOPES: Final = tuple(f"{area}:{right}" for area, rights in _RIGHTS.items() for right in rights)

@@ -5,7 +5,7 @@ every order in which effects end. What an expression over something open returns
 expression that no `error` edge catches does not fail, and that no bound of the run is passed.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 import attrs
@@ -13,7 +13,7 @@ import attrs
 from wfcore.domain.graph.node_types import ELSE, NodeType
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.rules.reach import Ways, shortest_path, ways_of
+from wfcore.domain.rules.reach import Ways, reached, shortest_path, ways_of
 from wfcore.domain.rules.rules import AlwaysEndsIn, AtMost, Never, Outcome, Rule
 from wfcore.domain.rules.search import MAX_STATES, Found, Search, Searched
 from wfcore.domain.run.entries import Entry
@@ -106,10 +106,10 @@ def check_rules(
 
 
 class Checker:
-    """Checks rules on one graph."""
+    """Checks rules on one graph. `most_states` is that of each search."""
 
     def __init__(self, structure: Mapping[str, JSON], given: JSON = None, most_states: int = MAX_STATES) -> None:
-        self._rehearsal, self._given, self._most = rehearse(structure, given), given, most_states
+        self._rehearsal, self._given, self.most_states = rehearse(structure, given), given, most_states
         self._nodes = {node.id: node for node in self._rehearsal.workflow.nodes}
         self._ways = ways_of(self._rehearsal)
 
@@ -132,6 +132,11 @@ class Checker:
                 found.append(Issue(path, message, "reference"))
         return found
 
+    def reached(self, unless: Sequence[Outcome] = ()) -> set[str]:
+        """The ids of the nodes that edges lead to before any of these outcomes."""
+        nodes = self._rehearsal.workflow.nodes
+        return {nodes[index].id for index in reached(self._rehearsal, self._ways_without(unless))}
+
     def verdict(self, rule: Rule) -> Verdict:
         """The verdict on a rule without issues."""
         if isinstance(rule, Never):
@@ -140,7 +145,7 @@ class Checker:
 
     def _never(self, rule: Never) -> Verdict:
         """The rule is broken by a run in which none of the outcomes happens before the node begins."""
-        ways = ways_of(self._rehearsal, lambda node, way: not any(_matches(one, node, way) for one in rule.unless))
+        ways = self._ways_without(rule.unless)
         node = self._nodes[rule.node].index
         path = shortest_path(self._rehearsal, ways, node)
         if path is None:
@@ -150,6 +155,9 @@ class Checker:
             example = CounterExample((), f"`{rule.node}` begins", tuple(self._ids(path)))
             return Verdict(rule, "broken", "graph", example, complete=False, states=searched.states)
         return self._judged(rule, searched, searched.found, f"`{rule.node}` begins", node)
+
+    def _ways_without(self, unless: Sequence[Outcome]) -> Ways:
+        return ways_of(self._rehearsal, lambda node, way: not any(_matches(one, node, way) for one in unless))
 
     def _at_most(self, rule: AtMost) -> Verdict:
         node = self._nodes[rule.node]
@@ -182,16 +190,16 @@ class Checker:
         certain unless a node ends the run at once.
         """
         goal = _Begins(self._rehearsal, node, times)
-        searched = self._search(ways, goal, self._most, reduced=True)
+        searched = self._search(ways, goal, self.most_states, reduced=True)
         fatal = any(part.fatal and part.instant for part in self._rehearsal.parts.values())
         if searched.found is None and fatal:
-            return self._search(ways, goal, self._most, reduced=False)
+            return self._search(ways, goal, self.most_states, reduced=False)
         return searched
 
     def _ends(self, goal: "_EndsElsewhere") -> Searched:
         """Whether a run ends elsewhere: the shortest one if the graph is small."""
-        searched = self._search(self._ways, goal, self._most // 10, reduced=False)
-        return searched if searched.complete else self._search(self._ways, goal, self._most, reduced=True)
+        searched = self._search(self._ways, goal, self.most_states // 10, reduced=False)
+        return searched if searched.complete else self._search(self._ways, goal, self.most_states, reduced=True)
 
     def _search(self, ways: Ways, goal: "_Begins | _EndsElsewhere", most: int, *, reduced: bool) -> Searched:
         return Search(self._rehearsal, self._given, ways, goal, most, reduced=reduced).run()

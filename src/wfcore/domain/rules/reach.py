@@ -41,6 +41,18 @@ def targets(node: NodePlan, ways: Ways) -> Iterator[tuple[Way | None, int]]:
             yield from ((way, edge.target) for edge in node.route(handle_of(node, way))[0])
 
 
+def reached(rehearsal: Rehearsal, ways: Ways) -> set[int]:
+    """The positions of the nodes that edges lead to from the start, itself included."""
+    plan = rehearsal.workflow
+    found, waiting = {plan.start}, [plan.start]
+    while waiting:
+        for _, target in targets(plan.nodes[waiting.pop()], ways):
+            if target not in found:
+                found.add(target)
+                waiting.append(target)
+    return found
+
+
 def shortest_path(rehearsal: Rehearsal, ways: Ways, node: int) -> list[int] | None:
     """The positions of the nodes on a shortest path from the start to this node, both included; None without one."""
     plan = rehearsal.workflow

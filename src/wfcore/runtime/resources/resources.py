@@ -35,6 +35,7 @@ from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
 from wfcore.runtime.resources.deployment import look_up_tools
 from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking_issues
+from wfcore.runtime.resources.policy_checks import PolicyCheck, PolicyInputs, check_inputs, read_inputs
 from wfcore.runtime.resources.variations import VariationUseCases
 from wfcore.runtime.tools.mcp_tools import ToolLookup
 
@@ -180,14 +181,14 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         self, me: Principal, id: int, if_match: str | None, check_draft: DraftCheck | None = None
     ) -> ResourceView:
         """Publish the draft, if there is one and `check_draft` raises no error."""
-        served = await self._look_up_tools(me, id)
+        before = await self._before_deploy(me, id)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             _, draft = await self._variations(work, resource)
             if draft is not None and check_draft is not None:
                 await check_draft(work, draft)
             change = rules.deploy(resource, draft, by=me.user_id, now=self._ports.now())
-            return await self._deployed(work, me, resource, change, served)
+            return await self._deployed(work, me, resource, change, *before)
 
     @needs("*:write")
     async def rollback(
@@ -201,7 +202,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
     ) -> ResourceView:
         """Deploy the variation `variationId` again, with the checks of a deploy. A pending draft stays."""
         variation_id = parsed(RollbackBody, body, fields).variation_id
-        served = await self._look_up_tools(me, id, variation_id)
+        before = await self._before_deploy(me, id, variation_id)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             move(resource.status, Operation.ROLLBACK)
@@ -211,7 +212,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             assert target is not None  # noqa: S101  (refused)
             _, draft = await self._variations(work, resource)
             change = rules.rollback(resource, target, draft, by=me.user_id, now=self._ports.now())
-            return await self._deployed(work, me, resource, change, served)
+            return await self._deployed(work, me, resource, change, *before)
 
     @needs("*:read")
     async def variations(
@@ -263,7 +264,9 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         served = await look_up_tools(self._ports, me, content)
         async with self._ports.storage.reading(me.org_uuid) as work:
             found = await self._deploy_issues(work, content, me, served)
-            return [*found, *await self._link_issues(work, me, id, content, content, every_field(content))]
+            found += await self._link_issues(work, me, id, content, content, every_field(content))
+            inputs = await self._policy_inputs(work, me, content, found)
+        return found if inputs is None else [*found, *(await check_inputs(inputs)).issues()]
 
     # Parts
 
@@ -334,14 +337,48 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         """The errors of references among resources of this kind; the content replaces `base` in the fields `given`."""
         return []
 
+    async def _policy_inputs(
+        self, work: UnitOfWork, me: Principal, content: Content, found: list[Issue]
+    ) -> PolicyInputs | None:
+        """What the policies are checked with; None without policies, and for a content that has errors."""
+        if any(issue.severity == "error" for issue in found):
+            return None
+        inputs = await read_inputs(work, me, content)
+        return inputs if inputs.policies else None
+
+    async def _before_deploy(
+        self, me: Principal, id: int, variation_id: str | None = None
+    ) -> tuple[ToolLookup, PolicyCheck | None]:
+        """What takes long, before the transaction: the served tools that its draft, or this variation, uses, and the
+        verdicts on the policies as they are now.
+        """
+        served = await self._look_up_tools(me, id, variation_id)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = await self._managed(work, me, id)
+            wanted = resource.draft_variation_id if variation_id is None else variation_id
+            chosen = await work.resources(self.kind).variation(id, wanted or "")
+            if chosen is None or not await work.policies.page(limit=1):
+                return served, None
+            found = await self._deploy_issues(work, chosen.content, me, served)
+            inputs = await self._policy_inputs(work, me, chosen.content, found)
+        return served, None if inputs is None else await check_inputs(inputs)
+
     async def _deployed(
-        self, work: UnitOfWork, me: Principal, resource: Resource, change: Change, served: ToolLookup
+        self,
+        work: UnitOfWork,
+        me: Principal,
+        resource: Resource,
+        change: Change,
+        served: ToolLookup,
+        checked: PolicyCheck | None,
     ) -> ResourceView:
-        """Save the change that activates a variation, if the variation can run."""
+        """Save the change that activates a variation, if the variation can run and keeps the policies."""
         if change.saved:
             content = change.saved.content
             found = await self._deploy_issues(work, content, me, served)
             found += await self._link_issues(work, me, resource.id, content, content, every_field(content))
+            if (inputs := await self._policy_inputs(work, me, content, found)) is not None:
+                found += (await check_inputs(inputs, checked)).issues()
             refuse(found, as_invalid=True)
         await self._save(work, me, resource, change, deployed=True)
         return await self._view(work, me, resource.id, "see")

@@ -1,7 +1,10 @@
 """Members, groups, tokens, schedules, audit and usage of an organization."""
 
 import asyncio
+import json
+from pathlib import Path
 
+import pytest
 from managing import ECHO, Organization
 
 import wfcore
@@ -60,3 +63,27 @@ def test_audit_and_usage(acme: Organization) -> None:
     assert len(acme.call("audit", "--limit", "2").rows) == 2
     assert acme.call("usage").rows[-1][0] == "total"
     assert acme.call("usage", "--json").json["totals"]["calls"] == 0
+
+
+def test_policies(acme: Organization, tmp_path: Path) -> None:
+    """Applied from a file by their name, listed, shown and removed; a broken one stops a deploy with its path."""
+    file = tmp_path / "limits.json"
+    file.write_text(json.dumps({"when": {"tool": "core.*"}, "require": {"retry": True}, "severity": "warning"}))
+    made = acme.call("policy", "apply", str(file)).json
+    assert (made["name"], made["severity"]) == ("limits", "warning")
+    again = {"name": "limits", "when": {"tool": "core.*"}, "require": {"retry": True}}
+    file.write_text(json.dumps(again))
+    assert acme.call("policy", "apply", str(file)).json == {"id": made["id"], **again, "severity": "error"}
+    assert [row["name"] for row in acme.call("policy", "list", "--json").json] == ["limits"]
+    assert "core.*" in acme.call("policy", "list").out
+    shown = acme.call("policy", "show", made["id"])
+    file.write_text(shown.out)
+    assert acme.call("policy", "apply", str(file)).json == shown.json
+    with pytest.raises(wfcore.Invalid, match="policy `limits`"):
+        acme.deployed(("Echo", ECHO))
+    assert acme.call("policy", "remove", made["id"], "--yes").status == 0
+    for _ in range(2):
+        acme.policy(again)
+    refused = acme.call("policy", "apply", str(file))
+    assert refused.status == 1
+    assert "2 policies have the name `limits`" in refused.err

@@ -124,6 +124,7 @@ PARAMETERS: Final[Mapping[str, JSON]] = {
     "tokenId": "Ab3dEf7h",
     "threadId": "document-4711",
     "itemId": _ROW,
+    "policyId": _ROW,
     "connectionId": _ROW,
 }
 """Path parameters by name."""
@@ -188,6 +189,11 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "PatchHook": {"events": ["run.failed"], "filter": None},
     "CreateDelegation": {"to": "bob", "until": "2099-01-02T17:00:00.000Z", "workflowIds": [7]},
     "PatchDelegation": {"until": None},
+    "CreatePolicy": {
+        "name": "Refunds are approved", "when": {"tool": "send_refund"},
+        "require": {"approval": {"groups": [_ORG], "requiredApprovals": 2}},
+    },
+    "PatchPolicy": {"severity": "warning"},
     "CreateToken": {"name": "ci", "scopes": ["workflows:read"], "expiresInSeconds": 86_400},
     "EvaluateExpression": {"source": "input.amount > 100", "values": {"input": {"amount": 40}}},
     "SimulateWorkflow": {"workflowStructure": _STRUCTURE, "rules": ["always ends in ask"]},
@@ -259,6 +265,10 @@ RESPONSES: Final[Mapping[str, JSON]] = {
         "id": _ROW, "title": "Refund rules", "content": "Within 30 days.", "createdAt": _AT, "updatedAt": _AT,
     },
     "Delegation": {"id": _ROW, "from": "ann", "to": "bob", "until": "2099-01-02T17:00:00.000Z", "workflowIds": [7]},
+    "Policy": {
+        "id": _ROW, "name": "Refunds are approved", "when": {"tool": "send_refund"},
+        "require": {"approval": {"groups": [_ORG], "requiredApprovals": 2}}, "severity": "error",
+    },
     "NextRuns": {"nextRuns": [{"at": _AT, "local": "2026-01-02T04:04:05", "note": None}]},
     "Evaluated": {"value": False},
     "Simulation": {

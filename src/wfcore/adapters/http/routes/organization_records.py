@@ -1,4 +1,4 @@
-"""The routes of records of an organization: members, groups, context items, connections and delegations."""
+"""The routes of records of an organization: members, groups, context items, connections, delegations, policies."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from http import HTTPStatus
@@ -16,12 +16,15 @@ from wfcore.api.organization import (
     CreateDelegation,
     CreateGroup,
     CreateMember,
+    CreatePolicy,
     DelegationDto,
     GroupDto,
     MemberDto,
     PatchDelegation,
     PatchGroup,
     PatchMember,
+    PatchPolicy,
+    PolicyDto,
 )
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.json_type import JSON
@@ -31,6 +34,7 @@ from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.common.preconditions import etag_of
 from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.members import Groups, Members
+from wfcore.runtime.organization.policies import Policies
 from wfcore.runtime.tools.connections import Connections
 
 
@@ -74,6 +78,7 @@ class RecordRoutes:
     create_shape: type
     patch_shape: type
     filters: Mapping[str, Query] = attrs.field(factory=dict)
+    plural: str = ""
 
     def table(self) -> Iterator[Route]:
         cases, one = self.cases, f"{self.base}/{{{self.id_parameter}}}"
@@ -83,8 +88,8 @@ class RecordRoutes:
             headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield Route(
-            f"{self.field}.list", "GET", self.base, self.list, f"List the {self.noun}s", scopes_of(cases.page),
-            page_of(self.field, self.shape), query=(*self.filters.values(), *PAGING),
+            f"{self.field}.list", "GET", self.base, self.list, f"List the {self.plural or self.noun + 's'}",
+            scopes_of(cases.page), page_of(self.field, self.shape), query=(*self.filters.values(), *PAGING),
         )  # fmt: skip
         yield Route(
             f"{self.field}.get", "GET", one, self.get, f"Read a {self.noun}", scopes_of(cases.get), self.shape
@@ -136,6 +141,13 @@ def context_item_routes(cases: ContextItems) -> RecordRoutes:
     base, field = "/api/v1/context-items", "contextItems"
     return RecordRoutes(
         cases, base, field, "itemId", "context item", ContextItemDto, CreateContextItem, PatchContextItem
+    )
+
+
+def policy_routes(cases: Policies) -> RecordRoutes:
+    base, field = "/api/v1/policies", "policies"
+    return RecordRoutes(
+        cases, base, field, "policyId", "policy", PolicyDto, CreatePolicy, PatchPolicy, plural="policies"
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from starlette.responses import Response
 
@@ -56,10 +56,13 @@ def _view(default: str) -> Query:
 
 
 class FoundIssue(TypedDict):
+    """An issue. `counterExample`: the ids of nodes on a path of the graph that breaks a policy."""
+
     path: str
     message: str
     rule: str
     severity: str
+    counterExample: NotRequired[list[str]]
 
 
 class Issues(TypedDict):

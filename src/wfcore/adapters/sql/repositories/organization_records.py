@@ -11,13 +11,14 @@ from wfcore.adapters.sql.repositories.hooks import hook_row, hooks, to_hook
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
 from wfcore.adapters.sql.schema.dialect import insert_new
 from wfcore.adapters.sql.schema.names import PREFIX
-from wfcore.adapters.sql.schema.tables import connection_grants, connections, context_items, metadata
+from wfcore.adapters.sql.schema.tables import connection_grants, connections, context_items, metadata, policies
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus, Ownership
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.people.delegations import Delegation
+from wfcore.domain.rules.policies import Policy
 from wfcore.ports.storage import Duplicate, Row, Stale
 
 delegations: Final = metadata.tables["wfcore_delegations"]
@@ -75,6 +76,23 @@ def sql_connection_grants(connection: Transaction, org: int) -> SqlRecords[Conne
 
 def sql_hooks(connection: Transaction, org: int) -> SqlRecords[Hook]:
     return SqlRecords(connection, org, hooks, hook_row, to_hook)
+
+
+def sql_policies(connection: Transaction, org: int) -> SqlRecords[Policy]:
+    return SqlRecords(connection, org, policies, _policy_row, _policy)
+
+
+def _policy_row(policy: Policy) -> dict[str, Any]:
+    return {
+        "name": policy.name,
+        "condition": to_json(policy.when),
+        "requirement": to_json(policy.require),
+        "severity": policy.severity,
+    }
+
+
+def _policy(row: sa.Row[Any]) -> Policy:
+    return Policy(row.id, row.name, json.loads(row.condition), json.loads(row.requirement), row.severity)
 
 
 def _item_row(item: ContextItem) -> dict[str, Any]:

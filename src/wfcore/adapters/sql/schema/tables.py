@@ -304,6 +304,19 @@ context_items: Final = Table(
     sqlite_with_rowid=False,
 )
 
+policies: Final = Table(
+    "wfcore_policies",
+    metadata,
+    _org(),
+    _text("id"),
+    _text("name"),
+    _text("condition"),
+    _text("requirement"),
+    _text("severity"),
+    PrimaryKeyConstraint("org", "id"),
+    sqlite_with_rowid=False,
+)
+
 connections: Final = Table(
     "wfcore_connections",
     metadata,

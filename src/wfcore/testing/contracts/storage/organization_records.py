@@ -1,4 +1,4 @@
-"""The part of the storage contract for context items, connections, their grants, and delegations."""
+"""The part of the storage contract for context items, connections, their grants, delegations and policies."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +11,7 @@ from wfcore.domain.agents.connections import Connection, ConnectionKind, Connect
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.delegations import Delegation
+from wfcore.domain.rules.policies import Policy
 from wfcore.ports.storage import Duplicate, Stale, Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
 
@@ -25,6 +26,11 @@ def new_connection(id: str) -> Connection:
     return Connection(id, "Desk", "desk", ConnectionKind.MCP, config, sealed)
 
 
+def new_policy(id: str) -> Policy:
+    require: dict[str, JSON] = {"approval": {"requiredApprovals": 2, "groups": ["g"]}}
+    return Policy(id, "Refunds", {"tool": "send_*"}, require, "warning")
+
+
 def rows_of(work: Any, name: str) -> Any:
     return getattr(work, name)
 
@@ -35,6 +41,7 @@ def new_delegation(id: str) -> Delegation:
 
 KINDS = pytest.mark.parametrize(("name", "new"), [
     ("context_items", new_item), ("connections", new_connection), ("delegations", new_delegation),
+    ("policies", new_policy),
 ])  # fmt: skip
 New = Callable[[str], Any]
 
@@ -91,10 +98,12 @@ class OrgRowsContract:
         connection = Connection(
             "a", "N", "P", ConnectionKind.OAUTH2, {}, {}, ConnectionStatus.ERROR, at(7), "why", Ownership.USER, "1.k.c"
         )
+        policy = Policy("a", "P", {"agent": True}, {"timeout": True})
         async with store.transaction(ORG) as work:
             for rows, old, new in (
                 (work.context_items, new_item("a"), item), (work.connections, new_connection("a"), connection),
                 (work.delegations, new_delegation("a"), Delegation("a", "cy", "di")),
+                (work.policies, new_policy("a"), policy),
             ):  # fmt: skip
                 with pytest.raises(Stale):
                     await rows.save(new)  # type: ignore[arg-type]

@@ -239,6 +239,17 @@ def _create_organization_rows() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        own("policies"),
+        _org(),
+        _text("id"),
+        _text("name"),
+        _text("condition"),
+        _text("requirement"),
+        _text("severity"),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         own("connections"),
         _org(),
         _text("id"),

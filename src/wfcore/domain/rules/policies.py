@@ -1,0 +1,65 @@
+"""Policies of an organization: what its workflows must keep to be deployed (interface, Policies)."""
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Final, Literal
+
+import attrs
+
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.json_readers import as_text
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.plan import SERVED
+
+HTTP: Final = "core.http"
+
+MOST_POLICIES: Final = 100
+"""The most policies of an organization."""
+
+Severity = Literal["error", "warning"]
+
+
+@attrs.frozen
+class Policy:
+    """One policy: nodes that `when` selects must keep `require`; each is an object with one key, as on the wire.
+
+    `severity` `error`: a workflow that breaks it cannot be deployed.
+    """
+
+    id: str
+    name: str
+    when: Mapping[str, JSON]
+    require: Mapping[str, JSON]
+    severity: Severity = "error"
+
+    def to_wire(self) -> dict[str, JSON]:
+        return {
+            "id": self.id,
+            "name": self.name,
+            "when": dict(self.when),
+            "require": dict(self.require),
+            "severity": self.severity,
+        }
+
+    def selects(self, tool_id: str) -> bool:
+        """Whether this tool is one that the policy is about. External are `core.http` and tools of MCP servers."""
+        if "external" in self.when:
+            return tool_id == HTTP or tool_id.startswith(SERVED)
+        return "tool" in self.when and fnmatchcase(tool_id, as_text(self.when["tool"]))
+
+
+def policy_body_issues(tree: Mapping[str, JSON]) -> list[Issue]:
+    """The faults of a policy's body that its shape does not show."""
+    return [issue for key in ("when", "require") for issue in _one_key(key, tree.get(key))]
+
+
+def _one_key(path: str, chosen: JSON) -> Iterator[Issue]:
+    if not isinstance(chosen, dict):
+        return
+    keys = {"when": ("tool", "agent", "external"), "require": ("approval", "timeout", "retry", "notTogether")}[path]
+    if len(chosen) != 1:
+        allowed = ", ".join(f"`{key}`" for key in keys)
+        yield Issue(path, f"must have exactly one of {allowed}", "exclusive")
+    for key, value in chosen.items():
+        if value is False:
+            yield Issue(f"{path}.{key}", "must be true", "enum")
