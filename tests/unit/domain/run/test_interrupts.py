@@ -277,6 +277,19 @@ def test_an_approved_call_runs_as_it_was_shown() -> None:
     assert history.succeed("a", 1).machine.output == 1
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_no_call_is_made_before_its_definition_is_known(many: bool) -> None:
+    """A run that goes on while the definition is read does not make the call: it has no approval yet."""
+    data = {"requiresApproval": True, **({"forEach": "[1, 2]"} if many else {})}
+    history = History(sketch("s -> a", "s -> w", a=data, w={"type": "humanApproval"}))
+    assert [effect.address[-1] for effect in history.pending("a")] == [-1]
+    history.decide("w")
+    assert [effect.address[-1] for effect in history.pending("a")] == [-1]
+    history.succeed("a", "d")
+    assert (history.machine.pending, history.waiting("a").type) == ({}, "approval")
+    assert len(history.decide("a").machine.pending) == (2 if many else 1)
+
+
 def test_one_approval_binds_all_calls_of_a_loop() -> None:
     """With forEach the arguments are the list of all of them."""
     data = {"requiresApproval": True, "forEach": "[1, 2]", "params": {"x": "{{ item }}"}}
