@@ -321,7 +321,7 @@ class MemoryBackend(Protocol):
     async def search(
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
-        """Memories that share a word with the query, best first.
+        """Memories that share a word with the query, in any form, best first.
 
         With `user_id` only those of that end user; `shared` adds those without an end user.
         """

@@ -1,12 +1,13 @@
 """Long-term memories in dicts."""
 
+from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from itertools import count
 
 import attrs
 
-from wfcore.domain.agents.memories import words_of
+from wfcore.domain.agents.memories import weights_of, words_of
 from wfcore.ports.providers import Memory
 
 Scope = tuple[str, int]
@@ -15,8 +16,8 @@ Scope = tuple[str, int]
 class InMemoryMemories:
     """Implements the port `MemoryBackend`; the content is lost with the process.
 
-    A search ranks memories by the number of distinct words of the query that they contain, without regard to case and
-    accents; among equals the older one comes first.
+    A search ranks memories by the weights of the distinct words of the query that they contain (`weights_of`), in any
+    form; among equals the older one comes first.
     """
 
     def __init__(self) -> None:
@@ -60,8 +61,10 @@ class InMemoryMemories:
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
         wanted = words_of(query)
+        common = {memory.id: wanted & words_of(memory.memory) for memory in self._of(org, skill_id).values()}
+        weights = weights_of(Counter(word for words in common.values() for word in words))
         among = self._of_user((org, skill_id), user_id, shared)
-        counted = [(len(wanted & words_of(memory.memory)), memory) for memory in among]
+        counted = [(sum(weights[word] for word in common[memory.id]), memory) for memory in among]
         found = sorted((hit for hit in counted if hit[0]), key=lambda hit: -hit[0])
         return [_copy(memory) for _, memory in found[:limit]]
 

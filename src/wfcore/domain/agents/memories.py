@@ -1,11 +1,13 @@
-"""Memories of a skill: update masks, the hash of a text and its words (interface, Memory)."""
+"""Memories of a skill: update masks, the hash of a text, its words and their weights (interface, Memory)."""
 
 import hashlib
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from wfcore.domain.agents.stems import stem
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
@@ -25,12 +27,21 @@ def text_hash(text: str) -> str:
 
 
 def words_of(text: str) -> set[str]:
-    """The distinct words of a text: letters and digits of every script, without case and accents.
+    """The stems of the distinct words of a text: letters and digits of every script, without case and accents.
 
-    A word is cut to 128 characters.
+    A word is cut to 128 characters. Forms of an English word have one stem (`stem`).
     """
     letters = text if text.isascii() else _without_accents(text)
-    return {word[:_WORD_LENGTH] for word in _WORD.findall(letters.casefold())}
+    return {stem(word[:_WORD_LENGTH]) for word in _WORD.findall(letters.casefold())}
+
+
+def weights_of(counts: Mapping[str, int]) -> dict[str, int]:
+    """The weight of each word in a search, from the number of memories of the skill that have it, which is above 0.
+
+    It is between 1 and 1,000, and the smaller the more memories have the word: 1,000 for one, half of that for three.
+    Integers make the sums, and so the order, equal in every store.
+    """
+    return {word: max(1, round(1_000 / math.log2(1 + count))) for word, count in counts.items()}
 
 
 def _without_accents(text: str) -> str:

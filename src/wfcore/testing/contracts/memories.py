@@ -207,6 +207,29 @@ class WordsContract(MemoriesContract):
             assert [each.id for each in found] == [f"m-{wanted}"], query
         assert await memories.search(ORG, 1, "½ ²", limit=9) == []
 
+    async def test_forms_of_a_word_are_one_word(self, memories: MemoryBackend) -> None:
+        """English words are found in every form, on either side; among equals the older comes first."""
+        texts = ["wants refunds", "was refunding a customer", "refunded twice", "funds", "customers complain"]
+        for number, text in enumerate(texts, 1):
+            await memories.add(ORG, 1, memory(number, text))
+        found = [each.id for each in await memories.search(ORG, 1, "Refund?", limit=9)]
+        assert found == ["m-1", "m-2", "m-3"]
+        found = [each.id for each in await memories.search(ORG, 1, "complaining customer", limit=9)]
+        assert found == ["m-5", "m-2"]
+
+    async def test_rare_words_count_more(self, memories: MemoryBackend) -> None:
+        """A word that few memories of the skill have outweighs one that many have, and the sum of weights counts."""
+        for number in range(1, 9):
+            await memories.add(ORG, 1, memory(number, "the customer likes tea"))
+        await memories.add(ORG, 1, memory(9, "allergic to nuts"))
+        await memories.add(ORG, 1, memory(10, "the customer is allergic"))
+        for number in range(11, 14):
+            await memories.add(ORG, 2, memory(number, "allergic"))
+        found = [each.id for each in await memories.search(ORG, 1, "is the customer allergic to nuts", limit=4)]
+        assert found == ["m-9", "m-10", "m-1", "m-2"]
+        await memories.delete(ORG, 1, "m-9")
+        assert (await memories.search(ORG, 1, "allergic customers", limit=1))[0].id == "m-10"
+
     @pytest.mark.parametrize("text", ["tea tea tea", "tea"])
     async def test_a_word_counts_once(self, memories: MemoryBackend, text: str) -> None:
         """A repeated word counts as one common word; of equal matches the older comes first."""

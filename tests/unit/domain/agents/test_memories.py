@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.domain.agents.memories import mask_issues, mask_paths, revised, text_hash, words_of
+from wfcore.domain.agents.memories import mask_issues, mask_paths, revised, text_hash, weights_of, words_of
 
 OLD: tuple[str, dict[str, Any]] = ("old", {"a": 1, "b.c": {"d": 2}})
 
@@ -95,13 +95,23 @@ def test_the_hash_is_that_of_the_text() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("Likes tea, likes TEA", {"likes", "tea"}),
-        ("Crème brûlée", {"creme", "brulee"}),
+        ("Likes tea, likes TEA", {"like", "tea"}),
+        ("Crème brûlée", {"creme", "brule"}),
         ("snake_case x1", {"snake", "case", "x1"}),
         ("", set()),
         ("y" * 200, {"y" * 128}),
     ],
 )
 def test_words(text: str, words: set[str]) -> None:
-    """Words ignore case and accents, and are cut to 128 characters."""
+    """Words ignore case, accents and the forms of English words, and are cut to 128 characters."""
     assert words_of(text) == words
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers(1, 10**9), max_size=5))
+def test_weights(counts: dict[str, int]) -> None:
+    """A word that more memories have does not weigh more; every word weighs something."""
+    weights = weights_of(counts)
+    assert weights.keys() == counts.keys()
+    assert all(1 <= weight <= 1_000 for weight in weights.values())
+    assert all(weights[a] >= weights[b] for a in counts for b in counts if counts[a] <= counts[b])
+    assert weights_of({"a": 1, "b": 3}) == {"a": 1_000, "b": 500}

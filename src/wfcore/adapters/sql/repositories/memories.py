@@ -12,7 +12,7 @@ from wfcore.adapters.sql.schema.dialect import insert_new
 from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.schema.tables import memories, memory_words, organizations
 from wfcore.adapters.sql.store import Store, Transaction
-from wfcore.domain.agents.memories import words_of
+from wfcore.domain.agents.memories import weights_of, words_of
 from wfcore.ports.providers import Memory
 
 _FIELDS: Final = [memories.c[field.name] for field in attrs.fields(Memory)]
@@ -20,27 +20,42 @@ _LIVE: Final = memories.c.memory.is_not(None)
 _DELETED: Final = {"memory": None, "hash": "", "metadata": "{}", "user_id": None}
 """The columns of a deleted memory."""
 
+_DIGITS: Final = 4
+"""Of a weight in `_SEARCH`."""
+
 _SEARCH: Final = Statement(
     lambda d: (
         f"""
 SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)} FROM (
-    SELECT memory, count(*) AS common FROM {d[memory_words]}
-    WHERE org = (SELECT key FROM {d[organizations]} WHERE uuid = {d["org"]}) AND skill_id = {d["skill"]}
-    AND word IN (SELECT value FROM {d.values(d["words"])}) GROUP BY memory
+    SELECT w.memory, sum(CAST(substr(value, 1, {_DIGITS}) AS integer)) AS weight
+    FROM {d.values(d["words"])} {d.join()} {d[memory_words]} w ON w.word = substr(value, {_DIGITS + 1})
+    WHERE w.org = (SELECT key FROM {d[organizations]} WHERE uuid = {d["org"]}) AND w.skill_id = {d["skill"]}
+    GROUP BY w.memory
 ) f JOIN {d[memories]} m ON m.key = f.memory
 WHERE CAST({d["user"]} AS text) IS NULL OR m.user_id = {d["user"]} OR ({d["shared"]} AND m.user_id IS NULL)
-ORDER BY f.common DESC, m.key LIMIT {d["limit"]}"""
+ORDER BY f.weight DESC, m.key LIMIT {d["limit"]}"""
     )
 )
+"""One index look-up for each word within the skill; memories of other skills are not read. Each of `words` is a
+weight of `_DIGITS` digits and the word.
+"""
 
-"""One index look-up for each word within the skill; memories of other skills are not read."""
+_COUNTS: Final = Statement(
+    lambda d: (
+        f"""
+SELECT word, count(*) FROM {d[memory_words]}
+WHERE org = (SELECT key FROM {d[organizations]} WHERE uuid = {d["org"]}) AND skill_id = {d["skill"]}
+AND word IN (SELECT value FROM {d.values(d["words"])}) GROUP BY word"""
+    )
+)
+"""How many memories of the skill have each of the words."""
 
 
 class SqlMemories:
     """Implements the port `MemoryBackend` on an open database.
 
-    A search ranks memories by the number of distinct words of the query that they contain, without regard to case and
-    accents; among equals the older one comes first. A deleted memory leaves an empty row, which keeps its position in
+    A search ranks memories by the weights of the distinct words of the query that they contain (`weights_of`), in any
+    form; among equals the older one comes first. A deleted memory leaves an empty row, which keeps its position in
     the list, and its id.
     """
 
@@ -88,10 +103,13 @@ class SqlMemories:
     async def search(
         self, org: str, skill_id: int, query: str, *, limit: int, user_id: str | None = None, shared: bool = False
     ) -> Sequence[Memory]:
-        of = {"org": org, "skill": skill_id, "user": user_id, "shared": shared}
-        values = {**of, "words": to_json(sorted(words_of(query))), "limit": limit}
+        of = {"org": org, "skill": skill_id}
+        filters = {"user": user_id, "shared": shared, "limit": limit}
         async with self._database.reading() as connection:
-            rows = (await connection.run(_SEARCH, values)).mappings().all()
+            counts = await connection.run(_COUNTS, {**of, "words": to_json(sorted(words_of(query)))})
+            weights = weights_of({word: count for word, count, *_ in counts.all()})
+            words = to_json([f"{weight:0{_DIGITS}}{word}" for word, weight in sorted(weights.items())])
+            rows = (await connection.run(_SEARCH, {**of, **filters, "words": words})).mappings().all()
         return [_to_memory(row) for row in rows]
 
     async def _select(self, *wanted: sa.ColumnElement[bool], limit: int) -> Sequence[Memory]:
