@@ -44,6 +44,8 @@ VALUES = r"^runs\.graphValue$"
 """The node is checked after the access to the run: 400."""
 DIFFERENCES = r"^(workflows|agents|skills)\.diff$"
 """Both sides must be variations: 422."""
+RESULTS = r"^evaluations\.results$"
+"""The ids in one text must be those of variations: 422; there can be too many of them: 400."""
 VALIDATE = r"^(workflows|agents|skills)\.validate$"
 """Validation reports the issues of a body in a 200."""
 
@@ -82,6 +84,7 @@ CONFIG = {
         also(PERIODS, "400"),
         also(VALUES, "400"),
         also(DIFFERENCES, "422"),
+        also(RESULTS, "400", "422"),
         {
             "include-operation-id-regex": VALIDATE,
             "checks": {
@@ -94,6 +97,7 @@ CONFIG = {
 
 
 KEY = {"apiKey": "sk-4711"}
+CASE = {"id": "a", "input": {"message": "hello"}, "checks": [{"kind": "contains", "value": "hello"}]}
 
 
 class Product:
@@ -123,7 +127,7 @@ async def filled(core: Core) -> tuple[Principal, Mapping[str, Any]]:
     me = await core.directory.authenticate(await core.directory.create_token(org, "ada", scopes=TOKEN_SCOPES))
     await core.workflows.create(me, name="Refunds", structure=chain(APPROVAL))
     await core.workflows.deploy(me, 1)
-    await core.skills.create(me, name="Refunds")
+    await core.skills.create(me, name="Refunds", evaluations=[CASE])
     await core.runs.start(me, workflow=1, input={}, key="order-4711")
     messages = [human("Where is order 4711?")]
     await recorded(core.ports.journal, messages, org=org, user="ada", thread="document-4711", kind="skill", resource=1)

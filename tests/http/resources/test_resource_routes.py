@@ -272,3 +272,12 @@ async def test_every_change_has_its_own_etag(world: World) -> None:
     tags.append((await ada.delete("/api/v1/workflows/1")).headers["ETag"])
     assert all(before != after for before, after in pairwise(tags))
     assert len(set(tags)) == 4
+
+
+async def test_validation_of_a_list_with_a_fault(world: World) -> None:
+    """The rules of the content do not look at a list whose items have another shape."""
+    ada = await world.user()
+    for name, given in (("contextSelections", [[None]]), ("evaluations", [{"checks": 1}]), ("instructions", [1])):
+        answer = await ada.post("/api/v1/skills/validate", json={name: given})
+        assert answer.status_code == 200, answer.text
+        assert {issue["path"].partition("[")[0] for issue in answer.json()["issues"]} == {name}

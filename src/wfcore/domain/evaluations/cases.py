@@ -65,7 +65,7 @@ class EvaluationCheck:
     kind: CheckKind
     value: Annotated[Any, Meta(description="A string for `contains`, any value for `equals`")] = UNSET
     pattern: NonEmpty | UnsetType = UNSET
-    schema: Annotated[Any, Meta(extra_json_schema={"type": ["object", "boolean"]})] = UNSET
+    schema: Annotated[Any, Meta(description="A JSON Schema: an object or a boolean")] = UNSET
     expression: NonEmpty | UnsetType = UNSET
     tool: NonEmpty | UnsetType = UNSET
     args: JsonObject | UnsetType = UNSET

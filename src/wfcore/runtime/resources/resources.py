@@ -4,6 +4,7 @@ Every use case takes the caller and a body in wire names, or the same fields as 
 validates the body, and then either does the whole operation or raises and changes nothing.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 from typing import Any, Final, TypeVar, Unpack
@@ -248,7 +249,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
                 issues = await self._access_issues(work, me, access, None)
             found += [issue for issue in issues if issue.rule != "readonly"]  # only a saved resource has an owner
         cls = CONTENTS[self.kind]
-        if frozenset(names_of(cls)).isdisjoint(issue.path.partition(".")[0] for issue in found):
+        if frozenset(names_of(cls)).isdisjoint(re.split("[.[]", issue.path, maxsplit=1)[0] for issue in found):
             content = self._runnable(content_of(cls, body))
             found += await self._content_issues(me, content)
         return found

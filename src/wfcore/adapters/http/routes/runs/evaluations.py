@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from http import HTTPStatus
+from typing import Final
 
 from starlette.responses import Response
 
-from wfcore.adapters.http.core.request_parsing import Query, idempotency_key, one_of, short_text
+from wfcore.adapters.http.core.request_parsing import Query, idempotency_key, one_of
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, Call, Route
 from wfcore.api.management import EvaluationResultsDto, EvaluationStarted
@@ -17,8 +18,19 @@ _VIEW = Query(
     "view", one_of("active", "draft"), {"enum": ["active", "draft"], "default": "draft"}, "Which variation is run",
     "draft",
 )  # fmt: skip
+LONGEST: Final = 1_000
+"""Characters of the ids of variations in a query."""
+
+
+def variation_ids(text: str) -> list[str]:
+    """Ids that are separated by commas. Raises ValueError for a text that is too long or has NUL."""
+    if len(text) > LONGEST or "\0" in text:
+        raise ValueError(f"must have at most {LONGEST} characters, none of them NUL")
+    return text.split(",")
+
+
 _VARIATIONS = Query(
-    "variationId", short_text, {"type": "string", "maxLength": 2_000},
+    "variationId", variation_ids, {"type": "string", "maxLength": LONGEST},
     "Ids of variations, separated by commas; by default the draft and the active one",
 )  # fmt: skip
 
@@ -46,6 +58,5 @@ class EvaluationRoutes:
         return json_response(begun.to_wire(), HTTPStatus.ACCEPTED)
 
     async def results(self, call: Call) -> Response:
-        named = call.query["variationId"]
-        found = await self._cases.results(call.me, call.id, None if named is None else named.split(","))
+        found = await self._cases.results(call.me, call.id, call.query["variationId"])
         return json_response(found.to_wire())
