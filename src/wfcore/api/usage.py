@@ -18,7 +18,7 @@ class UsageTotals(TypedDict):
 
 
 class UsageGroup(UsageTotals):
-    """`key` is the name of a model, an id, or a day in UTC; null for calls without one."""
+    """`key` is the name of a model, an id, a day in UTC, or the origin of a run; null for calls without one."""
 
     key: str | None
 
@@ -30,7 +30,7 @@ UsageReport = TypedDict(
         "totals": UsageTotals,
         "from": Time,
         "to": Time,
-        "groupBy": Literal["model", "skill", "workflow", "user", "day"],
+        "groupBy": Literal["model", "skill", "workflow", "user", "day", "origin"],
     },
 )
 """The consumption from `from` until before `to`."""

@@ -305,7 +305,8 @@ class MemoryJournal:
         if append.interrupts is not None:
             self._replace_interrupts(stored, append.interrupts, append.entries)
         self.conversations.add(stored.row, append.messages)
-        self.usage.add(stored.row, append.usage)
+        first = self._runs[stored.row.ref.org][stored.runs[0]]
+        self.usage.add(stored.row, append.usage, first.origin)
         if append.verdict is not None:
             self.verdicts.put(stored.row, append.verdict)
         if append.audit:

@@ -17,6 +17,7 @@ class _Call:
 
     execution: Execution
     row: UsageRow
+    origin: str
 
 
 _KEYS: Mapping[GroupBy, Callable[[_Call], int | str | None]] = {
@@ -24,6 +25,7 @@ _KEYS: Mapping[GroupBy, Callable[[_Call], int | str | None]] = {
     "skill": lambda call: call.row.skill_id,
     "workflow": lambda call: call.row.workflow_id,
     "user": lambda call: call.execution.user_id,
+    "origin": lambda call: call.origin,
     "day": lambda call: datetime.fromtimestamp(call.row.at // 1000, UTC).date().isoformat(),
 }
 
@@ -34,8 +36,9 @@ class MemoryUsage:
     def __init__(self) -> None:
         self._calls: list[_Call] = []
 
-    def add(self, execution: Execution, rows: Iterable[UsageRow]) -> None:
-        self._calls += [_Call(execution, row) for row in rows]
+    def add(self, execution: Execution, rows: Iterable[UsageRow], origin: str) -> None:
+        """Add the rows of an execution whose first turn has this origin."""
+        self._calls += [_Call(execution, row, origin) for row in rows]
 
     async def sums(
         self, org: str, group_by: GroupBy, *, since: int, until: int, user_id: str | None = None

@@ -163,7 +163,7 @@ async def audit(
 
 async def usage(
     *,
-    group_by: Literal["model", "skill", "workflow", "user", "day"] = "model",
+    group_by: Literal["model", "skill", "workflow", "user", "day", "origin"] = "model",
     json: Json = False,
     target: CommandTarget = TARGET,
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Final, Literal, Protocol, get_args
 
 import attrs
 
-GroupBy = Literal["model", "skill", "workflow", "user", "day"]
+GroupBy = Literal["model", "skill", "workflow", "user", "day", "origin"]
 
 GROUPS: Final[tuple[str, ...]] = get_args(GroupBy)
 
@@ -30,6 +30,7 @@ class UsageRows(Protocol):
         """The calls from `since` to before `until` (epoch milliseconds), of one user's executions if given, by key.
 
         One sum for each key, ascending, numbers by their value. Calls without a skill, workflow or named model have
-        the key None, which comes first. A day is in UTC, `2026-01-31`.
+        the key None, which comes first. A day is in UTC, `2026-01-31`; the origin is that of the first turn of the
+        execution.
         """
         ...

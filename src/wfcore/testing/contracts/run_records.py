@@ -57,11 +57,12 @@ async def recorded(
     org: str = ORG,
     run: str | None = None,
     prices: Mapping[str, Price] | None = None,
+    origin: str = "api",
 ) -> ExecutionRef:
     """An execution with these records."""
     run_id = run or f"{user}-{thread}-{kind}-{resource}-{len(records)}-{records[0].at if records else 0}"
     new = NewExecution(org, kind, resource, None, user, thread)
-    first = Append(0, steps(1), new_run=NewRun(run_id, user, b"f", RunStatus.running, NOW))
+    first = Append(0, steps(1), new_run=NewRun(run_id, user, b"f", RunStatus.running, NOW, origin=origin))
     ref = await journal.begin(new, first)
     await journal.append(ref, Append(1, steps(1, 1), **rows_of(records, kind, resource, prices)))
     return ref
@@ -290,6 +291,7 @@ class RecordsContract:
             ("workflow", {None: 6, "1": 3}),
             ("user", {"ann": 3, "bob": 6}),
             ("day", {"2026-01-01": 5, "2026-01-02": 4}),
+            ("origin", {"api": 3, "mcp": 6}),
         ],
     )
     async def test_usage_is_summed(self, journal: Journal, group_by: GroupBy, keys: dict[str | None, int]) -> None:
@@ -299,7 +301,7 @@ class RecordsContract:
         await recorded(journal, [small, attrs.evolve(small, path=("sub",)), UsageRecord(None, None, "n", at=NOW)])
         big = [UsageRecord("big", None, "agent", 100, 50, 2, 30, at=at) for at in (NOW, late)]
         more = attrs.evolve(small, skill_id=10, at=late)
-        await recorded(journal, [*big, more, more], user="bob", kind="skill", resource=10)
+        await recorded(journal, [*big, more, more], user="bob", kind="skill", resource=10, origin="mcp")
         sums = await journal.usage.sums(ORG, group_by, since=NOW, until=late + 1)
         assert [(one.key, one.calls) for one in sums] == list(keys.items())
         total = [sum(getattr(one, name) for one in sums) for name in ("input_tokens", "output_tokens", "duration_ms")]

@@ -241,7 +241,9 @@ def _error_statuses(route: Route) -> list[int]:
         more = {"readyz": (503,), "metrics": _METRICS, "chatapp.page": _CHAT_PAGE, "protectedResource.mcp": (404,)}
         return sorted({*_ALWAYS, *more.get(route.name, ())})
     read: tuple[int, ...] = _WITH_BODY if route.body or route.raw_body_shape or route.request_media_types else ()
-    if route.name.endswith(".diff"):  # its query names variations, which must exist
+    if (
+        route.name.endswith(".diff") or route.name == "evaluations.results"
+    ):  # its query names variations, which must exist
         read = (422,)
     return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *read, *((406, 503) if route.raw_body_shape else ())})
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
-from wfcore.adapters.sql.schema.tables import executions, metadata, organizations
+from wfcore.adapters.sql.schema.tables import executions, metadata, organizations, runs
 from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.projections.usage import UsageRow
 from wfcore.ports.repositories.usage import GroupBy, UsageSum
@@ -15,8 +15,10 @@ ADD_USAGE: Final = Statement(
     lambda d: (
         f"""
 INSERT INTO {d[usage]}
-    (org, at, model, skill_id, workflow_id, user_id, input_tokens, output_tokens, calls, duration_ms, cost)
-SELECT org, {d[2]}, {d[3]}, {d[4]}, {d[5]}, user_id, {d[6]}, {d[7]}, {d[8]}, {d[9]}, {d[10]}
+    (org, at, model, skill_id, workflow_id, user_id, input_tokens, output_tokens, calls, duration_ms, cost,
+     origin)
+SELECT org, {d[2]}, {d[3]}, {d[4]}, {d[5]}, user_id, {d[6]}, {d[7]}, {d[8]}, {d[9]}, {d[10]},
+    coalesce((SELECT origin FROM {d[runs]} WHERE execution = {d[1]} ORDER BY key LIMIT 1), 'api')
 FROM {d[executions]} WHERE id = {d[1]}"""
     )
 )
@@ -27,6 +29,7 @@ _KEYS: Final[Mapping[GroupBy, Callable[[Dialect], str]]] = {
     "workflow": lambda _: "workflow_id",
     "user": lambda _: "user_id",
     "day": lambda d: d.day("at / 1000"),
+    "origin": lambda _: "origin",
 }
 
 _COUNTED: Final = ", ".join(

@@ -62,6 +62,7 @@ def add_record_tables(metadata: sa.MetaData) -> None:
         *_texts("user_id"),
         *_ints("input_tokens", "output_tokens", "calls", "duration_ms"),
         *_ints("cost", null=True),
+        *_texts("origin"),
         Index("wfcore_usage_at", "org", "at"),
         Index("wfcore_usage_user", "org", "user_id", "at"),
     )

@@ -479,6 +479,7 @@ def _create_records() -> None:
         _text("user_id"),
         *map(_int, ("input_tokens", "output_tokens", "calls", "duration_ms")),
         _int("cost", null=True),
+        _text("origin"),
     )
     op.create_index(own("usage_at"), own("usage"), ["org", "at"])
     op.create_index(own("usage_user"), own("usage"), ["org", "user_id", "at"])
