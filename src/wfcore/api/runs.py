@@ -1,6 +1,6 @@
 """The shapes of runs: starting, resuming, chatting, single actions, and responses (interface, Resume a run)."""
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
@@ -11,7 +11,9 @@ from wfcore.domain.json.values import UNSET, UnsetType, value
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
 from wfcore.domain.run.events import EventFields, OpenInterruptFields
 
-Key = Annotated[str, Meta(min_length=1, max_length=255, description="Opaque token of the client")]
+Key = Annotated[
+    str, Meta(min_length=1, max_length=255, description="Opaque token of the client: it only selects the thread")
+]
 _NO_DOTS = r"^([.]{0,2}[!-\-/-~][!-~]*|[.]{3}[!-~]*)$"
 RunId = Annotated[
     str, Meta(min_length=1, max_length=255, pattern=_NO_DOTS, description="Visible ASCII, neither `.` nor `..`")
@@ -24,6 +26,11 @@ Decision = Literal["approve", "deny", "connected", "cancelled"]
 Screen = Literal["home", "agent_settings", "agent", "context_chat"]
 Channel = Literal["api", "svc_api", "mcp", "chatapp", "chatapp_dm", "teamchat", "other"]
 Origin = Literal[Screen, Channel]
+
+
+CARRIED: Final = "Carried verbatim, without an effect: expressions read it"
+CarriedFlag = Annotated[bool, Meta(description=CARRIED)]
+Carried = Annotated[JsonObject, Meta(description=CARRIED)]
 
 
 @value
@@ -83,10 +90,10 @@ class RunConfig:
     connection_all_mode_ids: list[str] | UnsetType = UNSET
     guardrails: list[str] | UnsetType = UNSET
     toolset: dict[str, ToolSetting] | UnsetType = UNSET
-    strategies: list[str] | UnsetType = UNSET
-    experimental_features: bool | UnsetType = UNSET
-    debug: bool | UnsetType = UNSET
-    composer_file_offload: bool | UnsetType = UNSET
+    strategies: Annotated[list[str], Meta(description="Not supported: refused")] | UnsetType = UNSET
+    experimental_features: CarriedFlag | UnsetType = UNSET
+    debug: CarriedFlag | UnsetType = UNSET
+    composer_file_offload: CarriedFlag | UnsetType = UNSET
 
 
 @value
@@ -107,8 +114,8 @@ class TurnBody(Body):
     user_context: UserContext | UnsetType = UNSET
     run_id: RunId | UnsetType = UNSET
     stream_protocol_version: Literal[2] | UnsetType = UNSET
-    experimental_features: bool | UnsetType = UNSET
-    debug: bool | UnsetType = UNSET
+    experimental_features: CarriedFlag | UnsetType = UNSET
+    debug: CarriedFlag | UnsetType = UNSET
     version: Literal["published", "draft"] | UnsetType = UNSET
     origin: Origin | UnsetType = UNSET
 
@@ -204,7 +211,7 @@ class Action:
     tool_id: NonEmpty
     tool_name: str | UnsetType = UNSET
     ai_description: str | UnsetType = UNSET
-    runtime_scope: JsonObject | UnsetType = UNSET
+    runtime_scope: Carried | UnsetType = UNSET
     params: JsonObject | UnsetType = UNSET
 
 

@@ -154,6 +154,19 @@ class TestDocument:
 class TestExamples:
     """The examples of the document are valid."""
 
+    @pytest.mark.parametrize(
+        ("shape", "field", "says"),
+        [(shape, field, "without an effect") for shape, field in (
+            ("CreateRun", "debug"), ("CreateRun", "experimentalFeatures"), ("RunConfig", "debug"),
+            ("RunConfig", "experimentalFeatures"), ("RunConfig", "composerFileOffload"), ("Action", "runtimeScope"),
+        )]
+        + [(shape, "sessionId", "only selects the thread") for shape in ("CreateRun", "ResumeRun", "Chat", "RunAction")]
+        + [("RunConfig", "strategies", "Not supported")],
+    )  # fmt: skip
+    def test_fields_that_are_only_data_say_so(self, described: Json, shape: str, field: str, says: str) -> None:
+        """What docs/status.md lists as carried verbatim, and what is refused."""
+        assert says in described["components"]["schemas"][shape]["properties"][field]["description"]
+
     def test_every_request_body_has_a_valid_example(self, described: Json, world: World) -> None:
         """Each body's shape has an example that its own check accepts."""
         for route in route_table(world.core):
