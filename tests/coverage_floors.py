@@ -34,7 +34,7 @@ FLOORS: Final = {
     "wfcore.ports": 100.0,
     "wfcore.runtime": 99.0,
     "wfcore.runtime.agents": 96.0,
-    "wfcore.runtime.channels": 95.0,
+    "wfcore.runtime.channels": 96.0,
     "wfcore.runtime.common": 98.0,
     "wfcore.runtime.execution": 95.0,
     "wfcore.runtime.organization": 98.0,

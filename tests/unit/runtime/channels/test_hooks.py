@@ -76,7 +76,6 @@ class TestHooks:
         [
             ({"events": []}, ("events", "minItems")),
             ({"events": ["run.begun"]}, ("events[0]", "enum")),
-            ({"events": ["evaluation.failed"]}, ("events[0]", "enum")),
             ({"events": ["run.failed", "run.failed"]}, ("events[1]", "unique")),
             ({"url": "ftp://x"}, ("url", "url")),
             ({"url": "https://me:secret@x"}, ("url", "url")),

@@ -1,5 +1,6 @@
 """Who and what started a run, the filters of lists, and the counts (interface, Runs)."""
 
+import attrs
 import pytest
 from bench import Bench, act, ask, graph, one
 
@@ -76,3 +77,19 @@ async def test_a_manager_without_use_reads_no_run(bench: Bench) -> None:
         assert error.value.info == {"canUse": False}
         with pytest.raises(NotFound):
             await call(bench.me, run.id)
+
+
+async def test_a_credential_that_is_limited_to_some_workflows(bench: Bench) -> None:
+    """It lists and counts the runs of these workflows only, newest first, also under a filter."""
+    first, second, third = [await bench.deployed(ECHO) for _ in range(3)]
+    for number in (first, second, third, first):
+        await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
+    limited = attrs.evolve(bench.me, workflows=frozenset({first, second}))
+    runs = bench.core.runs
+    assert [view.row.resource_id for view in await runs.page(limited)] == [first, second, first]
+    assert [view.row.resource_id for view in await runs.page(limited, limit=2)] == [first, second]
+    assert [view.row.resource_id for view in await runs.page(limited, workflow=second)] == [second]
+    assert await runs.page(limited, workflow=third) == []
+    assert {one.resource_id for one in (await runs.stats(limited)).counts} == {first, second}
+    with pytest.raises(NotFound):
+        await runs.get(limited, (await runs.page(bench.me, workflow=third))[0].id)
