@@ -61,6 +61,9 @@ def also(operations: str, *statuses: str) -> dict[str, Any]:
     return {"include-operation-id-regex": operations, "checks": checks}
 
 
+LINKS = r"^connections\.(connect|callback)$"
+"""What their query carries was sealed by the server."""
+
 CONFIG = {
     "headers": HEADERS,
     "generation": {
@@ -85,6 +88,7 @@ CONFIG = {
         also(VALUES, "400"),
         also(DIFFERENCES, "422"),
         also(RESULTS, "400", "422"),
+        also(LINKS, "400"),
         {
             "include-operation-id-regex": VALIDATE,
             "checks": {

@@ -92,6 +92,7 @@ class CompositionInput:
     attachments: Mapping[str, JSON] | None = None
     guardrails: Sequence[JSON] = ()
     end_user: Fact | None = None
+    connections: Sequence[str] = ()
 
 
 def window_of(settings: Mapping[str, JSON]) -> int:
@@ -149,6 +150,8 @@ def compose(given: CompositionInput) -> Composed:
         context["outputSchema"] = given.output_schema
     if given.guardrails:
         context["guardrails"] = list(given.guardrails)
+    if given.connections:
+        context["connections"] = list(given.connections)
     return _with_digest(context)
 
 

@@ -3,7 +3,8 @@
 An `Allowance` is what the deployed variation allows. A `config` restricts it: `narrowing_issues` lists what the config
 must not request, `narrowed` gives the result. The config of a turn adds to those of earlier turns (`merged`).
 
-These keys narrow: `model`, `modelSettings.contextWindow`, `budget`, `toolset`, `contextSelections`, and `guardrails`,
+These keys narrow: `model`, `modelSettings.contextWindow`, `budget`, `toolset`, `contextSelections`, `connectionSet` and
+`connectionSelections` (checked where connections are read), and `guardrails`,
 which must name all present guardrails and may add others. These keys have no effect and are kept verbatim:
 `experimentalFeatures`, `debug`, `composerFileOffload`. The other keys are restrictions that this release does not
 enforce. They are refused unless they are empty, because a caller would rely on them.
@@ -34,7 +35,10 @@ Config = Mapping[str, JSON]
 WINDOW: Final = 32_000
 """The default context window in tokens, if neither skill, node nor run sets one. A run cannot set a larger one."""
 
-UNSUPPORTED: Final = ("connectionSelections", "connectionSet", "connectionAllModeIds", "strategies")
+UNSUPPORTED: Final = ("strategies",)
+
+SELECTED: Final = ("connectionSet", "connectionSelections")
+"""The keys of a config that select connections."""
 
 
 @attrs.frozen
@@ -43,7 +47,7 @@ class Allowance:
 
     `context_window`: the most tokens of a call; None means `WINDOW`. `tools`: the ids of enabled tools, with whether
     each call needs an approval. `context_items`: the ids of the items that may be in a context. `budget`: the limits
-    of each agent.
+    of each agent. `connections`: the ids of the selected connections; of other providers all can be used.
     """
 
     models: frozenset[str] | None = None
@@ -52,6 +56,7 @@ class Allowance:
     context_items: frozenset[str] | None = None
     guardrails: frozenset[str] = frozenset()
     budget: Mapping[str, float] = attrs.field(factory=dict)
+    connections: tuple[str, ...] = ()
 
     @classmethod
     def of_skill(cls, content: SkillContent, guardrails: Iterable[JSON], models: Iterable[str]) -> Self:
@@ -63,18 +68,20 @@ class Allowance:
             context_items=frozenset(ids_of(selected)) if selected else None,
             guardrails=_names(guardrails),
             budget=_limits({"budget": to_json(content.budget)}),
+            connections=selected_connections(content.connection_set),
         )
 
     @classmethod
     def joined(cls, parts: Iterable["Allowance"], guardrails: Iterable[JSON] = ()) -> Self:
         """The union of the allowances of several agents in one run; each agent is still bound by its own."""
-        tools: dict[str, bool] = {}
+        parts, tools = list(parts), dict[str, bool]()
         items: frozenset[str] | None = frozenset()
         for part in parts:
             items = None if items is None or part.context_items is None else items | part.context_items
             for name, needs_approval in (part.tools or {}).items():
                 tools[name] = needs_approval or tools.get(name, False)
-        return cls(tools=tools, context_items=items, guardrails=_names(guardrails))
+        chosen = tuple(dict.fromkeys(one for part in parts for one in part.connections))
+        return cls(tools=tools, context_items=items, guardrails=_names(guardrails), connections=chosen)
 
     def contains(self, other: "Allowance") -> bool:
         """Whether everything that `other` allows is allowed here too."""
@@ -92,6 +99,17 @@ def ids_of(selections: Iterable[JSON]) -> Iterator[str]:
     """The ids in selections."""
     found = (one.get("id") for one in selections if isinstance(one, dict))
     return (name for name in found if isinstance(name, str))
+
+
+def selected_connections(selections: Iterable[JSON]) -> tuple[str, ...]:
+    """The ids of the connections that selections name."""
+    found = (one.get("connectionId") for one in selections if isinstance(one, dict))
+    return tuple(name for name in found if isinstance(name, str))
+
+
+def connections_of(config: Config) -> tuple[str, ...]:
+    """The ids of the connections that a config selects."""
+    return tuple(one for key in SELECTED for one in selected_connections(_list(config, key)))
 
 
 def narrowing_issues(config: Config, allowed: Allowance) -> list[Issue]:

@@ -56,6 +56,7 @@ class CallTool(Struct, frozen=True):
     the digest of the tool's definition whose call a person has approved; "" without an approval; with `LOOK_UP` the
     tool is not called, and the digest of its definition is the result. `skill_id` is the
     agent whose model made the call, in its message `message_id`, `end_user_id` the `userContext.userId` of the run.
+    `connections` are the ids of the connections that the agent selects, and that the run selects.
     """
 
     address: Address
@@ -73,6 +74,7 @@ class CallTool(Struct, frozen=True):
     message_id: str = ""
     end_user_id: str = ""
     carried: int = 0
+    connections: tuple[tuple[str, ...], ...] = ()
 
     @property
     def sent(self) -> bool:

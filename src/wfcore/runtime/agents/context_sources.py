@@ -21,7 +21,7 @@ from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.agents.context_messages import MessageHead, ThreadHistory
 from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, size_tokens
 from wfcore.domain.agents.context_tools import MESSAGE_SCHEMA, OfferedTool, skill_id, workflow_id
-from wfcore.domain.agents.narrowing import Allowance, guardrails_under, narrowed
+from wfcore.domain.agents.narrowing import Allowance, guardrails_under, narrowed, selected_connections
 from wfcore.domain.graph.structure import NodeType, structure_of
 from wfcore.domain.kernel.json_readers import as_objects, optional_number, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
@@ -121,6 +121,7 @@ class Sources:
             output_schema=requested.output_schema,
             guardrails=guardrails_under(skill.access.guardrails, requested.config),
             budget=left.budget,
+            connections=selected_connections(content.connection_set),
         )
         return Agent(skill.id, given)
 

@@ -23,6 +23,7 @@ from wfcore.ports.providers import Tool, ToolFailed, Tools
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.organization.directory import is_former_member, principal_of
+from wfcore.runtime.resources.selected_connections import entry_faults
 from wfcore.runtime.tools.connection_use import ConnectionUser
 from wfcore.runtime.tools.mcp_tools import ServedTools, ToolLookup, is_served, tool_exists
 from wfcore.runtime.tools.parameters import parameter_issues
@@ -77,6 +78,7 @@ async def skill_faults(ports: Ports, served: ToolLookup, work: UnitOfWork, conte
         *_unknown_model(ports, content),
         *_unknown_tools(ports.tools, served, content),
         *await selection_faults(work, content.context_selections),
+        *await entry_faults(work, "connectionSet", content.connection_set),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 import attrs
 
 from wfcore.api.runs import CreateRun, RunAction, RunConfig
-from wfcore.domain.agents.narrowing import Allowance, merged, narrowed
+from wfcore.domain.agents.narrowing import Allowance, connections_of, merged, narrowed
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.expressions.templates import compile_template
 from wfcore.domain.graph.structure import structure_of
@@ -32,6 +32,7 @@ from wfcore.runtime.common.authorization import authorize, check_not_limited
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.resources.deployment import deploy_faults, look_up_tools, lost_access, selection_faults, skills_of
+from wfcore.runtime.resources.selected_connections import config_faults, joined
 from wfcore.runtime.tools.connection_use import ConnectionUser
 from wfcore.runtime.tools.mcp_tools import ServedTools, is_served, tool_exists
 
@@ -192,7 +193,10 @@ class Targets:
         refuse(config_issues(self._ports.guardrails, config, narrowed(allowed, before or {})))
         async with self._ports.storage.reading(org) as work:
             absent = await selection_faults(work, as_objects(config.get("contextSelections", ())))
-        refuse(Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in absent)
+            selections = [one for one in (allowed.connections, connections_of(before or {})) if one]
+            absent += await config_faults(work, config, selections)
+            refuse(Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in absent)
+            config = await joined(work, before or {}, config)
         return {"config": merged(before or {}, config)}
 
     async def _allowance(self, org: str, target: Target) -> Allowance:

@@ -71,7 +71,7 @@ class ToolCalls:
         return _definition(self._known(effect.tool))
 
     async def _run_connected(self, tool: Tool, execution: Execution, effect: CallTool) -> JSON:
-        user = ConnectionUser.of_run(execution)
+        user = ConnectionUser.of_run(execution, effect.connections)
         with own_work(ToolFailed, ClaimLost):
             connection = await self._connection(tool, user, effect)
             if not tool.idempotent:
@@ -92,7 +92,7 @@ class ToolCalls:
             raise ToolFailed(f"{error.message} that `{tool.id}` can use", retryable=False) from None
 
     async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
-        user = ConnectionUser.of_run(execution)
+        user = ConnectionUser.of_run(execution, effect.connections)
         with own_work(ToolFailed):
             tool = await self._served.tool(user, effect.tool, refresh=bool(effect.definition))
         if effect.definition == LOOK_UP:

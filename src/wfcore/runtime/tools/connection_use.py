@@ -3,7 +3,7 @@
 import base64
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Self, TypeVar
 from urllib.parse import quote, quote_plus
@@ -119,22 +119,22 @@ def _replaced(value: JSON, replace: Callable[[str], str]) -> JSON:
 class ConnectionUser:
     """Whose connections a call uses: those of an organization, and of one of its users.
 
-    `chosen` are the connections that are selected for the call: of a provider that has one among them, no other is
-    used.
+    `chosen` are selections of connections, one after the other: of a provider that has one in a selection, no other
+    is used.
     """
 
     org: str
     user_id: str
-    chosen: frozenset[str] = frozenset()
+    chosen: Sequence[Collection[str]] = ()
 
     @classmethod
     def of(cls, me: Principal) -> Self:
         return cls(me.org_uuid, me.user_id)
 
     @classmethod
-    def of_run(cls, execution: Execution, chosen: Iterable[str] = ()) -> Self:
+    def of_run(cls, execution: Execution, chosen: Sequence[Collection[str]] = ()) -> Self:
         """The user who started the run."""
-        return cls(execution.ref.org, execution.user_id, frozenset(chosen))
+        return cls(execution.ref.org, execution.user_id, chosen)
 
 
 class ConnectionUse:
@@ -155,8 +155,12 @@ class ConnectionUse:
         """The connection of this id, which is of one of these kinds. `NoConnection` when there is none."""
         async with self._ports.storage.reading(user.org) as work:
             row = await work.connections.get(id)
+            names = [name for selection in user.chosen for name in selection]
+            others = [other for name in names if (other := await work.connections.get(name)) is not None]
         if row is None or row.kind not in kinds:
             raise NoConnection({"connectionId": id}, f"there is no connection `{id[:80]}`")
+        if row not in _selected([row, *(other for other in others if other.provider == row.provider)], user):
+            raise ToolFailed(f"the connection `{row.name}` is not selected for this call", retryable=False)
         return await self._opened(user, row)
 
     async def used(
@@ -252,8 +256,7 @@ class ConnectionUse:
             while page := await work.connections.page(limit=PAGE, after=after):
                 rows += [row for row in page if row.provider == provider]
                 after = page[-1].id
-            if any(row.id in user.chosen for row in rows):
-                rows = [row for row in rows if row.id in user.chosen]
+            rows = _selected(rows, user)
             for row in rows:
                 grant = await work.connection_grants.get(grant_id(row.id, row.owner(user.user_id)))
                 seen = shown(row, grant, self._ports.clock.now())
@@ -261,6 +264,13 @@ class ConnectionUse:
                     return row
                 ranks[row.id] = RANKS.index(seen.status)
         return min(rows, key=lambda row: ranks[row.id], default=None)
+
+
+def _selected(rows: list[Connection], user: ConnectionUser) -> list[Connection]:
+    """Those of the connections of one provider that the selections leave."""
+    for selection in user.chosen:
+        rows = [row for row in rows if row.id in selection] or rows
+    return rows
 
 
 def _with_token(row: Connection, config: Mapping[str, JSON], token: str) -> dict[str, JSON]:

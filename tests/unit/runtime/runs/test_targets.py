@@ -109,7 +109,8 @@ class TestConfig:
             ({"toolset": {"flaky": {"enabled": True, "requiresApproval": False}}},
              "config.toolset.flaky.requiresApproval", "widening"),
             ({"guardrails": ["g"]}, "config.guardrails[0]", "unsupported"),
-            ({"connectionSet": [{"id": "c"}]}, "config.connectionSet", "unsupported"),
+            ({"connectionSet": [{"connectionId": "x"}]}, "config.connectionSet[0].connectionId", "reference"),
+            ({"connectionAllModeIds": ["crm"]}, "config.connectionAllModeIds[0]", "reference"),
             ({"strategies": ["s"]}, "config.strategies", "unsupported"),
         ],
     )  # fmt: skip

@@ -14,7 +14,7 @@ from wfcore.domain.run.events import place_to_wire
 from wfcore.domain.run.machine.approvals import origin_of, wait
 from wfcore.domain.run.machine.nodes import fail, finish
 from wfcore.domain.run.machine.replies import said
-from wfcore.domain.run.machine.requests import address_of, request
+from wfcore.domain.run.machine.requests import address_of, chosen_connections, request
 from wfcore.domain.run.machine.states.attempts import set_timer
 from wfcore.domain.run.machine.states.interrupts import call_approval_of
 from wfcore.domain.run.machine.states.output import key_of
@@ -134,7 +134,9 @@ def call(run: RunState, frame: Frame, node: NodePlan, step: int, params: JSON, m
     key = key_of(frame, node, step) if many else f"{place.prefix}{node.key}:{visit}"
     address = (*place.within, node.index, visit, step)
     approved = frame.batches[node.index].definition if node.binds_definition else ""
-    request(run, frame, CallTool(address, 1, key, node.tool, params, 0, node.timeout, definition=approved))
+    chosen = chosen_connections(run)
+    effect = CallTool(address, 1, key, node.tool, params, 0, node.timeout, definition=approved, connections=chosen)
+    request(run, frame, effect)
 
 
 def _open(run: RunState, frame: Frame, node: NodePlan, step: int, params: Mapping[str, JSON], many: bool) -> None:

@@ -1,9 +1,11 @@
 """Requesting effects within the bound of the run, and what follows a failed attempt: another one, or a failed node."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from wfcore.domain.agents.narrowing import connections_of
 from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import INCOMPLETE, MODEL_FAILED, Address, CallModel, CallTool, Effect, tries
 from wfcore.domain.run.events import EventKind
@@ -25,6 +27,11 @@ CHANGED: Final = "definition_changed"
 def address_of(frame: Frame, index: int, step: int) -> Address:
     """The address of a step of the current visit."""
     return (*frame.place.within, index, frame.visits[index], step)
+
+
+def chosen_connections(run: RunState, own: Sequence[str] = ()) -> tuple[tuple[str, ...], ...]:
+    """The selections of connections that hold for a call: the agent's `own`, then that of the run."""
+    return tuple(one for one in (tuple(own), connections_of(as_object(run.info.get("config") or {}))) if one)
 
 
 def request(run: RunState, frame: Frame, effect: Effect) -> None:

@@ -11,11 +11,19 @@ from wfcore.domain.agents.context_attachments import attached
 from wfcore.domain.agents.end_users import end_user_id
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.values import UNSET, given
-from wfcore.domain.kernel.json_readers import as_integer, as_list, as_object, as_text, optional_object, optional_text
+from wfcore.domain.kernel.json_readers import (
+    as_integer,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+    optional_object,
+    optional_text,
+)
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.machine.agent.budget import spend
-from wfcore.domain.run.machine.requests import address_of, request
+from wfcore.domain.run.machine.requests import address_of, chosen_connections, request
 from wfcore.domain.run.machine.states.output import key_of
 from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RunState, moved_to, pinned_of
 from wfcore.domain.run.plan import NodePlan
@@ -147,6 +155,7 @@ def tool_effect(
     return CallTool(
         address, 1, key, as_text(tool["toolId"]), args, agent=True, call_id=as_text(call["id"]), definition=approved,
         skill_id=node.skill_id, message_id=message_id, end_user_id=end_user_id(run.info.get("userContext")),
+        connections=chosen_connections(run, as_texts((frame.loops[node.index].context or {}).get("connections") or ())),
     )  # fmt: skip
 
 
