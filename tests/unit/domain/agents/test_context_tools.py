@@ -32,6 +32,11 @@ class TestWire:
         assert (wire["toolId"], wire["resourceId"], wire["connection"]) == ("skill:3", 3, "bank")
         assert workflow_id(3) == "workflow:3"
 
+    def test_a_readable_name(self) -> None:
+        """A tool with a name of its own has it as its title; a skill has none."""
+        assert offer("mcp.c.t", hint="Pay an invoice").wire_and_tokens("t")[0]["title"] == "Pay an invoice"
+        assert "title" not in offer(skill_id(3), kind="skill", hint="Expert").wire_and_tokens("s")[0]
+
     def test_digests(self) -> None:
         """The digest changes with the definition, not with the name."""
         assert offer("a").digest() == offer("a", hint="b").digest()

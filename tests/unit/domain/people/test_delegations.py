@@ -69,3 +69,11 @@ def test_a_delegation_on_the_wire() -> None:
     }  # fmt: skip
     limited = Delegation("d", "ann", "bob", AT, (7,)).to_wire()
     assert (limited["until"], limited["workflowIds"]) == ("1970-01-01T00:00:01.000Z", [7])
+
+
+def test_a_workflow_that_is_named_twice() -> None:
+    """Each repetition is reported at its position."""
+    found = delegation_issues({"workflowIds": [7, 8, 7]})
+    assert [(issue.path, issue.message, issue.rule) for issue in found] == [
+        ("workflowIds[2]", "`7` is given twice", "unique")
+    ]

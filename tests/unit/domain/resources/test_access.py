@@ -49,8 +49,8 @@ class TestScopes:
         assert access.missing_scopes(granted, required) == missing
 
     def test_all_scopes(self) -> None:
-        """There are nineteen scopes."""
-        assert len(set(access.TOKEN_SCOPES)) == 19
+        """There are twenty-one scopes."""
+        assert len(set(access.TOKEN_SCOPES)) == 21
         assert {"workflows:invoke", "tokens:write", "usage:read"} <= set(access.TOKEN_SCOPES)
         assert not {"tokens:read", "usage:write", "skills:invoke"} & set(access.TOKEN_SCOPES)
 

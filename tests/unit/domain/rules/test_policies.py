@@ -293,3 +293,12 @@ def test_references_are_literal_ids() -> None:
 def test_bodies_have_one_key_each(when: Any, require: Any, faults: set[str]) -> None:
     """The shape itself is checked elsewhere."""
     assert {issue.path for issue in policy_body_issues({"when": when, "require": require})} == faults
+
+
+def test_a_policy_on_the_wire() -> None:
+    """Its conditions are objects with one key."""
+    policy = Policy("p", "Pay with care", {"tool": "pay"}, {"approval": True}, "warning")
+    assert policy.to_wire() == {
+        "id": "p", "name": "Pay with care", "when": {"tool": "pay"}, "require": {"approval": True},
+        "severity": "warning",
+    }  # fmt: skip

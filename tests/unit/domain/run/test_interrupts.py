@@ -460,3 +460,12 @@ def test_a_handle_by_hand() -> None:
             exit_by_hand(node, given, ANN, BEGIN)
         assert (str(refused.value), refused.value.reason) == (message, "unknown_exit")
         assert refused.value.info["nodeId"] == node.id
+
+
+def test_a_tool_whose_name_was_looked_up() -> None:
+    """The approval binds the digest of its definition, and the call carries it."""
+    history = History(sketch("s -> a", a={"toolId": "mcp.c.t", "requiresApproval": True}))
+    history.succeed("a", {"digest": "d1", "name": "Pay an invoice"})
+    assert history.machine.root.batches[1].tool_name == "Pay an invoice"
+    (effect,) = history.decide("a").pending("a")
+    assert effect.definition == "d1"  # type: ignore[union-attr]
