@@ -304,9 +304,11 @@ class MemoryJournal:
             self._put_run(_changed(self._runs[stored.row.ref.org][change.id], change))
         if append.interrupts is not None:
             self._replace_interrupts(stored, append.interrupts, append.entries)
-        self.conversations.add(stored.row, append.messages)
-        first = self._runs[stored.row.ref.org][stored.runs[0]]
-        self.usage.add(stored.row, append.usage, first.origin)
+        if append.messages:
+            self.conversations.add(stored.row, append.messages)
+        if append.usage:
+            first = self._runs[stored.row.ref.org][stored.runs[0]]
+            self.usage.add(stored.row, append.usage, first.origin)
         if append.verdict is not None:
             self.verdicts.put(stored.row, append.verdict)
         if append.audit:

@@ -2,8 +2,7 @@
 detected. CRC-32 (ISO/IEC 13239) of the text, which begins with the checksum of the entry before, as a signed integer.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Any, Final
 from zlib import crc32
 
@@ -74,17 +73,18 @@ class LastChecksums:
         if texts:
             self.put(execution, before + len(texts), texts[-1][1])
 
-    @contextmanager
-    def kept(self, execution: int, before: int, texts: Sequence[Text]) -> Iterator[None]:
-        """Know the last one while these entries are being written, for an append that follows at once.
+    async def kept(self, execution: int, before: int, texts: Sequence[Text], writing: Awaitable[None]) -> None:
+        """Await the writing of these entries, and know the last one meanwhile, for an append that follows at once.
 
         With two appends at the same place it is not known which one counts.
         """
-        place = execution, before + len(texts)
-        self._writing[place] = None if place in self._writing or not texts else texts[-1][1]
+        last = before + len(texts)
+        place, checksum = (execution, last), texts[-1][1] if texts else None
+        self._writing[place] = None if place in self._writing else checksum
         try:
-            yield
-            self.keep(execution, before, texts)
+            await writing
+            if checksum is not None:
+                self.put(execution, last, checksum)
         finally:
             self._writing.pop(place, None)
 

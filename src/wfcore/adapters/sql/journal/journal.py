@@ -101,8 +101,8 @@ class SqlJournal:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
         texts = await self._chained(execution, append)
         if texts and _is_plain(append):
-            with self._checksums.kept(execution.id, append.expected, texts):
-                return await self._commits.insert(_rows(execution.id, org, append, texts))
+            inserting = self._commits.insert(_rows(execution.id, org, append, texts))
+            return await self._checksums.kept(execution.id, append.expected, texts, inserting)
 
         def write(transaction: CommitTransaction) -> None:
             if not texts:
@@ -114,8 +114,8 @@ class SqlJournal:
             if append.wakes:
                 transaction.execute(sql.WAKE, (execution.id,))
 
-        with self._checksums.kept(execution.id, append.expected, texts):
-            return await self._commits.run(write, execution.id)
+        writing = self._commits.run(write, execution.id)
+        return await self._checksums.kept(execution.id, append.expected, texts, writing)
 
     async def _chained(self, execution: ExecutionRef, append: Append) -> list[Text]:
         """The entries as JSON text. They are encoded before the group commit: an error affects one caller only."""
