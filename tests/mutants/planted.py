@@ -220,8 +220,12 @@ RUNS: Final = [
          "if current.claimed_by is None:"),
         ("a changed tool is called", "if digest != approved:", "if not digest:"),
         ("arguments of a model are not checked", "if tool.checks or effect.agent:", "if tool.checks and not effect.agent:"),
-        ("a secret in a result", "return used.masked(output)", "return output"),
-        ("a secret in an error", "raise used.redacted(error) from None", "raise"),
+    ),
+    *planted(
+        f"{RUNTIME}/tools/connection_use.py",
+        f"{CASES}/tools/test_connection_use.py",
+        ("a secret in an error", "raise opened.redacted(error) from None", "raise"),
+        ("a secret in a result", "return _replaced(output, partial(pattern.sub,", "return _replaced(output, partial(re.compile(r'(?!)').sub,"),
     ),
     *planted(
         f"{RUNTIME}/runs/decisions.py",
