@@ -1,6 +1,7 @@
 """Connections by OAuth: authorized by users in a browser, used by `core.http`, refreshed, and revoked."""
 
 import asyncio
+import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -203,9 +204,12 @@ async def test_an_api_key(stage: World, service: tuple[Service, str]) -> None:
     assert_envelope(moved, 422, "VALIDATION", "INVALID_ARGUMENT")
 
 
-async def test_a_refused_token_is_refreshed_once(stage: World, service: tuple[Service, str]) -> None:
-    """One refresh, one retry with the same key; if that is refused too, a connect interrupt."""
+async def test_a_refused_token_is_refreshed_once(
+    stage: World, service: tuple[Service, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """One refresh, one retry with the same key; if that is refused too, a connect interrupt. No log has a token."""
     server, url = service
+    caplog.set_level(logging.DEBUG)
     ada = await stage.user()
     row = await made(ada, body(url))
     await authorized(stage, ada, row)
@@ -222,6 +226,7 @@ async def test_a_refused_token_is_refreshed_once(stage: World, service: tuple[Se
         "interrupted", "connect", row,
     )  # fmt: skip
     assert await status(ada, row) == ("expired", "the authorization server responded `invalid_grant`")
+    assert "canary" not in caplog.text
 
 
 async def test_a_connect_interrupt_ends_by_itself(stage: World, service: tuple[Service, str]) -> None:
