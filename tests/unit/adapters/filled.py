@@ -29,7 +29,10 @@ async def fill(url: str) -> Bench:
         readers = (await core.groups.create(me, name="Readers")).id
         await bench.joined("ann", "member", readers)
         await core.directory.create_token(bench.org, "ann", scopes=["workflows:read"])
-        skill = await deployed_skill(bench, access=private("ann@x.org"))
+        cases = [{"id": "one", "input": {"message": "hi"}, "checks": [{"kind": "contains", "value": "x"}]}]
+        skill = await deployed_skill(bench, access=private("ann@x.org"), evaluations=cases)
+        for evaluated in (await core.evaluations.run(me, skill, "active")).runs:
+            await bench.ended(evaluated)
         await bench.ended(await core.runs.chat(me, skill, message="hello"))
         await core.memories.create(me, skill, memory="green tea")
         await core.context_items.create(me, title="About", content="us")
