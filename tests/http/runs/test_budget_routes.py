@@ -51,7 +51,7 @@ async def test_a_spent_budget_is_an_interrupt(frugal: World) -> None:
         assert wrong.status_code == 422
         ended = frames((await ada.post(f"/agent/v1/runs/r{number}/resume", json={"decision": decision})).text)
         assert ended[-1][1]["kind"] == kind
-    assert ended[-1][1]["error"]["info"]["reason"] == "budget"
+    assert ended[-1][1]["error"]["info"]["reason"] == "bounds"
 
 
 async def test_a_guarded_answer(frugal: World) -> None:

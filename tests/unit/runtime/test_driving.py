@@ -210,7 +210,7 @@ class TestTime:
             run = await bench.started(HOLD)
             await bench.until("it")
             bench.clock.advance(51)
-            assert why(await bench.ended(run)) == ("the run went on for longer than 50 seconds", "bound")
+            assert why(await bench.ended(run)) == ("the run went on for longer than 50 seconds", "bounds")
             assert bench.tools.broken_off == ["it"]
 
     async def test_time_that_runs_out_in_the_middle_of_a_commit(self, database: str) -> None:
@@ -229,7 +229,7 @@ class TestTime:
 
             journal.append = slow  # type: ignore[method-assign]
             run = await bench.started(graph("s>a a>b", a=act("echo"), b=act("hold")))
-            assert why(await bench.ended(run)) == ("the run went on for longer than 50 seconds", "bound")
+            assert why(await bench.ended(run)) == ("the run went on for longer than 50 seconds", "bounds")
             assert bench.tools.count("hold") == 0
 
     async def test_node_visits_are_bounded(self, database: str) -> None:
@@ -237,7 +237,7 @@ class TestTime:
         loop = graph("s>a a>c c:again>a", a=act("echo"),
                      c={"type": "condition", "data": {"branches": [{"handle": "again", "when": "true"}]}})  # fmt: skip
         async with opened(database, settings=Settings(limits=Limits(max_node_visits=20))) as bench:
-            assert why(await bench.ran(loop)) == ("the run passed its bound of 20 node visits", "bound")
+            assert why(await bench.ran(loop)) == ("the run passed its bound of 20 node visits", "bounds")
 
 
 async def given_back(bench: Bench, run: RunView) -> None:

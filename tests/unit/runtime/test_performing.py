@@ -383,7 +383,7 @@ class TestAgents:
             if fails == 2:
                 assert (ended.status, ended.output) == ("done", "one two three")
             else:
-                assert why(ended) == ("broke off", "model_failed")
+                assert why(ended) == ("broke off", "model")
 
     async def test_an_answer_that_does_not_fit_leads_to_another_call(self) -> None:
         """Within `maxAttempts`, and then it is the object."""

@@ -93,7 +93,7 @@ class TestSteps:
             await bench.until("it")
             bench.clock.step(-HOUR)
             bench.clock.advance(51)
-            assert why(await bench.ended(run)) == ("the run went on for longer than 50 seconds", "bound")
+            assert why(await bench.ended(run)) == ("the run went on for longer than 50 seconds", "bounds")
 
     @pytest.mark.parametrize("seconds", [-HOUR, HOUR])
     async def test_times_do_not_go_backwards(self, bench: Bench, seconds: int) -> None:

@@ -137,7 +137,7 @@ def test_rounds_are_bounded() -> None:
     history = conversing(limits=Limits(max_agent_rounds=2))
     for _ in range(2):
         history.succeed("agent", calls("look")).succeed("agent", 1)
-    assert history.machine.error["info"] == {"nodeId": "agent", "reason": "agent_rounds"}
+    assert history.machine.error["info"] == {"nodeId": "agent", "reason": "bounds", "cause": "agent_rounds"}
 
 
 def test_model_calls_are_retried_where_they_stood() -> None:
@@ -162,7 +162,7 @@ def test_the_last_answer_must_fit_the_output_schema() -> None:
 
 def test_a_context_that_is_none_fails_the_node() -> None:
     """Whoever composes answers an object."""
-    assert History(skill_plan(1)).succeed("agent", "oops").machine.error["info"]["reason"] == "context"
+    assert History(skill_plan(1)).succeed("agent", "oops").machine.error["info"]["cause"] == "context"
 
 
 # People
@@ -268,7 +268,7 @@ def test_a_spent_budget_opens_an_approval() -> None:
         assert history.waiting("agent").call == {"budget": {"maxTokens": 100}}
         assert history.machine.pending == {}
         history.decide("agent", decision)
-        assert (history.machine.error or {}).get("info", {}).get("reason") == reason
+        assert (history.machine.error or {}).get("info", {}).get("cause") == reason
     history = conversing(budget={"maxCost": 0})
     assert isinstance(history.decide("agent").effect("agent"), CallModel)
 

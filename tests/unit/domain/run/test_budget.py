@@ -40,7 +40,7 @@ def test_a_blocked_answer_is_counted_and_fails() -> None:
     """It does not count as an attempt that is tried again; what it consumed is in the usage."""
     history = answered(conversing(), None, usage={"inputTokens": 5}, guardrail={"blocked": "no"})
     error = history.machine.error or {}
-    assert (error["message"], error["info"]["reason"]) == ("no", "guardrail")
+    assert (error["message"], error["info"]["cause"]) == ("no", "guardrail")
     assert history.machine.usage["inputTokens"] == 5
 
 
@@ -74,9 +74,9 @@ def test_each_budget_has_an_approval_of_its_own() -> None:
 
 
 def test_what_is_denied_fails_the_node() -> None:
-    """With reason `budget`; nothing is pending any more."""
+    """By the cause `budget`; nothing is pending any more."""
     history = spent(conversing(), "user", 1).decide("agent", "deny")
-    assert (history.machine.error or {})["info"]["reason"] == "budget"
+    assert (history.machine.error or {})["info"]["cause"] == "budget"
     assert history.machine.pending == {}
 
 

@@ -169,7 +169,7 @@ def test_bounds_count_what_children_do() -> None:
         history.open("call", step=0)
         if not history.machine.ended:
             history.open("call", step=1)
-        assert history.machine.error["info"] == {"reason": "bound", "bound": bound}
+        assert history.machine.error["info"] == {"reason": "bounds", "bound": bound}
         assert (history.machine.pending, history.machine.root.children) == ({}, {})
         assert history.kinds()[-1] == "error"
 

@@ -166,7 +166,7 @@ def test_a_passed_deadline(edges: list[str], on_timeout: str | None, goes_to: st
 def test_a_deadline_can_end_the_run() -> None:
     """onTimeout `error` fails the node."""
     machine = asking("w -approved-> b", timeoutSeconds=5, onTimeout="error").pass_time(5).machine
-    assert (machine.status, machine.error["info"]["reason"]) == ("error", "expired")
+    assert (machine.status, machine.error["info"]["cause"]) == ("error", "expired")
 
 
 def test_a_deadline_passes_while_others_work() -> None:

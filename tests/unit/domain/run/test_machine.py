@@ -66,7 +66,7 @@ def test_a_failure_without_error_edges_ends_the_run() -> None:
     assert (machine.status, machine.pending, machine.interrupts) == ("error", {}, {})
     assert machine.error == history.events[-1].data["error"]
     assert machine.error["message"] == "no luck"
-    assert machine.error["info"] == {"nodeId": "a", "reason": "failed"}
+    assert machine.error["info"] == {"nodeId": "a", "reason": "tool"}
 
 
 def test_an_expression_that_fails_fails_its_node() -> None:
@@ -364,7 +364,7 @@ def test_node_visits_are_bounded() -> None:
                  a={"toolId": "core.transform", "params": {"value": 1}})  # fmt: skip
     machine = History(graph, limits=Limits(max_node_visits=10)).machine
     assert machine.status == "error"
-    assert machine.error["info"] == {"reason": "bound", "bound": "node_visits"}
+    assert machine.error["info"] == {"reason": "bounds", "bound": "node_visits"}
     assert sum(machine.root.visits) == 10
 
 
@@ -401,7 +401,7 @@ def test_skipped_nodes_are_bounded() -> None:
     machine = History(graph, limits=Limits(max_node_visits=50)).machine
     assert sum(machine.root.visits) < 50
     assert machine.error is not None
-    assert machine.error["info"] == {"reason": "bound", "bound": "node_visits"}
+    assert machine.error["info"] == {"reason": "bounds", "bound": "node_visits"}
 
 
 def test_a_failure_that_is_out_of_date_does_not_end_the_run() -> None:
@@ -465,7 +465,7 @@ def test_a_start_that_was_refused() -> None:
     assert [str(event.kind) for event in machine.take_events()] == ["run_started", "error"]
     assert (machine.status, machine.pending, machine.at) == ("error", {}, BEGIN)
     assert machine.error is not None
-    assert (machine.error["message"], machine.error["info"]) == ("no access", {"reason": "refused"})
+    assert (machine.error["message"], machine.error["info"]) == ("no access", {"reason": "access"})
 
 
 def test_statuses_of_turns_that_are_under_way() -> None:

@@ -93,7 +93,7 @@ def test_a_refused_retry_and_a_refused_fork() -> None:
     for one in (history, fork):
         assert one.machine.error is not None
         assert (one.machine.status, one.machine.error["message"]) == ("error", "no access")
-        assert one.machine.error["info"] == {"reason": "refused"}
+        assert one.machine.error["info"] == {"reason": "access"}
         assert one.machine.pending == {}
 
 

@@ -118,7 +118,7 @@ def fail(
             left.effects[effect.address[-1]] = effect
     forget(run, frame, node.index)
     advance(frame, node.index, NodeEvent.fail)
-    error = node_error(run, node, message, reason)
+    error = node_error(run, node, message, reason, effect)
     emit(run, frame, EventKind.node_failed, {"nodeId": node.id, "error": error})
     if not ends_run or node.catches:
         _rearm(run, frame, frame.flow.leave(node.index, *node.route("error")))

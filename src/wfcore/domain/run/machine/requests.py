@@ -61,7 +61,7 @@ def retry(run: RunState, frame: Frame, effect: Effect, delay: int, message: str,
     node, due = frame.plan.nodes[effect.address[-3]], run.at + delay
     again: Effect = moved(effect, AttemptEvent.retry, attempt=effect.attempt + 1, not_before=due, **fields)
     expect(frame, again)
-    error = node_error(run, node, message, reason)
+    error = node_error(run, node, message, reason, effect)
     retrying: dict[str, JSON] = {"nodeId": node.id, "attempt": again.attempt, "error": error, "retryAt": iso_ms(due)}
     emit(run, frame, EventKind.node_retrying, retrying)
 

@@ -27,7 +27,7 @@ from wfcore.domain.run.machine.replies import MOST_CALLS, ModelReply, bounded, f
 from wfcore.domain.run.machine.requests import fail_attempt, request
 from wfcore.domain.run.machine.states.attempts import AttemptEvent, complete, expect, moved
 from wfcore.domain.run.machine.states.interrupts import call_approval_of
-from wfcore.domain.run.machine.states.output import emit, key_of, label_of, node_error, record
+from wfcore.domain.run.machine.states.output import emit, error_of, key_of, label_of, record
 from wfcore.domain.run.machine.states.rounds import RoundEvent, advance
 from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RoundState, RunState
 from wfcore.domain.run.machine.states.turns import HELD_BACK
@@ -238,7 +238,7 @@ def end_call_in_error(
     run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop, step: int, message: str, reason: str
 ) -> None:
     """One call of the round has failed, or was not made."""
-    shown = {"error": node_error(run, node, message, reason)}
+    shown = {"error": error_of(run, message, {"nodeId": node.id, "reason": reason})}
     _end_call(run, frame, node, loop, step, f"error: {message}", shown)
 
 

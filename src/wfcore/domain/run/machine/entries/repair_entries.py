@@ -139,6 +139,6 @@ def _begin(run: RunState, entry: e.Retried | e.Forked) -> None:
 def _continue(run: RunState, refusal: str, shown: Mapping[str, JSON]) -> None:
     emit(run, run.root, EventKind.run_started, {"target": run.info.get("target"), **shown})
     if refusal:
-        fail_run(run, error_of(run, refusal, {"reason": "refused"}))
+        fail_run(run, error_of(run, refusal, {"reason": "access"}))
         return
     go_on(run, run.root)

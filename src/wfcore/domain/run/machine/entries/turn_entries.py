@@ -60,7 +60,7 @@ def started(run: RunState, entry: e.Started, _: None) -> None:
     advance(run, TurnEvent.start)
     emit(run, root, EventKind.run_started, {"target": entry.info.get("target")})
     if entry.refusal:
-        fail_run(run, error_of(run, entry.refusal, {"reason": "refused"}))
+        fail_run(run, error_of(run, entry.refusal, {"reason": "access"}))
         return
     root.flow.begin()
     go_on(run, root)

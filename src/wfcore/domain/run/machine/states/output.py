@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import CallTool, Effect
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.machine.states.state import Frame, RunState
 from wfcore.domain.run.plan import NodePlan
@@ -11,6 +12,23 @@ from wfcore.domain.run.records import MessageRecord
 
 SERVER_FAULT: Final = "defect"
 """The reason of a failure that is the fault of the server."""
+
+REASONS: Final[Mapping[str, str]] = {
+    **{reason: reason for reason in ("failed", "expression", "tool", "timeout", "bounds", "access", "model")},
+    **{reason: reason for reason in ("unknown_outcome", SERVER_FAULT)},
+    **dict.fromkeys(("bound", "agent_rounds", "budget"), "bounds"),
+    **dict.fromkeys(("connection_required", "connection_cancelled"), "tool"),
+    "expired": "timeout",
+    "refused": "access",
+    "denied": "failed",
+}
+"""The `info.reason` of each cause of a failure (interface, Records and lists); any other cause is of a model."""
+
+
+def reason_of(cause: str) -> dict[str, JSON]:
+    """The `reason` of a failure, and its `cause` where that says more."""
+    reason = REASONS.get(cause, "model")
+    return {"reason": reason} if cause in (reason, "model_failed") else {"reason": reason, "cause": cause}
 
 
 def emit(run: RunState, frame: Frame, kind: EventKind, data: Mapping[str, JSON]) -> None:
@@ -36,9 +54,13 @@ def error_of(run: RunState, message: str, info: Mapping[str, JSON]) -> dict[str,
     }
 
 
-def node_error(run: RunState, node: NodePlan, message: str, reason: str) -> dict[str, JSON]:
-    """The error of a node."""
-    return error_of(run, message, {"nodeId": node.id, "reason": reason})
+def node_error(
+    run: RunState, node: NodePlan, message: str, cause: str, effect: Effect | None = None
+) -> dict[str, JSON]:
+    """The error of a node, which may be that of an effect."""
+    if cause == "failed" and isinstance(effect, CallTool):
+        cause = "tool"
+    return error_of(run, message, {"nodeId": node.id, **reason_of(cause)})
 
 
 def key_of(frame: Frame, node: NodePlan, step: int, many: bool = True) -> str:

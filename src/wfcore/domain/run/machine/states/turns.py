@@ -119,7 +119,7 @@ def fail_run(run: RunState, error: dict[str, JSON]) -> None:
 
 def break_bound(run: RunState, message: str, bound: str) -> None:
     """End the execution because it has passed one of its bounds."""
-    fail_run(run, error_of(run, message, {"reason": "bound", "bound": bound}))
+    fail_run(run, error_of(run, message, {"reason": "bounds", "bound": bound}))
 
 
 def give_up(run: RunState, frame: Frame) -> None:
