@@ -194,7 +194,7 @@ class TestConnecting:
             )  # fmt: skip
             assert of_kind(events, "tool_result")[0]["error"]["info"]["reason"] == "cancelled"
         else:
-            assert (run["status"], run["error"]["info"]["reason"]) == ("error", "connection_cancelled")
+            assert (run["status"], run["error"]["info"]["cause"]) == ("error", "connection_cancelled")
         late = await ada.post(f"{RUNS}/{parked['runId']}/resume", json={"decision": "connected"}, headers=POLL)
         assert (late.status_code, late.json()["error"]["info"]["reason"]) == (409, "already_resumed")
 

@@ -226,9 +226,10 @@ def paths(error: Any) -> set[tuple[str, str]]:
 
 
 def why(run: RunView) -> tuple[str, Any]:
-    """Message and reason of a run that ended in error."""
+    """Message of a run that ended in error, and the cause, or the reason where no cause says more."""
     assert run.status == "error"
-    return run.error["message"], run.error["info"]["reason"]
+    info = run.error["info"]
+    return run.error["message"], info.get("cause", info["reason"])
 
 
 def private(*shared: str) -> dict[str, Any]:

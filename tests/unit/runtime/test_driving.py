@@ -201,7 +201,7 @@ class TestTime:
         """`maxAttempts` counts the first try; the last failure is the node's."""
         retry = {"retry": {"maxAttempts": 2, "initialIntervalSeconds": 0}}
         run = await bench.ran(one(act("flaky", fails=9, more=retry)))
-        assert why(run) == ("RuntimeError: attempt 2 fails", "failed")
+        assert why(run) == ("RuntimeError: attempt 2 fails", "tool")
         assert bench.tools.count("flaky") == 2
 
     async def test_a_run_that_goes_on_for_too_long(self, database: str) -> None:
@@ -320,7 +320,7 @@ class TestRestart:
             run = await bench.started(HOLD)
             await bench.until("it")
         async with opened(database, org=bench.org, tools=[]) as again:
-            assert why(await again.ended(run.id)) == ("there is no tool `hold`", "failed")
+            assert why(await again.ended(run.id)) == ("there is no tool `hold`", "tool")
 
     async def test_started_without_a_worker(self, database: str) -> None:
         """What a process without a worker starts is queued, and claimed by the next one that works."""

@@ -119,21 +119,21 @@ class TestTools:
     @pytest.mark.parametrize(
         ("node", "message", "reason"),
         [
-            (act("crash"), "the tool was cancelled from inside", "failed"),
-            (act("leave"), "SystemExit: 3", "failed"),
-            (act("refuse"), "not today", "failed"),
+            (act("crash"), "the tool was cancelled from inside", "tool"),
+            (act("leave"), "SystemExit: 3", "tool"),
+            (act("refuse"), "not today", "tool"),
             (act("ever", more={"timeoutSeconds": 0.01}), "no answer within 0.01 seconds", "timeout"),
-            (act("unspeakable"), "the tool's result is not a JSON value", "failed"),
-            (act("countless"), "the tool's result is not a JSON value: ", "failed"),
-            (act("bottomless"), "the tool's result is nested deeper than 128 levels", "failed"),
-            (act("bomb"), "the tool's result is not a JSON value: ", "failed"),
-            (act("garbled"), "OSError: no file \\ud800", "failed"),
-            (act("mute"), "Mute", "failed"),
-            (act("odd"), "{'why': 'not today'}", "failed"),
-            (act("exhausted"), "StopIteration: nothing more", "failed"),
-            (act("breaks"), "KeyboardInterrupt: ^C", "failed"),
-            (act("large"), "the tool's result has 3002 bytes: at most 2000", "failed"),
-            (act("typed", count="{{ 'x' }}"), "`params.count`", "failed"),
+            (act("unspeakable"), "the tool's result is not a JSON value", "tool"),
+            (act("countless"), "the tool's result is not a JSON value: ", "tool"),
+            (act("bottomless"), "the tool's result is nested deeper than 128 levels", "tool"),
+            (act("bomb"), "the tool's result is not a JSON value: ", "tool"),
+            (act("garbled"), "OSError: no file \\ud800", "tool"),
+            (act("mute"), "Mute", "tool"),
+            (act("odd"), "{'why': 'not today'}", "tool"),
+            (act("exhausted"), "StopIteration: nothing more", "tool"),
+            (act("breaks"), "KeyboardInterrupt: ^C", "tool"),
+            (act("large"), "the tool's result has 3002 bytes: at most 2000", "tool"),
+            (act("typed", count="{{ 'x' }}"), "`params.count`", "tool"),
         ],
     )
     async def test_failures(self, node: dict[str, Any], message: str, reason: str) -> None:
@@ -372,7 +372,7 @@ class TestAgents:
             async def retried(number: int) -> bool:
                 events = await bench.core.runs.events(bench.me, run.id)
                 errors = [event.data["error"] for event in events if event.kind == "node_retrying"]
-                return [error["info"]["reason"] for error in errors] == ["incomplete"] * number
+                return [error["info"]["cause"] for error in errors] == ["incomplete"] * number
 
             for number in (1, 2):
                 await eventually(partial(retried, number))
@@ -394,7 +394,7 @@ class TestAgents:
             run = await bench.ran(one(agent(message="hi", outputSchema=schema, retry=retry)))
             assert run.output == {"n": 1}
             retries = [event for event in await bench.events(run.id) if event.kind == "node_retrying"]
-            assert [event.data["error"]["info"]["reason"] for event in retries] == ["output_schema"] * 2
+            assert [event.data["error"]["info"]["cause"] for event in retries] == ["output_schema"] * 2
 
     async def test_a_skill_deleted_meanwhile(self, bench: Bench) -> None:
         """Without a member row nobody is judged at the start; the node fails and says which skill."""

@@ -89,4 +89,4 @@ async def test_memory_tools_must_be_enabled() -> None:
         await bench.ended(await bench.core.runs.chat(bench.me, number, message="hm"))
         assert "there is no tool `core_remember`" in model.tool_results()[0]["content"]
         run = await bench.ran(one(act("core.remember", memory="tea")))
-        assert why(run) == ("only an agent with a skill has memories", "failed")
+        assert why(run) == ("only an agent with a skill has memories", "tool")

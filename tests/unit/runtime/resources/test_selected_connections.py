@@ -114,7 +114,7 @@ async def test_a_named_connection_must_be_selected(bench: Bench) -> None:
     number = await bench.deployed(one(act("core.http", url="http://127.0.0.1:9/", connection=first)))
     start = {"workflowId": number, "input": {}, "config": {"connectionSet": chosen(second)}}
     run = await bench.ended(await bench.core.runs.start(bench.me, start))
-    assert why(run) == ("the connection `first` is not selected for this call", "failed")
+    assert why(run) == ("the connection `first` is not selected for this call", "tool")
 
 
 async def test_an_agent_node_uses_that_of_its_skill(bench: Bench) -> None:

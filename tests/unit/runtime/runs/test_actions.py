@@ -52,7 +52,7 @@ class TestActing:
     async def test_a_failing_tool_ends_the_run_in_error(self, bench: Bench) -> None:
         """One attempt is made, and the error has the tool's message."""
         run = await done(bench, action("flaky", fails=9))
-        assert why(run) == ("RuntimeError: attempt 1 fails", "failed")
+        assert why(run) == ("RuntimeError: attempt 1 fails", "tool")
         assert why(await done(bench, action("core.fail", message="no"))) == ("no", "failed")
 
     async def test_built_in_actions_of_the_machine(self, bench: Bench) -> None:
