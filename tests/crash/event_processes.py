@@ -17,6 +17,7 @@ from typing import Any
 
 import wfcore
 from wfcore.adapters.system import SystemClock
+from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION
 
 ORG = "0192f0c0-1111-7000-8000-00000000000a"
 GRAPH: Any = {"nodes": [{"id": "s", "type": "start"}], "edges": []}
@@ -25,9 +26,16 @@ GRAPH: Any = {"nodes": [{"id": "s", "type": "start"}], "edges": []}
 class LaterClock(SystemClock):
     def __init__(self, offset: int) -> None:
         self._offset = offset * 1000
+        self._passed = 0
 
     def now(self) -> int:
-        return super().now() + self._offset
+        return super().now() + self._offset + self._passed
+
+    def monotonic(self) -> int:
+        return super().monotonic() + self._passed
+
+    def advance(self, milliseconds: int) -> None:
+        self._passed += milliseconds
 
 
 class Receiver:
@@ -52,7 +60,8 @@ class Receiver:
 
 async def main(mode: str, database: str, log: Path, offset: int) -> None:
     receiver = Receiver(log, dies=mode == "deliver-and-die")
-    ports = wfcore.Overrides(clock=LaterClock(offset), outbound=receiver)
+    clock = LaterClock(offset)
+    ports = wfcore.Overrides(clock=clock, outbound=receiver)
     async with wfcore.open(database, worker=False, ports=ports, secrets=bytes(32)) as core:
         core.on("run.finished", lambda event: receiver.note(event.id, event.type), name="mail")
         await core.notifier.register()
@@ -64,6 +73,8 @@ async def main(mode: str, database: str, log: Path, offset: int) -> None:
             await core.workflows.deploy(me, flow.id)
             await core.runs.start(me, workflow=flow.id, input={})
             os.kill(os.getpid(), signal.SIGKILL)
+        await asyncio.gather(*await core.notifier.poll())
+        clock.advance(CLAIM_DURATION)  # a claim of a process that was killed ends when it has been seen for so long
         await asyncio.gather(*await core.notifier.poll())
 
 

@@ -40,18 +40,24 @@ def end_of(path: Path) -> Hashable:
     return frozenset(path.ways.items()), path.output
 
 
+def way_of_error(error: Any) -> str:
+    """The way in which a node failed: a simulation does not tell a failing tool from a failing workflow."""
+    reason = error["info"].get("cause", error["info"]["reason"])
+    return "failed" if reason == "tool" else str(reason)
+
+
 def end_of_run(world: World) -> Hashable:
     """The same of a real run, from its events."""
     machine = world.machine
     if machine.error is not None:
-        return machine.error["info"]["nodeId"], machine.error["info"]["reason"]
+        return machine.error["info"]["nodeId"], way_of_error(machine.error)
     ways: dict[str, str] = {}
     for event in world.events:
         name: Any = event.data.get("nodeId")
         if event.kind == EventKind.node_finished and name != "n0":
             ways[name] = way_of(machine, name, event.data["output"])
         elif event.kind == EventKind.node_failed:
-            ways[name] = event.data["error"]["info"]["reason"]
+            ways[name] = way_of_error(event.data["error"])
     return frozenset(ways.items()), tuple(machine.plan.nodes[index].id for index in sorted(machine.root.ends))
 
 

@@ -43,6 +43,7 @@ def test_sign_in_and_out(open_page: Open, server: Server) -> None:
     """A wrong token is refused, a right one is kept for this tab only, and none is in the address."""
     page = open_page("/studio/inbox", token=None)
     field = page.get_by_label("Access token")
+    expect(field).to_be_visible()
     check_accessibility(page)
     field.fill("svc_wrong")
     page.get_by_role("button", name="Sign in").click()

@@ -15,7 +15,7 @@ from wfcore.api.contexts import CreateContextItem
 from wfcore.api.hooks import CreateHook
 from wfcore.api.management import CreateInterface
 from wfcore.api.memories import CreateMemory
-from wfcore.api.organization import CreateDelegation, CreateGroup, CreateMember
+from wfcore.api.organization import CreateDelegation, CreateGroup, CreateMember, CreatePolicy
 from wfcore.api.resources import CreateSkill, CreateWorkflow
 from wfcore.domain.json.values import wire_name
 from wfcore.testing.graphs import deployable_graphs
@@ -63,6 +63,10 @@ CREATES: dict[str, tuple[str, type, st.SearchStrategy[Json]]] = {
     "delegations": ("/api/v1/delegations", CreateDelegation, bodies(
         {"to": st.just("eve")}, until=st.sampled_from(["2099-01-01T02:00:00+02:00", None]),
         workflowIds=st.sampled_from([[2, 1], None]), **{"from": st.just("eve-2")})),
+    "policies": ("/api/v1/policies", CreatePolicy, bodies(
+        {"name": NAMES, "when": st.just({"tool": "core.*"}), "require": st.sampled_from(
+            [{"timeout": True}, {"retry": True}])},
+        severity=st.sampled_from(["error", "warning"]))),
     "memories": ("/api/v1/skills/1/memories", CreateMemory, bodies(
         {"memory": st.sampled_from(["green tea", "é"])}, metadata=FREE)),
     "interfaces": ("/api/v1/workflows/1/interfaces", CreateInterface, bodies(

@@ -70,7 +70,7 @@ class TestAnswersBrokenOff:
         assert deltas(events) == {f"{run.id}:a:1:1": "one ", f"{run.id}:a:1:2": "one two"}
         assert seen in events
         [retried] = [event for event in events if event.kind == "node_retrying"]
-        assert (retried.data["attempt"], retried.data["error"]["info"]["reason"]) == (2, "broken_off")
+        assert (retried.data["attempt"], retried.data["error"]["info"]["cause"]) == (2, "broken_off")
         assert events.index(seen) < events.index(retried)
         [message] = [event.data for event in events if event.kind == "message"]
         assert (message["messageId"], message["content"]) == (f"{run.id}:a:1:2", "one two")

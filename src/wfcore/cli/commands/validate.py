@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import attrs
-
 from wfcore.cli.common import IN_MEMORY, Config, Tools, UnusedDatabase, local_principal, open_core, print_result
 from wfcore.cli.files import load_tools, read_workflow
 
@@ -41,4 +39,4 @@ async def _issues(file: str, tools: list[str], config: str | None) -> "list[dict
         return [{**issue, "severity": "error"} for issue in as_objects(error.info["errors"])]
     async with open_core(IN_MEMORY, config, tools=load_tools(tools)) as core:
         found = await core.workflows.validate(await local_principal(core), body)
-    return [attrs.asdict(issue) for issue in found]
+    return [{**issue.to_wire(), "severity": issue.severity} for issue in found]

@@ -5,7 +5,8 @@ servers when they are needed, and stored only in contexts.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import attrs
@@ -69,6 +70,17 @@ class ListedServer:
         raise NoSuchTool(f"{message} that can be used: {why}" if why else message)
 
 
+@contextmanager
+def _own_faults() -> Iterator[None]:
+    """Any other exception is the adapter's own fault: its text can quote a secret, so that only the log gets it."""
+    try:
+        yield
+    except (ToolFailed, TimeoutError):
+        raise
+    except Exception as error:
+        raise InternalFault from error
+
+
 class ServedTools:
     """Looks up tools of servers, and calls them."""
 
@@ -82,7 +94,8 @@ class ServedTools:
         first = await self._use.of_id(user, connection_id, ConnectionKind.MCP)
 
         async def listed(opened: OpenedConnection) -> ListedServer:
-            listing = await self._servers.listing(user.org, opened.tool_connection, refresh=refresh)
+            with _own_faults():
+                listing = await self._servers.listing(user.org, opened.tool_connection, refresh=refresh)
             return ListedServer(opened, listing)
 
         return await self._use.used(user, first, listed, is_listing=True)
@@ -109,13 +122,9 @@ class ServedTools:
 
         async def run(params: Mapping[str, JSON], call: ToolCall) -> JSON:
             async def once(used: OpenedConnection) -> JSON:
-                try:
-                    connection = used.tool_connection
+                connection = used.tool_connection
+                with _own_faults():
                     return used.masked(await self._servers.call(user.org, connection, served.name, params, call.key))
-                except (ToolFailed, TimeoutError):
-                    raise
-                except Exception as error:  # the adapter's own fault, whose text can quote a secret
-                    raise InternalFault from error
 
             return await self._use.used(user, opened, once, passing=TimeoutError)
 
