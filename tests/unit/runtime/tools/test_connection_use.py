@@ -12,6 +12,7 @@ from bench import Bench, act, graph, one, opened, why
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.json.codec import dumps
 from wfcore.ports.providers import ConnectionRequired, ToolCall
+from wfcore.runtime.tools.connection_use import ConnectionUse
 
 pytestmark = pytest.mark.anyio
 
@@ -145,3 +146,20 @@ async def test_a_short_secret_is_not_masked(bench: Bench) -> None:
     """Three characters could be part of any text."""
     await connect(bench, "e")
     assert (await bench.ran(one(act("echo")))).output["sent"] == "Bearer e"
+
+
+async def test_a_use_that_cannot_be_recorded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The result of the call is kept; the log says why the connection does not show that it works."""
+
+    async def keep(*_: Any) -> None:
+        raise RuntimeError("read-only")
+
+    monkeypatch.setattr(ConnectionUse, "_keep", keep)
+    config = {"apiKey": CANARY}
+    await bench.core.connections.create(bench.me, name="P", provider="payments", kind="api_key", config=config)
+    with caplog.at_level(logging.WARNING, "wfcore.connections"):
+        run = await bench.ran(one(act("pay")))
+    assert (run.status, run.output["knows"]) == ("done", True)
+    assert "could not be recorded" in caplog.text
