@@ -11,13 +11,14 @@ from wfcore.adapters.tools.functions import tool_of
 from wfcore.adapters.tools.injection import UNCHECKED
 from wfcore.adapters.tools.shapes import Schemas, prepared
 from wfcore.domain.graph.checks import Known
+from wfcore.domain.graph.flowchart import mermaid
 from wfcore.domain.graph.node_types import NODE_DATA, NodeType
 from wfcore.domain.graph.rules import deploy_issues, write_issues
 from wfcore.domain.graph.structure import parse_graph
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.flows.expressions import Expr, bare, to_json
-from wfcore.flows.mermaid import mermaid
+from wfcore.flows.labels import label_of
 from wfcore.flows.nodes import ActionNode, AgentNode, ApprovalNode, ConditionNode, Exit, FlowNode, StartNode
 from wfcore.flows.origins import FlowError, SourceLine, origin, refused
 from wfcore.flows.svg import svg
@@ -227,7 +228,7 @@ class Flow:
 
     def mermaid(self) -> str:
         """A flow chart in Mermaid."""
-        return mermaid(parse_graph(self._drawn()))
+        return mermaid(parse_graph(self._drawn()), label_of)
 
     def svg(self) -> str:
         """A drawing in SVG."""

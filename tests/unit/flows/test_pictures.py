@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given, settings
 
+from wfcore.domain.graph.flowchart import mermaid
 from wfcore.domain.graph.structure import Graph, parse_graph
 from wfcore.flows import Flow
 from wfcore.flows.labels import LONGEST, label_of
 from wfcore.flows.layout import HEIGHT, WIDTH, layout
-from wfcore.flows.mermaid import mermaid
 from wfcore.flows.svg import svg
 from wfcore.testing.graphs import deployable_graphs
 from wfcore.testing.histories import sketch
@@ -92,7 +92,7 @@ def test_a_back_edge_passes_between_the_layers() -> None:
 
 def test_an_empty_graph() -> None:
     assert layout(Graph()).places == {}
-    assert mermaid(Graph()) == "flowchart TD\n"
+    assert mermaid(Graph(), label_of) == "flowchart TD\n"
     ElementTree.fromstring(svg(Graph()))
 
 
@@ -103,7 +103,7 @@ def test_mermaid() -> None:
         check={"type": "condition"}, ask={"type": "humanApproval"}, help={"type": "agent", "agent_id": 7},
         pay={"toolId": "send_refund", "forEach": "input.x"},
     )  # fmt: skip
-    assert mermaid(drawn).splitlines() == [
+    assert mermaid(drawn, label_of).splitlines() == [
         "flowchart TD",
         '    n0(["s<br/>Start"])',
         '    n1{"check<br/>Condition"}',
@@ -130,7 +130,7 @@ def test_texts_of_a_graph_are_quoted(text: str) -> None:
     graph = parse_graph(structure)
     assert all(len(line) <= LONGEST for line in label_of(graph.nodes[1]))
     plain = r'"[^"<>`|{}&]*(<br/>[^"<>`|{}&]*)?"'
-    for row in mermaid(graph).splitlines()[1:]:
+    for row in mermaid(graph, label_of).splitlines()[1:]:
         assert re.fullmatch(rf" {{4}}(n\d[(\[]+{plain}[)\]]+|n0 -->\|{plain}\| n1)", row), row
     root = ElementTree.fromstring(svg(graph))
     assert len(root.findall(f"{SVG}g")) == 2

@@ -28,9 +28,10 @@ def graph(
     svg
         Print SVG.
     """
+    from wfcore.domain.graph.flowchart import mermaid as as_mermaid
     from wfcore.domain.graph.rules import write_issues
     from wfcore.domain.graph.structure import parse_graph, selection_issues, structure_of_body
-    from wfcore.flows.mermaid import mermaid as as_mermaid
+    from wfcore.flows.labels import label_of
     from wfcore.flows.svg import svg as as_svg
     from wfcore.settings.installation import load
 
@@ -45,5 +46,5 @@ def graph(
     if issues:
         return 1
     drawn = parse_graph(structure_of_body(body))
-    print((as_svg if svg else as_mermaid)(drawn), end="")  # noqa: T201
+    print(as_svg(drawn) if svg else as_mermaid(drawn, label_of), end="")  # noqa: T201
     return 0

@@ -6,43 +6,17 @@ from html import escape
 from itertools import pairwise
 from typing import Final
 
-from wfcore.domain.graph.node_types import NodeType
+from wfcore.domain.graph.flowchart import TAKEN
+from wfcore.domain.graph.flowchart import mermaid as flowchart
 from wfcore.domain.graph.structure import Edge, Graph, parse_graph
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.rules.checking import STEPS, CounterExample
 
-_SHAPES: Final[Mapping[NodeType, tuple[str, str]]] = {
-    NodeType.START: ("([", "])"),
-    NodeType.ACTION: ("[", "]"),
-    NodeType.CONDITION: ("{", "}"),
-    NodeType.AGENT: ("[[", "]]"),
-    NodeType.HUMAN_APPROVAL: ("[/", "/]"),
-}
-
-TAKEN: Final = "#c2410c"
-"""The colour of the path that was taken."""
-
 
 def mermaid(structure: Mapping[str, JSON], example: CounterExample) -> str:
-    """The graph of the structure as a Mermaid flowchart; nodes and edges of the path stand out.
-
-    Node ids and handles are shown as text: no character of them is read as Mermaid.
-    """
+    """The graph of the structure as a Mermaid flowchart; nodes and edges of the path stand out."""
     graph = parse_graph(structure)
-    names = {node.id: f"n{index}" for index, node in enumerate(graph.nodes)}
-    lines = ["flowchart TD"]
-    for node in graph.nodes:
-        left, right = _SHAPES[node.type]
-        lines.append(f'  {names[node.id]}{left}"{_text(node.id)}"{right}')
-    for edge in graph.edges:
-        label = "" if edge.source_handle is None else f'|"{_text(edge.source_handle)}"|'
-        lines.append(f"  {names[edge.source]} -->{label} {names[edge.target]}")
-    lines.append(f"  classDef taken stroke:{TAKEN},stroke-width:3px")
-    if example.path:
-        lines.append(f"  class {','.join(names[name] for name in example.path)} taken")
-    if taken := list(_taken(graph, example)):
-        lines.append(f"  linkStyle {','.join(map(str, taken))} stroke:{TAKEN},stroke-width:3px")
-    return "\n".join(lines) + "\n"
+    return flowchart(graph, nodes=example.path, edges=_taken(graph, example))
 
 
 def _taken(graph: Graph, example: CounterExample) -> Iterator[int]:
@@ -56,10 +30,6 @@ def _taken(graph: Graph, example: CounterExample) -> Iterator[int]:
 
 def _outcome(edge: Edge) -> str:
     return {None: "done", "error": "failed"}.get(edge.source_handle, edge.source_handle or "")
-
-
-def _text(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_. -]", lambda found: f"#{ord(found.group())};", name)
 
 
 WIDTH, HEIGHT, GAP, MARGIN = 320, 36, 26, 12

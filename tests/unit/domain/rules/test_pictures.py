@@ -22,17 +22,17 @@ def test_mermaid_shows_the_graph_and_the_path() -> None:
     """Of two edges between two nodes, the one that was taken stands out."""
     assert mermaid(REFUND, example(REFUND, "never pay without approved ask")) == (
         "flowchart TD\n"
-        '  n0(["s"])\n'
-        '  n1[/"ask"/]\n'
-        '  n2["pay"]\n'
-        '  n3["tell"]\n'
-        "  n0 --> n1\n"
-        '  n1 -->|"approved"| n2\n'
-        '  n1 -->|"denied"| n2\n'
-        '  n1 -->|"denied"| n3\n'
-        "  classDef taken stroke:#c2410c,stroke-width:3px\n"
-        "  class n0,n1,n2 taken\n"
-        "  linkStyle 0,2 stroke:#c2410c,stroke-width:3px\n"
+        '    n0(["s"])\n'
+        '    n1{{"ask"}}\n'
+        '    n2["pay"]\n'
+        '    n3["tell"]\n'
+        "    n0 --> n1\n"
+        '    n1 -->|"approved"| n2\n'
+        '    n1 -->|"denied"| n2\n'
+        '    n1 -->|"denied"| n3\n'
+        "    classDef taken stroke:#c2410c,stroke-width:3px\n"
+        "    class n0,n1,n2 taken\n"
+        "    linkStyle 0,2 stroke:#c2410c,stroke-width:3px\n"
     )
 
 
