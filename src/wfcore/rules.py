@@ -4,7 +4,7 @@
 
     simulate("refund.yaml").must(never("pay").without(approved("ask")), at_most("mail", 1))
 
-A broken rule raises `RuleBroken`, whose text has the shortest counter-example. docs/graphs.md describes the rules.
+A broken rule raises `RuleBroken`, whose text has the shortest counter-example. See docs/guides/graphs.md.
 """
 
 from collections.abc import Callable, Mapping

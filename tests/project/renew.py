@@ -8,9 +8,9 @@ from wfcore.domain.resources.lifecycle import diagram
 
 if __name__ == "__main__":
     pages = {
-        "docs/concepts.md": diagram(),
-        "docs/http.md": asyncio.run(routes_table()),
-        "docs/machine.md": machine_diagrams(),
+        "docs/explanation/concepts.md": diagram(),
+        "docs/reference/http.md": asyncio.run(routes_table()),
+        "docs/explanation/machine.md": machine_diagrams(),
     }
     for page, table in pages.items():
         (ROOT / page).write_text(_with_generated(page, table)[1])

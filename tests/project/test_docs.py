@@ -19,7 +19,7 @@ from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.execution.session_states import SESSION_TABLES
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("src/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")])
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")
 GENERATED = re.compile(r"(<!-- \w+: generated [^>]*-->\n).*?(<!-- end -->)", re.DOTALL)
@@ -58,8 +58,8 @@ def _with_generated(page: str, table: str) -> tuple[str, str]:
 
 
 def test_the_lifecycle_table_is_that_of_the_code() -> None:
-    """The table in docs/concepts.md is the one that `move` looks into. Renew it: `python tests/project/renew.py`."""
-    stands, wanted = _with_generated("docs/concepts.md", diagram())
+    """The table in docs/explanation/concepts.md is that of `move`. Renew it: `python tests/project/renew.py`."""
+    stands, wanted = _with_generated("docs/explanation/concepts.md", diagram())
     assert stands == wanted
 
 
@@ -69,15 +69,15 @@ def machine_diagrams() -> str:
 
 
 def test_the_diagrams_are_those_of_the_tables() -> None:
-    """The diagrams in docs/machine.md are those of the tables. Renew them: `python tests/project/renew.py`."""
-    stands, wanted = _with_generated("docs/machine.md", machine_diagrams())
+    """The diagrams in docs/explanation/machine.md are those of the tables: `python tests/project/renew.py`."""
+    stands, wanted = _with_generated("docs/explanation/machine.md", machine_diagrams())
     assert stands == wanted
 
 
 @pytest.mark.anyio
 async def test_every_route_is_documented() -> None:
-    """The list in docs/http.md is the route table. Renew it: `python tests/project/renew.py`."""
-    stands, wanted = _with_generated("docs/http.md", await routes_table())
+    """The list in docs/reference/http.md is the route table. Renew it: `python tests/project/renew.py`."""
+    stands, wanted = _with_generated("docs/reference/http.md", await routes_table())
     assert stands == wanted
 
 
@@ -93,8 +93,8 @@ async def routes_table() -> str:
 
 
 def test_every_limit_is_documented() -> None:
-    """docs/running.md names each limit that an operator can set."""
-    page = (ROOT / "docs/running.md").read_text()
+    """docs/operations/running.md names each limit that an operator can set."""
+    page = (ROOT / "docs/operations/running.md").read_text()
     names = {*Limits.__struct_fields__, "max_request_bytes", "max_concurrent_runs"}
     names |= {f"max_{field.name}" for field in attrs.fields(GraphLimits)}
     settable = names - {"max_concurrent_effects"}
@@ -103,6 +103,6 @@ def test_every_limit_is_documented() -> None:
 
 
 def test_every_token_scope_is_documented() -> None:
-    """docs/http.md names every scope that a token can carry."""
-    page = (ROOT / "docs/http.md").read_text()
+    """docs/reference/http.md names every scope that a token can carry."""
+    page = (ROOT / "docs/reference/http.md").read_text()
     assert [scope for scope in TOKEN_SCOPES if scope not in page] == []

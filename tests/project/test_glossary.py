@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-GLOSSARY = ROOT / "docs" / "glossary.md"
+GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/**/*.md"))]
 TERM = re.compile(r"^\| (?!Term \||-)([^|]+) \| ([^|]+) \| `([\w.]+)` \|$", re.MULTILINE)
 TERMS = TERM.findall(GLOSSARY.read_text())
@@ -73,8 +73,8 @@ def _anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("layer", ["domain", "runtime", "adapters"])
 def test_every_package_is_on_the_architecture_page(layer: str) -> None:
-    """docs/architecture.md has a row for each package of a layer."""
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    """docs/explanation/architecture.md has a row for each package of a layer."""
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     packages = sorted(file.parent.name for file in (ROOT / "src" / "wfcore" / layer).glob("*/__init__.py"))
     assert packages
     assert [name for name in packages if f"| `wfcore.{layer}.{name}` |" not in page] == []

@@ -31,7 +31,7 @@ TESTING = [
     "PostingsContract", "ScriptedModel", "SequentialIds", "StorageContract", "StorageMachine", "TelemetryContract",
     "ToolServersContract", "ToolsContract", "WordsContract", "broken_graphs", "deployable_graphs", "sketch",
 ]  # fmt: skip
-DOMAIN_PAGES = {"embedding.md", "machine.md"}
+DOMAIN_PAGES = {"library.md", "machine.md"}
 """Pages that show the pure machine itself; everything else uses the names of `wfcore` or of a port or adapter."""
 
 

@@ -14,7 +14,7 @@ from wfcore.adapters.http.route_table import route_table
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "studio/src"
-PAGE = (ROOT / "docs/studio.md").read_text()
+PAGE = (ROOT / "docs/guides/studio.md").read_text()
 
 SHAPES = {
     "RunRecord": ("RunRecord", set()),

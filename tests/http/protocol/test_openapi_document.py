@@ -164,7 +164,7 @@ class TestExamples:
         + [("RunConfig", "strategies", "Not supported")],
     )  # fmt: skip
     def test_fields_that_are_only_data_say_so(self, described: Json, shape: str, field: str, says: str) -> None:
-        """What docs/status.md lists as carried verbatim, and what is refused."""
+        """What docs/reference/status.md lists as carried verbatim, and what is refused."""
         assert says in described["components"]["schemas"][shape]["properties"][field]["description"]
 
     def test_every_request_body_has_a_valid_example(self, described: Json, world: World) -> None:

@@ -31,7 +31,7 @@ ALL_STATES: Final = 4_000
 """States of all searches for one content."""
 
 MAX_DEPTH: Final = 8
-"""How deep workflows call each other (docs/graphs.md)."""
+"""How deep workflows call each other (docs/guides/graphs.md)."""
 
 MOST_VISITS: Final = 500
 """Looks into called workflows for one policy, before circles of calls count as looked into."""

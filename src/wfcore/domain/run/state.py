@@ -3,7 +3,7 @@
 A table is plain data: state, event, next state. States and events are `StrEnum`s, whose lookup costs little. An end
 state has an empty row, so that a table lists every state. The tables are at the top of the modules that apply them, in
 `machine`: `turns` (the run), `nodes`, `interrupts`, `attempts` (effects), `rounds` (agents); `machine/tables.py` lists
-them, and docs/machine.md shows them.
+them, and docs/explanation/machine.md shows them.
 
 Not in the tables, on purpose: *when* a node becomes ready (that is the join rule, in `flow`), how many attempts an
 effect has (a number in the effect), who may decide an interrupt (`deciders.may_decide`).

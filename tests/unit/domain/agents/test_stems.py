@@ -37,7 +37,7 @@ def test_what_is_not_of_english_letters_is_kept(word: str) -> None:
 
 def test_the_words_of_the_documentation() -> None:
     """SQLite FTS5 has its own implementation of the same algorithm."""
-    texts = [file.read_text() for file in (Path(__file__).parents[4] / "docs").glob("*.md")]
+    texts = [file.read_text() for file in (Path(__file__).parents[4] / "docs").rglob("*.md")]
     words = sorted({word for text in texts for word in re.findall("[a-z]{4,}", text.lower())})
     assert len(words) > 2_000
     with sqlite3.connect(":memory:") as connection:
