@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.changes import KINDS, ChangeFeed, FeedChange, What
 from wfcore.ports.journal import Append, Execution, ExecutionRef, Journal, NewExecution
@@ -24,6 +25,15 @@ def publishing_storage(storage: Storage, feed: ChangeFeed) -> Storage:
 def publishing_journal(journal: Journal, feed: ChangeFeed) -> Journal:
     """The same journal, whose appends publish the runs and the interrupts that they changed."""
     return _PublishingJournal(journal, feed)
+
+
+def publish_claimed(feed: ChangeFeed, execution: Execution, machine: Machine) -> None:
+    """Publish the open turn of an execution that a worker has claimed: a queued run is a running one now.
+
+    Claims do not read run ids. Whoever drives the execution has them.
+    """
+    if machine.turn_open and feed.has_followers(execution.ref.org):
+        feed.publish(execution.ref.org, [_run_change(execution, machine.run_id, "changed")])
 
 
 class _PublishingStorage:
@@ -148,19 +158,22 @@ class _PublishingJournal:
 def _changes(append: Append, target: NewExecution | Execution, before: dict[str, Interrupt]) -> list[FeedChange]:
     """The runs and interrupts that an append changed. `before` are the interrupts that were open."""
     kind, number, user = target.kind, target.resource_id, target.user_id
-    seen_by = (f"u:{user}" if number is None else target_subject(kind, number),)
-
-    def run(id: str, what: What) -> FeedChange:
-        return FeedChange("run", id, what, kind, number, seen_by)
 
     def interrupt(one: Interrupt, what: What) -> FeedChange:
         return FeedChange("interrupt", one.id, what, kind, number, tuple(approvers_of(one, kind, number, user)))
 
-    changes = [run(append.new_run.id, "created")] if append.new_run else []
-    changes += [run(one.id, "changed") for one in append.changes]
+    changes = [_run_change(target, append.new_run.id, "created")] if append.new_run else []
+    changes += [_run_change(target, one.id, "changed") for one in append.changes]
     if append.interrupts is not None:
         after = {one.id: one for one in append.interrupts}
         changes += [interrupt(one, "created") for name, one in after.items() if name not in before]
         changes += [interrupt(one, "changed") for name, one in after.items() if one != before.get(name, one)]
         changes += [interrupt(one, "resolved") for name, one in before.items() if name not in after]
     return changes
+
+
+def _run_change(target: NewExecution | Execution, id: str, what: What) -> FeedChange:
+    """A change of a run. Who may use its target sees it; without a target, who started it."""
+    kind, number = target.kind, target.resource_id
+    seen_by = f"u:{target.user_id}" if number is None else target_subject(kind, number)
+    return FeedChange("run", id, what, kind, number, (seen_by,))

@@ -12,6 +12,7 @@ from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.faults import ClaimLost
 from wfcore.ports.journal import Execution, ExecutionRef, JournalDamaged
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.execution.changes import publish_claimed
 from wfcore.runtime.execution.performer import Performer
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.execution.poison_runs import PROGRAM_ERRORS, PoisonRuns
@@ -70,6 +71,7 @@ class Driver:
         if execution is None or machine is None:
             execution = await self._ports.journal.execution(ref)
             machine = await self._plans.machine(execution)
+            publish_claimed(self._ports.changes, execution, machine)
         if execution.epoch == UNKNOWN_EPOCH:
             execution = attrs.evolve(execution, epoch=(await self._ports.journal.execution(ref)).epoch)
         session = Session(self._ports, self._plans, self._performer, self._time_slice, execution, machine)

@@ -311,3 +311,25 @@ async def test_runs_beyond_the_capacity_are_queued(database: str) -> None:
         tools.free["1"].set()
         assert [(await bench.ended(run)).status for run in runs] == ["done", "done", "cancelled"]
         assert tools.count("hold") == 2
+
+
+@pytest.mark.parametrize("stored", ["memory", "sqlite"])
+async def test_the_begin_of_a_queued_run_is_a_change(database: str, stored: str) -> None:
+    """Pages that show a queued run are notified when a worker takes it, before it does anything."""
+    from wfcore.runtime.common.installation import Settings
+
+    tools = Toolbox()
+    url = database if stored == "sqlite" else "sqlite://"
+    async with opened(url, tools, settings=Settings(max_concurrent_runs=1)) as bench:
+        number = await bench.deployed(one(act("hold", name="{{ input.n }}")))
+        runs = [await bench.core.runs.start(bench.me, workflow=number, input={"n": str(n)}) for n in range(2)]
+        await bench.until("0")
+        feed = bench.core.ports.changes.subscribe(bench.org)
+        tools.free["0"].set()
+        await bench.until("1")
+        changed = [one.id for one in await feed.next(0) if (one.kind, one.what) == ("run", "changed")]
+        assert runs[1].status == "queued"
+        assert changed == [run.id for run in runs]
+        feed.close()
+        tools.free["1"].set()
+        await bench.ended(runs[1])
