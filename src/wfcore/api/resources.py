@@ -29,11 +29,13 @@ from wfcore.domain.json.codec import (
 )
 from wfcore.domain.json.values import UNSET, UnsetType, creation, is_open, is_value, value
 from wfcore.domain.kernel.errors import WfcoreError
+from wfcore.domain.kernel.ids import SLUG_FORM, SLUG_LENGTH
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=VISIBLE)]
+Slug = Annotated[str, Meta(min_length=1, max_length=SLUG_LENGTH, pattern=SLUG_FORM, examples=["refunds"])]
 TokenScope = Annotated[str, Meta(extra_json_schema={"enum": list(TOKEN_SCOPES)})]
 WorkflowType = Annotated[Literal["task", "workflow"], Meta(description="`task` is deprecated: `workflow`")]
 
@@ -114,6 +116,7 @@ class Body:
 class CreateWorkflow(Body):
     name: Name
     type: WorkflowType
+    slug: Slug | UnsetType = UNSET
     description: str | UnsetType = UNSET
     trigger: TriggerJson | UnsetType = UNSET
     agent_selection: SelectionJson | UnsetType = UNSET
@@ -136,6 +139,7 @@ class PatchWorkflow(Body):
 @value
 class ValidateBody(PatchWorkflow):
     type: WorkflowType | UnsetType = UNSET
+    slug: Slug | UnsetType = UNSET
 
 
 @value
@@ -166,6 +170,7 @@ class SkillBody(Supervision):
 @creation
 class CreateSkill(SkillBody):
     name: Name
+    slug: Slug | UnsetType = UNSET
     description: str | UnsetType = UNSET
 
 
@@ -173,6 +178,11 @@ class CreateSkill(SkillBody):
 class PatchSkill(SkillBody):
     name: Name | UnsetType = UNSET
     description: str | UnsetType | None = UNSET
+
+
+@value
+class ValidateSkill(PatchSkill):
+    slug: Slug | UnsetType = UNSET
 
 
 @value
@@ -205,6 +215,7 @@ class CreateWorkflowFields(PatchWorkflowFields, total=False):
     """`CreateWorkflow` as keyword arguments."""
 
     type: WorkflowType
+    slug: str
 
 
 class ToggleFields(TypedDict, total=False):
@@ -242,6 +253,8 @@ class PatchSkillFields(SupervisionFields, total=False):
 
 class CreateSkillFields(PatchSkillFields, total=False):
     """`CreateSkill` as keyword arguments."""
+
+    slug: str
 
 
 class DeploySkillFields(TypedDict, total=False):

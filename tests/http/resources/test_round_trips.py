@@ -90,8 +90,11 @@ async def owner(world: World) -> httpx.AsyncClient:
 
 
 def create_body(read: Json, shape: type) -> Json:
-    """What was read, as a create body: the keys of `variation` stand beside the others; those of the server go."""
-    known = {wire_name(field) for field in attrs.fields(shape)} - {"organizationId"}
+    """What was read, as a create body: the keys of `variation` stand beside the others; those of the server go.
+
+    So does the slug, which only one resource has.
+    """
+    known = {wire_name(field) for field in attrs.fields(shape)} - {"organizationId", "slug"}
     return {key: value for key, value in {**read, **(read.get("variation") or {})}.items() if key in known}
 
 

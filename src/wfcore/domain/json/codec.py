@@ -20,6 +20,7 @@ from msgspec import Meta
 from wfcore.domain.json.parsing import first_issues, wire_path
 from wfcore.domain.json.values import shape_of
 from wfcore.domain.kernel.errors import Issue, join_path, refuse
+from wfcore.domain.kernel.ids import SLUG_FORM
 from wfcore.domain.kernel.json_readers import as_list, as_object, as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
 
@@ -281,6 +282,8 @@ def _issues(error: "EvaluationErrorEntry", schema: JSON, data: JSON) -> Iterator
             yield Issue(place, "must not be blank", "pattern")
         case "pattern" if expected == VISIBLE:
             yield Issue(place, "must have a visible character and no control character", "pattern")
+        case "pattern" if expected == SLUG_FORM:
+            yield Issue(place, "must be letters a to z, digits and inner hyphens", "pattern")
         case "multipleOf":
             yield Issue(place, "must be a whole number", "integer")
         case _:

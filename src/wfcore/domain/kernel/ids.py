@@ -17,6 +17,9 @@ ALPHABET = string.ascii_letters + string.digits
 """The characters of a token's prefix (8 characters) and secret (43 characters)."""
 
 SLUG_LENGTH = 80
+SLUG_FORM = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+"""The JSON Schema pattern of a slug."""
+
 EMAIL_LENGTH = 254
 
 _FALLBACK = {"workflow": "workflow", "skill": "scope"}

@@ -30,7 +30,7 @@ from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import CONTENTS, Change, Resource, Variation
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
-from wfcore.runtime.common.authorization import check_not_limited, needs
+from wfcore.runtime.common.authorization import check_not_limited, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed, tree_of
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
@@ -102,7 +102,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             number = await repository.next_id()
             fields_given = self._given(new)
             content = CONTENTS[self.kind](**fields_given)
-            slug = await self._free_slug(work, slugify_name(new.name, self.kind, number))
+            slug = await self._slug(work, given(new.slug), slugify_name(new.name, self.kind, number))
             change = rules.create(
                 self.kind,
                 org_uuid=me.org_uuid,
@@ -383,6 +383,14 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             refuse(found, as_invalid=True)
         await self._save(work, me, resource, change, deployed=True)
         return await self._view(work, me, resource.id, "see")
+
+    async def _slug(self, work: UnitOfWork, wanted: str | None, base: str) -> str:
+        """The wanted slug, else a free one from `base`. Raises Conflict when the wanted slug is taken."""
+        if wanted is None:
+            return await self._free_slug(work, base)
+        if await work.resources(self.kind).slugs_taken([wanted]):
+            raise conflict(f"the slug `{wanted}` is taken: use another one", "slug_taken", slug=wanted)
+        return wanted
 
     async def _free_slug(self, work: UnitOfWork, base: str) -> str:
         candidates, size = slug_candidates(base), 1

@@ -12,6 +12,7 @@ from wfcore.api.resources import (
     PatchSkillFields,
     Supervision,
     SupervisionFields,
+    ValidateSkill,
 )
 from wfcore.domain.evaluations.cases import case_issues
 from wfcore.domain.json.codec import check, fingerprint
@@ -39,7 +40,7 @@ class Skills(ResourceUseCases):
     """Skills, the interface's scopes (`/api/v1/skills`). Their content is in the same body as name and access."""
 
     kind, area = Kind.SKILL, "skills"
-    create_body, patch_body, validate_body = CreateSkill, PatchSkill, PatchSkill
+    create_body, patch_body, validate_body = CreateSkill, PatchSkill, ValidateSkill
 
     @needs("*:write")
     async def create(

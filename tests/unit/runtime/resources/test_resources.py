@@ -195,6 +195,26 @@ class TestCreate:
         renamed = await flows.patch(bench.me, views[1].id, name="Other")
         assert (renamed.resource.name, renamed.resource.slug) == ("Other", "uber-refunds-2")
 
+    async def test_a_slug_can_be_chosen(self, bench: Bench) -> None:
+        """A create takes a free slug; a taken one, also of another's private or a deleted resource, is a 409."""
+        for kind in (bench.core.workflows, bench.core.skills):
+            made = await kind.create(bench.other, name="Über", slug="refunds-2", access=private())
+            assert made.slug == "refunds-2"
+            await kind.delete(bench.other, made.id)
+            with pytest.raises(Conflict, match="`refunds-2` is taken") as refused:
+                await kind.create(bench.me, name="Refunds", slug="refunds-2")
+            assert refused.value.info == {"reason": "slug_taken", "slug": "refunds-2"}
+            assert (await kind.create(bench.me, name="Refunds", slug="refunds-3")).id == made.id + 1
+            assert "slug" not in {issue.path for issue in await kind.validate(bench.me, {"name": "R", "slug": "a"})}
+            assert "slug" in {issue.path for issue in await kind.validate(bench.me, {"name": "R", "slug": "A"})}
+
+    @pytest.mark.parametrize("slug", ["", "A", "a_b", "-a", "a-", "a" * 81, "a\n"])
+    async def test_a_slug_has_letters_digits_and_hyphens(self, bench: Bench, slug: str) -> None:
+        """Another form is a 422 that names the field."""
+        with pytest.raises(Invalid) as refused:
+            await bench.core.workflows.create(bench.me, name="R", slug=slug)
+        assert {issue["path"] for issue in refused.value.info["errors"]} == {"slug"}
+
     async def test_a_key_creates_once(self, bench: Bench) -> None:
         """The same key and body: the same workflow. Another body: 409. Another principal's key is independent."""
         flows = bench.core.workflows

@@ -143,7 +143,8 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "TeamMessage": {
         "type": "message", "channel": "support", "thread": "4711", "user": "grace", "text": "Where is order 4711?",
     },
-    "CreateSkill": {"name": "Refunds", "instructions": ["Be kind."]},
+    "CreateSkill": {"name": "Refunds", "slug": "refunds", "instructions": ["Be kind."]},
+    "ValidateSkill": {"name": "Refunds", "instructions": ["Be kind."]},
     "PatchSkill": {
         "instructions": ["Be kind.", "Be brief."],
         "evaluations": [
