@@ -1,9 +1,9 @@
 """Admission: how many requests of one organization are handled at once while others send requests too.
 
-Beside others, a few requests of an organization are handled at once and the rest wait in the order of their arrival, so
+Beside others, one request of an organization is handled at a time and the rest wait in the order of their arrival, so
 that the event loop and the store always have time for everybody. An organization alone has a higher limit. A request
 counts until its response begins: an open stream does not count. One that takes long stops counting after
-`COUNTED_SECONDS`.
+`COUNTED_SECONDS`, and after `COUNTED_SECONDS_IDLE` while the event loop has time: it waits for something else.
 """
 
 import asyncio
@@ -18,10 +18,11 @@ import attrs
 from wfcore.domain.kernel.errors import RateLimited
 from wfcore.domain.kernel.json_type import JSON
 
-SHARE: Final = 2
-"""Requests of one organization that are handled at once while others are present."""
+SHARE: Final = 1
+"""Requests of one organization that are handled at once while others are present: two that share the loop take twice
+the time, and each further one would add to that."""
 
-SHARE_ALONE: Final = 32
+SHARE_ALONE: Final = 8
 """The same while no other is present: enough to share commits, and little for one that comes."""
 
 PRESENT_SECONDS: Final = 1.0
@@ -29,6 +30,12 @@ PRESENT_SECONDS: Final = 1.0
 
 COUNTED_SECONDS: Final = 0.25
 """How long a request counts at most: one that waits for a slow client or another server needs no share."""
+
+COUNTED_SECONDS_IDLE: Final = 0.02
+"""The same while the event loop has time: the request then waits for a disk, a client or a tool."""
+
+LATE_SECONDS: Final = 0.005
+"""By how much a timer is late when the event loop has no time."""
 
 
 @attrs.define(eq=False)
@@ -47,6 +54,8 @@ class Admission:
         self._now = now
         self._present: dict[str, _Organization] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._counted = COUNTED_SECONDS
+        """How long a request counts now."""
         self._pruned_at = 0.0
 
     def __len__(self) -> int:
@@ -88,11 +97,10 @@ class Admission:
         if len(one.waiting) >= self._max_waiting:
             info: dict[str, JSON] = {"limit": "waiting", "waitingRequests": self._max_waiting, "retryAfterSeconds": 1}
             raise RateLimited(f"more than {self._max_waiting} requests of this organization wait", info)
-        loop = asyncio.get_running_loop()
-        admitted = loop.create_future()
+        admitted = asyncio.get_running_loop().create_future()
         one.waiting.append((turn, admitted))
         if self._timer is None:
-            self._timer = loop.call_later(COUNTED_SECONDS, self._look_again)
+            self._set_timer()
         try:
             await admitted
         except asyncio.CancelledError:
@@ -109,20 +117,28 @@ class Admission:
                 one.handled[turn] = self._now()
                 admitted.set_result(None)
 
-    def _look_again(self) -> None:
+    def _set_timer(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + COUNTED_SECONDS_IDLE
+        self._timer = loop.call_at(due, self._look_again, due)
+
+    def _look_again(self, due: float) -> None:
         """Admit requests that wait while others take long or have left."""
         self._timer = None
+        late = asyncio.get_running_loop().time() - due > LATE_SECONDS
+        self._counted = COUNTED_SECONDS if late else COUNTED_SECONDS_IDLE
         self._prune(self._now())
         for one in self._present.values():
             self._admit(one)
         if any(one.waiting for one in self._present.values()):
-            self._timer = asyncio.get_running_loop().call_later(COUNTED_SECONDS, self._look_again)
+            self._set_timer()
 
     def _prune(self, now: float) -> None:
         """Drop requests that took long and organizations that have left."""
         self._pruned_at = now
+        counted_since = now - self._counted
         for org, one in list(self._present.items()):
-            while one.handled and next(iter(one.handled.values())) <= now - COUNTED_SECONDS:
+            while one.handled and next(iter(one.handled.values())) <= counted_since:
                 del one.handled[next(iter(one.handled))]
             if not one.handled and not one.waiting and one.seen <= now - PRESENT_SECONDS:
                 del self._present[org]

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from wfcore.adapters.http.core import admission as module
-from wfcore.adapters.http.core.admission import PRESENT_SECONDS, SHARE, SHARE_ALONE, Admission
+from wfcore.adapters.http.core.admission import COUNTED_SECONDS, PRESENT_SECONDS, SHARE, SHARE_ALONE, Admission
 from wfcore.domain.kernel.errors import RateLimited
 
 pytestmark = pytest.mark.anyio
@@ -82,19 +82,35 @@ async def test_too_many_that_wait_are_refused() -> None:
     with pytest.raises(RateLimited) as error:
         await refused
     assert error.value.info == {"limit": "waiting", "waitingRequests": 3, "retryAfterSeconds": 1}
-    await requests.send("b")
-    assert requests.handled == {"a": SHARE, "b": 2}
+    await requests.send("c")
+    assert requests.handled == {"a": SHARE, "b": 1, "c": 1}
 
 
-async def test_a_request_that_takes_long_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests that wait are admitted after `COUNTED_SECONDS`, although none has ended."""
-    monkeypatch.setattr(module, "COUNTED_SECONDS", 0.01)
+async def test_a_request_that_waits_for_something_else_counts_no_more() -> None:
+    """Requests of its organization that wait are admitted although it has not ended: the event loop has time."""
     requests = Requests()
     requests.admission = Admission(9)
     await requests.send("b")
     await requests.send("a", 2 * SHARE)
     while requests.handled["a"] < 2 * SHARE:  # noqa: ASYNC110  (a timer of the event loop admits them)
         await asyncio.sleep(0.01)
+    requests.release.set()
+    await asyncio.gather(*requests.tasks)
+
+
+async def test_a_request_counts_longer_while_the_event_loop_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each timer is late: further requests are admitted only after `COUNTED_SECONDS`."""
+    monkeypatch.setattr(module, "LATE_SECONDS", -1.0)
+    monkeypatch.setattr(module, "COUNTED_SECONDS_IDLE", 0.0)
+    requests = Requests()
+    await requests.send("b")
+    await requests.send("a", 2 * SHARE)
+    requests.time.seconds += COUNTED_SECONDS / 2
+    await asyncio.sleep(0.01)
+    assert requests.handled["a"] == SHARE
+    requests.time.seconds += COUNTED_SECONDS / 2
+    while requests.handled["a"] < 2 * SHARE:  # noqa: ASYNC110  (a timer of the event loop admits them)
+        await asyncio.sleep(0)
     requests.release.set()
     await asyncio.gather(*requests.tasks)
 
