@@ -15,7 +15,7 @@ DOTTED = re.compile(r"(?<![\w./-])wfcore(?:\.[A-Za-z_]\w*)+")
 PATH = re.compile(r"(?<![\w/.-])(?:src|docs|tests|examples|benchmarks)/[\w./-]*\w")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 ANCHOR = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
-FILES = {"wfcore.db", "wfcore.toml"}
+FILES = {"wfcore.db", "wfcore.db.blobs", "wfcore.toml"}
 LOGGERS = {"wfcore.access", "wfcore.runs"}
 ATTRIBUTES = {"wfcore.run.id"}
 """Names in the documentation that look like modules: files, loggers, attributes of spans."""

@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -18,6 +19,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _NAME: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,127}", re.ASCII)
+
+_DIGEST: Final = 64
+"""Characters of a SHA-256 in hexadecimal."""
 
 
 class LocalBlobs:
@@ -79,17 +83,29 @@ class LocalBlobs:
         _make_durable(file.parent)
         if not self._is_plain(file):
             raise OSError("the path contains a symbolic link")
-        draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-        try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as out:
-                out.write(data)
-                out.flush()
-                os.fsync(out.fileno())
-            draft.replace(file)
-        finally:
-            draft.unlink(missing_ok=True)
-        _sync(file.parent)
+        _write(file, data)
+
+
+def copy_blobs(source: Path, target: Path, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
+    """Copy the content of all organizations into another directory, and verify it. Returns how many there were.
+
+    What the target has already stays. A key is the SHA-256 of its content: Unavailable when a copy has another one.
+    `on_progress` is called with how many were copied, and how many there are.
+    """
+    files = [file for file in sorted(source.glob("*/*/*")) if _NAME.fullmatch(file.name) and file.is_file()]
+    for done, file in enumerate(files, 1):
+        _or_unavailable(_copy, file, target / file.relative_to(source))
+        on_progress(done, len(files))
+    return len(files)
+
+
+def _copy(file: Path, target: Path) -> None:
+    data = file.read_bytes()
+    digest = file.name.partition(".")[0]
+    if len(digest) == _DIGEST and sha256(data).hexdigest() != digest:
+        raise Unavailable(f"the content of `{file}` is damaged")
+    if not target.exists():
+        _write(target, data)
 
 
 def _or_unavailable(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,6 +114,22 @@ def _or_unavailable(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
         return work(*args, **kwargs)
     except OSError as error:
         raise Unavailable("the directory of attachments does not answer") from error
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write a file that is durable and complete when it has its name."""
+    _make_durable(file.parent)
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    try:
+        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync(file.parent)
 
 
 def _make_durable(directory: Path) -> None:

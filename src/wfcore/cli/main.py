@@ -27,7 +27,7 @@ app = App(
 app.config = (partial(fill, app),)
 _areas = {
     "org": "Organizations.",
-    "db": "The database's schema.",
+    "db": "The database: its schema, copies, backups.",
 }
 _commands = {
     "serve": ("serve:serve", "Serve both APIs on one port."),
@@ -57,6 +57,9 @@ _commands = {
     "org list": ("records:list_organizations", "List the organizations of a database."),
     "db upgrade": ("database:upgrade", "Upgrade the schema to this release."),
     "db check": ("database:check", "Check that the schema is that of this release."),
+    "db copy": ("database:copy", "Copy a database, and verify every row."),
+    "db backup": ("database:backup", "Write a backup: the database, its attachments and its key."),
+    "db restore": ("database:restore", "Restore a backup."),
 }
 """The function or the area and the help of each command. Its module is imported when it is called."""
 

@@ -1,18 +1,44 @@
-"""`wfcore db`: the database's schema."""
+"""`wfcore db`: the database's schema, and copies of it."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import CycloptsError, Parameter
 
 from wfcore.adapters.sealing import file_of
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, UnusedDatabase, open_core, print_message
 
 if TYPE_CHECKING:
+    from wfcore.adapters.sql.transfer.databases import Address
+    from wfcore.cli.backups import Installation
     from wfcore.core import Core
 
 
-async def upgrade(*, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:
-    """Upgrade the schema to this release. Creates the database if it does not exist."""
+async def upgrade(
+    *, dry_run: Flag = False, database: Database = DATABASE, config: Config = None, schema: Schema = None
+) -> None:
+    """Upgrade the schema to this release. Creates the database if it does not exist.
+
+    Parameters
+    ----------
+    dry_run
+        Print the statements of the upgrade, which are tried in a transaction that is rolled back.
+    """
+    if dry_run:
+        _print_plan(_address(database, schema))
+        return
     async with open_core(database, config, schema):
         print("the schema is that of this release")  # noqa: T201
+
+
+def _print_plan(address: "Address") -> None:
+    from wfcore.adapters.sql.transfer.databases import planned_upgrade
+
+    found, statements = planned_upgrade(address)
+    for statement in statements:
+        print(f"{statement};")  # noqa: T201
+    now = "there is no schema yet" if found is None else f"the schema is `{found}`"
+    print_message(f"{now}: an upgrade has {len(statements)} statements; nothing was changed")
 
 
 async def check(
@@ -49,3 +75,93 @@ async def _check_journals(core: "Core") -> None:
     if damaged:
         raise Unavailable(f"the journals of {damaged} runs are damaged")
     print("all journals are intact")  # noqa: T201
+
+
+# Copies
+
+
+def copy(
+    source: str,
+    target: str,
+    /,
+    *,
+    blobs: Annotated[tuple[Path, Path] | None, Parameter(negative=())] = None,
+    target_schema: Schema = None,
+    database: UnusedDatabase = DATABASE,
+    config: Config = None,
+    schema: Schema = None,
+) -> None:
+    """Copy all of wfcore's rows into a database that has none, SQLite or PostgreSQL, and verify every row.
+
+    Stop servers and workers of the source first. Runs that wait continue on the copy. The secret key must be the same
+    on both.
+
+    Parameters
+    ----------
+    source
+        The database to copy: sqlite:///path or postgresql://user@host/name.
+    target
+        The database that gets the rows, in one transaction.
+    blobs
+        Also copy the attachments from one directory into another: FROM TO.
+    target_schema
+        The PostgreSQL schema with the tables of the target; by default `wfcore`.
+    """
+    from wfcore.adapters.blobs import copy_blobs
+    from wfcore.adapters.sql.transfer.copying import copy as copy_database
+    from wfcore.cli.bars import bar
+
+    if blobs is not None and not blobs[0].is_dir():
+        raise CycloptsError(msg=f"`--blobs`: `{blobs[0]}` is not a directory")
+    with bar("rows") as show:
+        copied = copy_database(_address(source, schema), _address(target, target_schema), on_progress=show)
+    print(f"copied and verified {copied.total} rows")  # noqa: T201
+    if blobs is not None:
+        with bar("attachments") as show:
+            count = copy_blobs(*blobs, show)
+        print(f"copied and verified {count} attachments")  # noqa: T201
+
+
+def backup(folder: Path, /, *, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:
+    """Write a backup into a new folder: the database, its attachments and its secret key. Servers go on meanwhile.
+
+    The folder holds an embedded database, whichever the database was: keep it as secret as the key in it.
+    """
+    from wfcore.cli.backups import back_up
+    from wfcore.cli.bars import bar
+
+    made = back_up(_installation(database, config, schema), folder.absolute(), bar)
+    key = "with" if made.has_key else "without"
+    print(f"wrote and verified {made.copied.total} rows and {made.blobs} attachments, {key} a secret key")  # noqa: T201
+
+
+def restore(folder: Path, /, *, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:
+    """Copy a backup into a database that has no rows of wfcore, with its attachments and its secret key."""
+    from wfcore.cli.backups import NAME
+    from wfcore.cli.backups import restore as restore_backup
+    from wfcore.cli.bars import bar
+
+    into = _installation(database, config, schema)
+    made = restore_backup(folder.absolute(), into, bar)
+    print(f"restored and verified {made.copied.total} rows and {made.blobs} attachments")  # noqa: T201
+    if made.has_key and into.secret_key() is None:
+        print_message(f"set `secret_key` to the content of `{folder / NAME}.key`")
+
+
+def _installation(database: str, config: str | None, schema: str | None) -> "Installation":
+    from wfcore.cli.backups import Installation
+    from wfcore.settings.installation import load
+
+    found = load(config)
+    return Installation(_address(database, schema), Path(found.blobs) if found.blobs else None, found.secret())
+
+
+def _address(database: str, schema: str | None) -> "Address":
+    """Raises CycloptsError for a URL or a schema that is not valid."""
+    from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
+    from wfcore.adapters.sql.transfer.databases import Address
+
+    try:
+        return Address(database, schema or DEFAULT_SCHEMA)
+    except ValueError as error:
+        raise CycloptsError(msg=str(error)) from None

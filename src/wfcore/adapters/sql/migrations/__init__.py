@@ -32,6 +32,9 @@ RELEASED: Final = RevisionChain("0001", (_HERE / "versions",))
 _LOCK: Final = 7_766_070_001
 """Of several processes that upgrade a server's database at once, one does it while the others wait."""
 
+LOCK_SECONDS: Final = 5
+"""How long a step waits for the lock of a table. Statements on the table wait behind it, so that it must be short."""
+
 
 def fault(found: str | None, history: RevisionChain = RELEASED) -> str | None:
     """What is wrong, in words, with a database whose schema is `found`; None when it is this release's."""
@@ -68,6 +71,7 @@ def upgrade(connection: sa.Connection, history: RevisionChain = RELEASED, schema
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
     found = revision(connection, schema)
     if found == history.head:
         return

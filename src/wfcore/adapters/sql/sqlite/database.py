@@ -199,7 +199,7 @@ class Database:
         await asyncio.get_running_loop().run_in_executor(self.thread, work, *args)
 
     async def _open(self) -> None:
-        _create_private(self.path)
+        create_private(self.path)
         self._commit_connection = await self._connect()
         self._look_up_connection = await self._connect()
         self._look_up_connection.execute("PRAGMA query_only = ON")
@@ -327,7 +327,7 @@ def _warn_of_old_sqlite() -> None:
         )
 
 
-def _create_private(path: Path) -> None:
+def create_private(path: Path) -> None:
     """Create the file for its owner alone; SQLite gives its `-wal` and `-shm` the same mode. Keeps an existing file."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

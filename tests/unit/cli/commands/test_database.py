@@ -1,0 +1,108 @@
+"""`wfcore db copy`, `backup`, `restore` and `upgrade --dry-run`."""
+
+import asyncio
+import base64
+from pathlib import Path
+
+import pytest
+from managing import ASK, Organization
+
+import wfcore
+from wfcore.adapters.blobs import LocalBlobs
+from wfcore.domain.agents.attachments import key_of
+
+TEXT = b"a text that is attached"
+KEY = key_of(TEXT, "text/plain")
+OTHER = base64.urlsafe_b64encode(b"o" * 32).decode()
+
+
+def attach(acme: Organization) -> None:
+    """Store an attachment and a sealed secret."""
+
+    async def store() -> None:
+        async with wfcore.open("sqlite:///wfcore.db", worker=False) as core:
+            me = core.principal(acme.id, user="ada", role="owner")
+            assert (await core.attachments.upload(me, TEXT)).key == KEY
+            await core.connections.create(me, name="Mail", provider="mail", kind="api_key", config={"apiKey": "k"})
+
+    asyncio.run(store())
+
+
+def attached(place: str, org: str) -> bytes | None:
+    return asyncio.run(LocalBlobs(Path(place)).get(org, KEY))
+
+
+def test_a_backup_is_restored(acme: Organization) -> None:
+    """A backup has database, attachments and key, can be served as it is, and a restore continues parked runs."""
+    acme.deployed(("Refund", ASK))
+    attach(acme)
+    assert acme.call("run", "start", "refund", "--input", '{"order": 9}', "--key", "r", "--follow").status == 4
+    made = acme.call("db", "backup", "saved")
+    assert (made.status, "1 attachments, with a secret key" in made.out) == (0, True), made.err
+    assert [file.name for file in sorted(Path("saved").iterdir())] == ["wfcore.db", "wfcore.db.blobs", "wfcore.db.key"]
+    assert {file.stat().st_mode & 0o077 for file in Path("saved").iterdir()} == {0}
+    again = acme.call("db", "backup", "saved")
+    assert (again.status, "exists: name a new folder" in again.err) == (1, True)
+    served = acme.call("connection", "list", "--json", "--database", "sqlite:///saved/wfcore.db")
+    assert [row["status"] for row in served.json] == ["active"]
+
+    to = ("--database", "sqlite:///new.db")
+    restored = acme.call("db", "restore", "saved", *to)
+    assert (restored.status, "1 attachments" in restored.out) == (0, True), restored.err
+    assert attached("new.db.blobs", acme.id) == TEXT
+    assert Path("new.db.key").read_bytes() == Path("wfcore.db.key").read_bytes()
+    answered = acme.call("answer", "r", "approve", "--follow", *to)
+    assert (answered.status, answered.out.splitlines()[1]) == (0, "9")
+    assert [row["status"] for row in acme.call("connection", "list", "--json", *to).json] == ["active"]
+    twice = acme.call("db", "restore", "saved", *to)
+    assert (twice.status, "the target has rows" in twice.err) == (1, True)
+
+
+def test_a_restore_that_is_refused(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without a backup, another secret key, and a backup whose content is damaged."""
+    attach(acme)
+    assert acme.call("db", "backup", "saved").status == 0
+    to = ("--database", "sqlite:///new.db")
+    Path("empty").mkdir()
+    refused = acme.call("db", "restore", "empty", *to)
+    assert (refused.status, "is not a backup" in refused.err) == (1, True)
+    with monkeypatch.context() as patch:
+        patch.setenv("WFCORE_SECRET_KEY", OTHER)
+        other = acme.call("db", "restore", "saved", "--database", "sqlite:///fourth.db")
+    assert (other.status, "the secret key is not that of the source" in other.err) == (1, True)
+    assert not Path("fourth.db").exists()
+    (file,) = Path("saved").glob("wfcore.db.blobs/*/*/*")
+    file.write_bytes(b"another text")
+    damaged = acme.call("db", "restore", "saved", "--database", "sqlite:///fifth.db")
+    assert (damaged.status, "is damaged" in damaged.err) == (1, True)
+
+
+def test_a_failed_backup_leaves_nothing(acme: Organization) -> None:
+    """A backup of a database that does not exist."""
+    failed = acme.call("db", "backup", "saved", "--database", "sqlite:///no.db")
+    assert (failed.status, "does not exist" in failed.err) == (1, True)
+    assert not [file for file in Path().iterdir() if "saved" in file.name]
+
+
+def test_a_copy_with_its_attachments(acme: Organization) -> None:
+    """The configured directories are given; a directory that does not exist, and a URL that is not one, are usage."""
+    attach(acme)
+    both = acme.call("db", "copy", "sqlite:///wfcore.db", "sqlite:///b.db", "--blobs", "wfcore.db.blobs", "b.db.blobs")
+    assert (both.status, "copied and verified 1 attachments" in both.out) == (0, True), both.err
+    assert attached("b.db.blobs", acme.id) == TEXT
+    wrong = acme.call("db", "copy", "sqlite:///wfcore.db", "sqlite:///c.db", "--blobs", "no", "c")
+    assert (wrong.status, "`no` is not a directory" in wrong.err) == (2, True)
+    usage = acme.call("db", "copy", "sqlite:///wfcore.db", "mysql://x")
+    assert (usage.status, "use a database that is stored" in usage.err) == (2, True)
+    refused = acme.call("db", "copy", "sqlite:///wfcore.db", "sqlite:///b.db")
+    assert (refused.status, "the target has rows" in refused.err) == (1, True)
+
+
+def test_the_plan_of_an_upgrade(acme: Organization) -> None:
+    new = acme.call("db", "upgrade", "--dry-run", "--database", "sqlite:///new.db")
+    assert new.status == 0
+    assert new.out.startswith("CREATE TABLE")
+    assert "nothing was changed" in new.err
+    assert not Path("new.db").exists()
+    current = acme.call("db", "upgrade", "--dry-run")
+    assert (current.status, current.out) == (0, "")
