@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 
 import attrs
 
-from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.expressions.expression import Expression, ExpressionError, Scope
+from wfcore.domain.expressions.templates import Template
 from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.json.values import given
 from wfcore.domain.kernel.json_readers import as_integer, as_number, as_object, as_text
@@ -257,12 +258,20 @@ def _input_of(node: NodePlan, frame: Frame, visit: VisitTrace) -> JSON:
             return {"message": effect.message}
         case CallModel():
             return {"messages": list(effect.messages)} if effect.messages else None
-    if node.params is not None and node.for_each is None and visit.finished_at is not None:
+    if node.params is not None and visit.finished_at is not None:
         try:
-            return node.params.render(frame.scope)
+            return _rendered(node.params, node.for_each, frame.scope)
         except ExpressionError:
             return None
     return None
+
+
+def _rendered(params: Template, for_each: Expression | None, scope: Scope) -> JSON:
+    """The parameters of a node that called nothing: of each item with `forEach`."""
+    if for_each is None:
+        return params.render(scope)
+    items = for_each.evaluate(scope)
+    return [params.render({**scope, "item": item}) for item in items] if isinstance(items, list) else None
 
 
 def _keep_batch(visit: VisitTrace, batch: Batch, status: Status) -> None:
@@ -288,6 +297,7 @@ def _complete_items(node: NodeTrace, visit: VisitTrace) -> None:
     for item in visit.items or ():
         if isinstance(visit.output, list) and item.index < len(visit.output):
             item.status, item.output, item.error = "done", visit.output[item.index], None
+            item.attempts = max(item.attempts, 1)
         elif ended and item.status in ("running", "waiting"):
             item.status = "cancelled"
 

@@ -226,6 +226,15 @@ class TestItems:
         (visit,) = node(history, "a").visits
         assert [one.status for one in visit.items or ()] == ["done", "cancelled"]
 
+    def test_items_that_call_nothing(self) -> None:
+        """Each was tried once, on its own parameters. A list that cannot be evaluated has no items."""
+        many = {"toolId": "core.transform", "forEach": "input.list", "params": {"value": "{{ item + 1 }}"}}
+        (visit,) = node(History(sketch("s -> a", a=many), {"list": [5, 6]}), "a").visits
+        assert visit.input == [{"value": 6}, {"value": 7}]
+        assert [(one.attempts, one.output) for one in visit.items or ()] == [(1, 6), (1, 7)]
+        (visit,) = node(History(sketch("s -> a", a=many), {"list": 7}), "a").visits
+        assert (visit.input, visit.items) == (None, None)
+
     def test_an_empty_list(self) -> None:
         """A node without items ends at once."""
         history = History(sketch("s -> a", a=self.MANY), [])
