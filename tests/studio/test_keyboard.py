@@ -40,6 +40,7 @@ def test_from_the_list_to_the_cause_of_a_failure(open_page: Open, ids: dict[str,
     page.keyboard.type("Failed")
     expect(page).to_have_url(re.compile("status=error"))
     expect(page.locator(".line .status.ok")).to_have_count(0)
+    expect(page.locator(".line").filter(has_text="Fulfil order").first).to_be_visible()
     tab_to(page, lambda name: "Fulfil order" in name)
     page.keyboard.press("Enter")
     expect(page.locator(".react-flow__node[data-id=price_lines]")).to_be_visible()

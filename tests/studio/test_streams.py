@@ -29,9 +29,15 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 
 
 def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) -> None:
-    """The page shows that it connects again, and then the rest of the run: each node once, in its final state."""
+    """The page shows that it connects again, and then the rest of the run: each node once, in its final state.
+
+    The stream of changes is joined again too: another page shows what began after the restart.
+    """
     with own_server.client() as client:
         run_id = demo.run(client, demo.workflow(client, "Slow", SLOW), order=1)
+        plain = demo.workflow(client, "Publish release", demo.PLAIN)
+    inbox = open_page("/studio/inbox", token=own_server.token, origin=own_server.url)
+    expect(inbox.get_by_text("Nothing waits for you")).to_be_visible()
     page = open_page(f"/studio/runs/{run_id}", token=own_server.token, origin=own_server.url)
     pause = page.locator(".react-flow__node[data-id=pause] .gnode")
     expect(pause).to_have_attribute("data-status", "running")
@@ -45,6 +51,9 @@ def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) ->
     expect(page.locator(".head .status.ok")).to_be_visible(timeout=15_000)
     page.get_by_role("tab", name="Timeline").click()
     expect(page.locator(".trow")).to_have_count(4)
+    with own_server.client() as client:
+        demo.run(client, plain, order=2)
+    expect(inbox.get_by_text("Publish release 2?")).to_be_visible(timeout=30_000)
 
 
 def test_cancel_asks_first(open_page: Open, server: Server, ids: dict[str, str]) -> None:

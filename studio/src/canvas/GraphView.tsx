@@ -1,11 +1,13 @@
 import {
-  type Edge, Handle, MarkerType, type Node, type NodeProps, Position, ReactFlow, ReactFlowProvider, useReactFlow, useStore,
+  type Edge, getNodesBounds, getViewportForBounds, Handle, MarkerType, type Node, type NodeHandle, type NodeProps, Position, ReactFlow, ReactFlowProvider,
+  useReactFlow, useStore, type Viewport, type XYPosition,
 } from "@xyflow/react";
 import { createContext, memo, useContext, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { toneOf } from "../kit/kit";
 import { brief } from "../kit/safe";
+import { LONGEST_LABEL } from "./layout";
 import { positions } from "./place";
 
 /** The canvas knows no API: a graph, a source of states, and what happens on selection. */
@@ -39,6 +41,14 @@ export interface States {
 const WIDTH = 188;
 const HEIGHT = 54;
 const CULL_FROM = 300;
+/** How a graph is fitted into its box. Of a large one only as much is shown as can be read. */
+const fitOf = (count: number) => ({ padding: 0.08, maxZoom: 1.1, minZoom: count < CULL_FROM ? 0.2 : 0.3 });
+/** Where the handles are, from the upper left corner of a node; each is a point. */
+const HANDLES: NodeHandle[] = [
+  { type: "target", position: Position.Left, x: 0, y: HEIGHT / 2, width: 1, height: 1 },
+  { type: "source", position: Position.Right, x: WIDTH - 1, y: HEIGHT / 2, width: 1, height: 1 },
+];
+const MARKER = { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--muted)" };
 const StatesContext = createContext<States | null>(null);
 
 type Placed = Node<{ node: CanvasNode }, "step">;
@@ -79,20 +89,30 @@ export interface GraphProps {
   label: string;
 }
 
-export function GraphView(props: GraphProps) {
+export function GraphView({ nodes, edges, states, selected, onSelect, label }: GraphProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const placed = usePositions(nodes, edges);
+  const shown = useMemo<Placed[] | null>(() => placed && nodes.map((node) => shownNode(node, placed.get(node.id))), [nodes, placed]);
+  const lines = useLines(edges, states);
+  const fit = useMemo(() => fitOf(nodes.length), [nodes]);
+  const size = { width: box.current?.clientWidth ?? 0, height: box.current?.clientHeight ?? 0 };
   return (
-    <StatesContext value={props.states}>
-      <ReactFlowProvider><Canvas {...props} /></ReactFlowProvider>
-    </StatesContext>
+    <div className="graph" role="group" aria-label={label} aria-busy={!shown || undefined} ref={box}>
+      {shown && (
+        <StatesContext value={states}>
+          <ReactFlowProvider initialNodes={shown} initialEdges={lines} initialWidth={size.width} initialHeight={size.height} fitView
+            initialFitViewOptions={fit} initialMinZoom={fit.minZoom} initialMaxZoom={fit.maxZoom}>
+            <Canvas nodes={shown} lines={lines} fit={fit} first={viewportOf(shown, size, fit)} selected={selected} onSelect={onSelect} />
+          </ReactFlowProvider>
+        </StatesContext>
+      )}
+    </div>
   );
 }
 
-function Canvas({ nodes, edges, states, selected, onSelect, label }: GraphProps) {
-  const { t } = useLanguage();
-  const flow = useReactFlow();
-  const [placed, setPlaced] = useState<Map<string, { x: number; y: number }> | null>(null);
-  const version = useSyncExternalStore(states.subscribe, states.version);
-
+/** The positions of the nodes: those that all of them have, else those of the layout; null until they are known. */
+function usePositions(nodes: CanvasNode[], edges: CanvasEdge[]): Map<string, XYPosition> | null {
+  const [placed, setPlaced] = useState<Map<string, XYPosition> | null>(null);
   useEffect(() => {
     let live = true;
     if (nodes.length && nodes.every((node) => node.position)) {
@@ -103,31 +123,58 @@ function Canvas({ nodes, edges, states, selected, onSelect, label }: GraphProps)
     }
     return () => void (live = false);
   }, [nodes, edges]);
+  return placed;
+}
 
-  const shown = useMemo<Placed[]>(
-    () => placed === null ? [] : nodes.map((node) => ({
-      id: node.id, type: "step", data: { node }, position: placed.get(node.id) ?? { x: 0, y: 0 }, width: WIDTH, height: HEIGHT,
-      draggable: false, connectable: false, deletable: false, ariaLabel: brief(`${node.title}, ${node.type}`, 120), ariaRole: "button",
-    })),
-    [nodes, placed],
-  );
-  const picked = useMemo(() => shown.map((node) => (node.id === selected ? { ...node, selected: true } : node)), [shown, selected]);
-  const lines = useMemo<Edge[]>(
-    () => edges.map((edge) => {
+/**
+ * The node with its sizes and handles: the canvas renders a node that lacks any of them once to measure it, in sight
+ * or not.
+ */
+function shownNode(node: CanvasNode, position: XYPosition = { x: 0, y: 0 }): Placed {
+  return {
+    id: node.id, type: "step", data: { node }, position, width: WIDTH, height: HEIGHT, measured: { width: WIDTH, height: HEIGHT }, handles: HANDLES,
+    draggable: false, connectable: false, deletable: false, ariaLabel: brief(`${node.title}, ${node.type}`, 120), ariaRole: "button",
+  };
+}
+
+/** The edges. One whose state is the same stays the same object, and is not rendered again. */
+function useLines(edges: CanvasEdge[], states: States): Edge[] {
+  const version = useSyncExternalStore(states.subscribe, states.version);
+  const known = useRef<{ edges: CanvasEdge[]; lines: Edge[] }>({ edges: [], lines: [] });
+  return useMemo(() => {
+    const old = known.current.edges === edges ? known.current.lines : [];
+    const lines = edges.map((edge, index) => {
       const taken = states.taken(edge.id);
-      return {
+      const className = taken ? "taken" : taken === false ? "untaken" : "";
+      const before = old[index];
+      return before?.className === className ? before : {
         id: edge.id, source: edge.source, target: edge.target, type: "default", focusable: false, selectable: false,
-        className: taken ? "taken" : taken === false ? "untaken" : "", ...(edge.label ? { label: brief(edge.label, 24) } : {}),
-        markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--muted)" },
+        className, ...(edge.label ? { label: brief(edge.label, LONGEST_LABEL) } : {}), markerEnd: MARKER,
       };
-    }),
-    [edges, states, version],
-  );
-  if (placed === null) return <div className="graph" aria-busy="true" />;
+    });
+    const same = old.length === lines.length && lines.every((line, index) => line === old[index]);
+    known.current = { edges, lines: same ? old : lines };
+    return known.current.lines;
+  }, [edges, states, version]);
+}
+
+type Fit = ReturnType<typeof fitOf>;
+
+function viewportOf(nodes: Placed[], size: { width: number; height: number }, fit: Fit): Viewport {
+  if (!size.width || !size.height) return { x: 0, y: 0, zoom: 1 };
+  return getViewportForBounds(getNodesBounds(nodes), size.width, size.height, fit.minZoom, fit.maxZoom, fit.padding);
+}
+
+function Canvas({ nodes, lines, fit, first, selected, onSelect }: {
+  nodes: Placed[]; lines: Edge[]; fit: Fit; first: Viewport; selected: string | null; onSelect: (id: string | null) => void;
+}) {
+  const { t } = useLanguage();
+  const flow = useReactFlow();
+  const picked = useMemo(() => (selected === null ? nodes : nodes.map((node) => (node.id === selected ? { ...node, selected: true } : node))), [nodes, selected]);
   return (
-    <div className="graph" role="group" aria-label={label}>
+    <>
       <ReactFlow
-        nodes={picked} edges={lines} nodeTypes={NODE_TYPES} fitView fitViewOptions={{ padding: 0.08, maxZoom: 1.1, minZoom: 0.3 }} minZoom={0.05} maxZoom={2}
+        nodes={picked} edges={lines} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={false} nodesConnectable={false} elementsSelectable edgesFocusable={false} deleteKeyCode={null} selectionKeyCode={null}
         multiSelectionKeyCode={null} onlyRenderVisibleElements={nodes.length >= CULL_FROM} onNodeClick={(_, node) => onSelect(node.id)}
         onPaneClick={() => onSelect(null)} onNodesChange={(changes) => {
@@ -135,18 +182,18 @@ function Canvas({ nodes, edges, states, selected, onSelect, label }: GraphProps)
         }}
         proOptions={{ hideAttribution: true }} zoomOnDoubleClick={false}
       />
-      <Follow selected={selected} />
+      <Follow selected={selected} fit={fit} />
       <div className="gtools">
         <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
         <button type="button" className="button square" aria-label={t("run.zoomOut")} onClick={() => void flow.zoomOut()}><Icon name="minus" /></button>
-        <button type="button" className="button square" aria-label={t("run.fit")} onClick={() => void flow.fitView({ padding: 0.08, maxZoom: 1.1, minZoom: 0.3 })}><Icon name="fit" /></button>
+        <button type="button" className="button square" aria-label={t("run.fit")} onClick={() => void flow.fitView(fit)}><Icon name="fit" /></button>
       </div>
-    </div>
+    </>
   );
 }
 
 /** Fits the graph again when its box changes, and keeps the selected node in sight. */
-function Follow({ selected }: { selected: string | null }) {
+function Follow({ selected, fit }: { selected: string | null; fit: Fit }) {
   const flow = useReactFlow();
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
@@ -156,7 +203,7 @@ function Follow({ selected }: { selected: string | null }) {
     if (!width || !height) return;
     const one = chosen.current ? flow.getNode(chosen.current) : undefined;
     if (!one) {
-      void flow.fitView({ padding: 0.08, maxZoom: 1.1, minZoom: 0.3 });
+      void flow.fitView(fit);
       return;
     }
     const { x, y, zoom } = flow.getViewport();
@@ -165,6 +212,6 @@ function Follow({ selected }: { selected: string | null }) {
     if (left < 0 || top < 0 || left + WIDTH * zoom > width || top + HEIGHT * zoom > height) {
       void flow.setCenter(one.position.x + WIDTH / 2, one.position.y + HEIGHT / 2, { zoom: Math.max(zoom, 0.6) });
     }
-  }, [flow, width, height, selected]);
+  }, [flow, width, height, selected, fit]);
   return null;
 }

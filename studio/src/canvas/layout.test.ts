@@ -21,6 +21,16 @@ describe("layout", () => {
     expect([...found.keys()].sort()).toEqual(["alone", "x", "y"]);
   });
 
+  it("leaves room for a label", () => {
+    const width = (label?: string) => {
+      const found = layout(boxes(["a", "b"]), [{ source: "a", target: "b", ...(label ? { label } : {}) }]);
+      return found.get("b")!.x - found.get("a")!.x;
+    };
+    expect(width("approved")).toBeGreaterThan(width("yes"));
+    expect(width("x".repeat(5_000))).toBe(width("x".repeat(24)));
+    expect(width("no")).toBe(width());
+  });
+
   it("lays out 5,000 nodes within a second", () => {
     const ids = Array.from({ length: 5_000 }, (_, index) => `n${index}`);
     const edges = ids.slice(1).map((target, index) => ({ source: `n${Math.floor(index / 3)}`, target }));

@@ -9,11 +9,18 @@ export interface LayoutNode {
 export interface LayoutEdge {
   source: string;
   target: string;
+  /** A text that is shown in the middle of the edge. */
+  label?: string;
 }
 
 export const GAP_X = 48;
 export const GAP_Y = 24;
+/** The most letters of a label that are shown. */
+export const LONGEST_LABEL = 24;
 const SWEEPS = 8;
+const LETTER = 6.6;
+/** How much of a gap curves and an arrow take beside a label. */
+const BESIDE = 30;
 
 /** The edges that close a cycle, by position. */
 export function backEdges(nodes: LayoutNode[], edges: LayoutEdge[]): Set<number> {
@@ -90,10 +97,15 @@ export function layout(nodes: LayoutNode[], edges: LayoutEdge[]): Map<string, { 
     }
   }
 
+  const gaps = layers.map(() => GAP_X);
+  for (const { source, label } of edges) {
+    const from = label ? layer.get(source) : undefined;
+    if (from !== undefined) gaps[from] = Math.max(gaps[from]!, Math.min(label!.length, LONGEST_LABEL) * LETTER + BESIDE);
+  }
   const sizes = new Map(nodes.map((node) => [node.id, node]));
   const found = new Map<string, { x: number; y: number }>();
   let x = 0;
-  for (const ids of layers) {
+  for (const [index, ids] of layers.entries()) {
     const widest = Math.max(...ids.map((id) => sizes.get(id)!.width));
     const height = ids.reduce((sum, id) => sum + sizes.get(id)!.height + GAP_Y, -GAP_Y);
     let y = -height / 2;
@@ -101,7 +113,7 @@ export function layout(nodes: LayoutNode[], edges: LayoutEdge[]): Map<string, { 
       found.set(id, { x, y });
       y += sizes.get(id)!.height + GAP_Y;
     }
-    x += widest + GAP_X;
+    x += widest + gaps[index]!;
   }
   return found;
 }

@@ -129,12 +129,15 @@ export function CopyButton({ text, label }: { text: () => string; label?: string
   );
 }
 
+/** How many rows are rendered before the height of the list is known. */
+const FIRST_ROWS = 16;
+
 /** Rows of one height, of which only those in sight are in the document. */
 export function VirtualRows({ count, height, row, onEnd, footer, label, role = "list" }: {
   count: number; height: number; row: (index: number) => ReactNode; onEnd?: () => void; footer?: ReactNode; label: string; role?: string;
 }) {
   const box = useRef<HTMLDivElement>(null);
-  const [range, setRange] = useState({ from: 0, to: 40 });
+  const [range, setRange] = useState({ from: 0, to: FIRST_ROWS });
   const measure = () => {
     const element = box.current;
     if (!element) return;

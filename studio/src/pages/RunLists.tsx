@@ -60,7 +60,8 @@ export function Timeline({ model, version, live, selected, onSelect }: Shared & 
             <button type="button" className="trow" aria-current={node.key === selected} onClick={() => onSelect(node.path, node.id)}>
               <span className="row" style={{ gap: 6, paddingInlineStart: Math.min(Math.max(0, node.path.length - 1), 5) * 12 }}>
                 <span className={`status ${toneFor(visit.status)}`}><Icon name={visit.status} spin={visit.status === "running"} /></span>
-                <span className="clip">{node.path.length > 0 && <span className="muted">{brief(placeName(node.path.slice(-1)), 40)} › </span>}{brief(node.id, 60)}{node.visits.length > 1 ? ` ×${visit.visit}` : ""}</span>
+                {node.path.length > 0 && <span className="above clip muted">{brief(placeName(node.path.slice(-1)), 40)} ›</span>}
+                <span className="clip">{brief(node.id, 60)}{node.visits.length > 1 ? ` ×${visit.visit}` : ""}</span>
                 <span className="sr">{node.path.length ? name : ""} {t(`status.${visit.status}`)}</span>
               </span>
               <span className="track" aria-hidden="true">

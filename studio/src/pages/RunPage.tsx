@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
-import type { GraphNode, JsonObject, RunRecord } from "../api/types";
+import type { GraphNode, JsonObject, RunGraph, RunRecord } from "../api/types";
 import { type CanvasEdge, type CanvasNode, GraphView, type States } from "../canvas/GraphView";
 import { problemOf, useChanges, useHost, useNow } from "../elements/context";
 import { useLanguage } from "../i18n/context";
@@ -267,6 +267,16 @@ function Overlay({ execution, path, structure, selected, onSelect }: OverlayProp
   return <GraphView nodes={canvas.nodes} edges={canvas.edges} states={states} selected={selected} onSelect={onSelect} label={t("run.graph")} />;
 }
 
+const takenByGraph = new WeakMap<RunGraph, Map<string, boolean | null>>();
+
+/** The edges that the server has decided, by id. */
+function takenOf(graph: RunGraph | null): Map<string, boolean | null> | null {
+  if (!graph) return null;
+  const found = takenByGraph.get(graph) ?? new Map(graph.edges.map((edge) => [edge.id, edge.taken]));
+  takenByGraph.set(graph, found);
+  return found;
+}
+
 const PENDING = { status: "pending", note: "" };
 
 function statesOf(execution: Execution, path: string[], structure: ShownStructure): States {
@@ -287,8 +297,8 @@ function statesOf(execution: Execution, path: string[], structure: ShownStructur
       return fresh;
     },
     taken: (id) => {
-      const known = execution.graph(path)?.edges.find((edge) => edge.id === id);
-      if (known && known.taken !== null && known.taken !== undefined) return known.taken;
+      const known = takenOf(execution.graph(path))?.get(id);
+      if (known !== null && known !== undefined) return known;
       const edge = ends.get(id);
       const from = edge && execution.model.nodes.get(keyOf(path, edge.source));
       const to = edge && execution.model.nodes.get(keyOf(path, edge.target));
