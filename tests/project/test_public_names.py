@@ -26,10 +26,11 @@ WFCORE = [
     "tool", "tools",
 ]  # fmt: skip
 TESTING = [
-    "BlobsContract", "BrokenGraph", "ClockContract", "DispatcherContract", "EventsContract", "FakeClock", "History",
-    "HooksContract", "IdsContract", "JournalContract", "MemoriesContract", "ModelsContract", "OutboundContract",
-    "PostingsContract", "ScriptedModel", "SequentialIds", "StorageContract", "StorageMachine", "TelemetryContract",
-    "ToolServersContract", "ToolsContract", "WordsContract", "broken_graphs", "deployable_graphs", "sketch",
+    "BlobsContract", "BrokenGraph", "Cassette", "ClockContract", "DispatcherContract", "EventsContract",
+    "FakeClock", "History", "HooksContract", "IdsContract", "JournalContract", "MemoriesContract",
+    "ModelsContract", "NotRecorded", "OutboundContract", "PostingsContract", "ScriptedModel", "SequentialIds",
+    "StorageContract", "StorageMachine", "TelemetryContract", "ToolServersContract", "ToolsContract",
+    "WordsContract", "broken_graphs", "deployable_graphs", "run_until_idle", "sketch",
 ]  # fmt: skip
 DOMAIN_PAGES = {"library.md", "machine.md"}
 """Pages that show the pure machine itself; everything else uses the names of `wfcore` or of a port or adapter."""

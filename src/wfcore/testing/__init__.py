@@ -1,6 +1,6 @@
 """Tests for programs that embed wfcore, and for adapters: contract suites, strategies, builders and fakes.
 
-    from wfcore.testing import FakeClock, StorageContract
+    from wfcore.testing import FakeClock, ScriptedModel, StorageContract, run_until_idle
 
 A contract suite is a class of tests: a subclass writes the factory methods and inherits every test. Each name is loaded
 when it is first used: importing this package loads neither pytest nor hypothesis, which most of the names need.
@@ -13,6 +13,7 @@ from wfcore.extras import needs_extra
 
 if TYPE_CHECKING:
     from wfcore.adapters.models.scripted import ScriptedModel
+    from wfcore.testing.cassettes import Cassette, NotRecorded
     from wfcore.testing.contracts.blobs import BlobsContract
     from wfcore.testing.contracts.dispatcher import DispatcherContract
     from wfcore.testing.contracts.events import EventsContract
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
     from wfcore.testing.fakes import FakeClock, SequentialIds
     from wfcore.testing.graphs import BrokenGraph, broken_graphs, deployable_graphs
     from wfcore.testing.histories import History, sketch
+    from wfcore.testing.idle import run_until_idle
 
 __all__ = [
     "BlobsContract",
     "BrokenGraph",
+    "Cassette",
     "ClockContract",
     "DispatcherContract",
     "EventsContract",
@@ -45,6 +48,7 @@ __all__ = [
     "JournalContract",
     "MemoriesContract",
     "ModelsContract",
+    "NotRecorded",
     "OutboundContract",
     "PostingsContract",
     "ScriptedModel",
@@ -57,12 +61,14 @@ __all__ = [
     "WordsContract",
     "broken_graphs",
     "deployable_graphs",
+    "run_until_idle",
     "sketch",
 ]
 
 _WHERE = {
     "BlobsContract": "wfcore.testing.contracts.blobs",
     "BrokenGraph": "wfcore.testing.graphs",
+    "Cassette": "wfcore.testing.cassettes",
     "ClockContract": "wfcore.testing.contracts.system",
     "DispatcherContract": "wfcore.testing.contracts.dispatcher",
     "EventsContract": "wfcore.testing.contracts.events",
@@ -73,6 +79,7 @@ _WHERE = {
     "JournalContract": "wfcore.testing.contracts.journal",
     "MemoriesContract": "wfcore.testing.contracts.memories",
     "ModelsContract": "wfcore.testing.contracts.models",
+    "NotRecorded": "wfcore.testing.cassettes",
     "OutboundContract": "wfcore.testing.contracts.outbound",
     "PostingsContract": "wfcore.testing.contracts.postings",
     "ScriptedModel": "wfcore.adapters.models.scripted",
@@ -85,6 +92,7 @@ _WHERE = {
     "WordsContract": "wfcore.testing.contracts.memories",
     "broken_graphs": "wfcore.testing.graphs",
     "deployable_graphs": "wfcore.testing.graphs",
+    "run_until_idle": "wfcore.testing.idle",
     "sketch": "wfcore.testing.histories",
 }
 

@@ -18,13 +18,15 @@ from wfcore.domain.kernel.json_readers import (
     optional_number,
 )
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta, TokenUsage, ToolCallDelta
+from wfcore.ports.providers import Delta, Finished, ModelError, ModelRequest, TextDelta, TokenUsage, ToolCallDelta
 
 Reply = str | Exception | Mapping[str, JSON]
 Script = Sequence[Reply] | Callable[[ModelRequest], Reply]
 
 QUOTED: Final = 500
 """Characters of the last human message that an unscripted reply quotes."""
+MAX_REQUESTS: Final = 1_000
+"""The most requests that a model keeps: it can serve a demo for days."""
 FRAGMENT: Final = 8
 """Characters of a tool call's arguments in one delta."""
 MAX_REFERENCE_DEPTH: Final = 32
@@ -41,12 +43,15 @@ _WORDS = re.compile(r"\s*\S+|\s+", re.ASCII)
 class ScriptedModel:
     """Implements the port `ModelProvider` without a model: it plays the same script each time.
 
-    `replies` are used one per call, the last one repeatedly; a function of the request can make them instead; a single
-    reply is a script too. A reply is a text, an exception, which is raised, or a message: `{"content", "toolCalls"}`,
-    both optional, each call `{"name", "args", "id"}`. `args` that are text are sent unchanged; a missing `id` is
-    generated. Without replies the response quotes the last human message, or is a small value that matches the output
-    schema. Responses are streamed word by word and arguments in fragments, with `delay` seconds before each. Its usage
-    counts words as tokens: those of all messages, and those of the response, arguments included.
+    Each reply of a list is played once, in order: a request after the last one fails without a retry, and then `check`
+    fails. `play` adds replies. A single reply is played for every request; a function makes one from the request. A
+    reply is a text, an exception, which is raised, or a message: `{"content", "toolCalls"}`, both optional, each call
+    `{"name", "args", "id"}`. `args` that are text are sent unchanged; a missing `id` is generated. Without replies the
+    response quotes the last human message, or is a small value that matches the output schema. Responses are streamed
+    word by word and arguments in fragments, with `delay` seconds before each. Its usage counts words as tokens: those
+    of all messages, and those of the response, arguments included.
+
+    `requests` are the requests so far, of more than `MAX_REQUESTS` the last ones.
 
     Raises ValueError when `replies` is empty or `delay` negative.
     """
@@ -56,12 +61,33 @@ class ScriptedModel:
             raise ValueError("`replies` must have at least one reply")
         if not delay >= 0:
             raise ValueError(f"`delay` must be at least 0 seconds, not `{delay}`")
-        self._replies: Script | None = [replies] if isinstance(replies, str | Mapping) else replies
+        self.requests: list[ModelRequest] = []
         self._delay = delay
         self._calls_made = 0
+        self._list: list[Reply] = []
+        self._taken = 0
+        self._reply: Callable[[ModelRequest], Reply] = _unscripted
+        if callable(replies):
+            self._reply = replies
+        elif isinstance(replies, str | Mapping):
+            self._reply = lambda _: replies
+        elif replies is not None:
+            self.play(*replies)
+
+    def play(self, *replies: Reply) -> None:
+        """Add replies to the script; without a script that is a list, they are the whole script from now on."""
+        self._list += replies
+        self._reply = self._next_of_list
+
+    def check(self) -> None:
+        """Raise AssertionError if a request came after the end of the script."""
+        if self._taken > len(self._list):
+            raise AssertionError(self._overrun())
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        reply = self._next(request)
+        self._calls_made += 1
+        self.requests = [*self.requests[1 - MAX_REQUESTS :], request]
+        reply = self._reply(request)
         if isinstance(reply, Exception):
             raise reply
         message = {"content": reply} if isinstance(reply, str) else reply
@@ -76,13 +102,14 @@ class ScriptedModel:
         yield TokenUsage(prompt, sum(len(text.split()) for text in reply_texts))
         yield Finished("tool_calls" if calls else "stop")
 
-    def _next(self, request: ModelRequest) -> Reply:
-        self._calls_made += 1
-        if self._replies is None:
-            return _unscripted(request)
-        if callable(self._replies):
-            return self._replies(request)
-        return self._replies[min(self._calls_made, len(self._replies)) - 1]
+    def _next_of_list(self, _: ModelRequest) -> Reply:
+        self._taken += 1
+        if self._taken > len(self._list):
+            return ModelError(self._overrun(), retryable=False)
+        return self._list[self._taken - 1]
+
+    def _overrun(self) -> str:
+        return f"the script of the model has {len(self._list)} replies, and {self._taken} requests came"
 
     def _calls(self, message: Mapping[str, JSON]) -> list[tuple[str, str, str]]:
         """Id, name and arguments of the message's tool calls. Generated ids are unique for one model."""

@@ -77,6 +77,11 @@ class DeliveryLoop(Generic[Due]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def under_way(self) -> Sequence[asyncio.Task[None]]:
+        """The deliveries in progress."""
+        return list(self._under_way.values())
+
     async def poll(self) -> list[asyncio.Task[None]]:
         """Begin the deliveries that are due now, without waiting for them."""
         if len(self._under_way) >= MAX_CONCURRENT:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wfcore.adapters.models import scripted
 from wfcore.adapters.models.scripted import Reply, ScriptedModel, sample
 from wfcore.domain.json.schema import compile_schema
 from wfcore.ports.providers import (
@@ -37,14 +38,53 @@ async def answer(model: ScriptedModel, request: ModelRequest) -> str:
 
 
 async def test_replies_come_in_turn() -> None:
-    """Each call uses the next reply, and the last one repeatedly; exceptions are raised."""
+    """Each call uses the next reply; exceptions are raised."""
     broken = ModelError("busy")
     model = ScriptedModel(["one", broken, "two"])
     assert await answer(model, asking("?")) == "one"
     with pytest.raises(ModelError) as raised:
         await answer(model, asking("?"))
     assert raised.value is broken
-    assert [await answer(model, asking("?")) for _ in range(3)] == ["two"] * 3
+    assert await answer(model, asking("?")) == "two"
+
+
+async def test_requests_are_recorded() -> None:
+    """In order, each as it was received."""
+    model = ScriptedModel(["one", "two"])
+    assert [await answer(model, asking(text)) for text in ("a", "b")] == ["one", "two"]
+    assert model.requests == [asking("a"), asking("b")]
+    model.check()
+
+
+async def test_the_end_of_a_script_is_an_error() -> None:
+    """The request after the last reply fails without a retry, and `check` fails with the same words."""
+    model = ScriptedModel(["one"])
+    await answer(model, asking("?"))
+    with pytest.raises(ModelError, match="has 1 replies, and 2 requests came") as raised:
+        await answer(model, asking("?"))
+    assert not raised.value.retryable
+    with pytest.raises(AssertionError, match="has 1 replies, and 2 requests came"):
+        model.check()
+    assert len(model.requests) == 2
+
+
+async def test_replies_can_be_added() -> None:
+    """To a list, and to a model without a script, which has quoted the question before."""
+    model = ScriptedModel()
+    assert "hello" in await answer(model, asking("hello"))
+    model.play("one")
+    model.play("two")
+    assert [await answer(model, asking("?")), await answer(model, asking("?"))] == ["one", "two"]
+    model.check()
+
+
+async def test_the_last_requests_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model without a script can serve for days: it does not grow."""
+    monkeypatch.setattr(scripted, "MAX_REQUESTS", 3)
+    model = ScriptedModel()
+    for text in "abcde":
+        await answer(model, asking(text))
+    assert model.requests == [asking("c"), asking("d"), asking("e")]
 
 
 async def test_one_text_is_one_reply() -> None:
