@@ -10,6 +10,7 @@ from wfcore.runtime.agents.context_items import ContextItems
 from wfcore.runtime.agents.contexts import Contexts
 from wfcore.runtime.agents.conversations import Conversations
 from wfcore.runtime.agents.memories import Memories
+from wfcore.runtime.channels.agent_clients import AgentClients
 from wfcore.runtime.channels.chat_pages import ChatApps
 from wfcore.runtime.channels.hooks import Hooks
 from wfcore.runtime.channels.notifier import Notifier
@@ -56,6 +57,7 @@ class Core:
         self.scheduler = Scheduler(ports, self.runs)
         self.webhooks = Deliveries(ports, self.runs)
         self.workflow_tools = WorkflowTools(ports, self.runs)
+        self.agent_clients = AgentClients(ports, self.runs)
         self.directory = Directory(ports)
         self.members = Members(ports)
         self.groups = Groups(ports)

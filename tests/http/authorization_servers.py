@@ -6,15 +6,11 @@ The library is installed once, into the user's cache, if Node and npm are instal
 import asyncio
 import json
 import os
-import re
-import shutil
 import subprocess
-import tempfile
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, Protocol
@@ -24,6 +20,7 @@ import httpx
 from clients import Json, serving
 from joserfc.jwk import ECKey
 from joserfc.jws import JWSRegistry
+from node_libraries import library
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -36,11 +33,8 @@ LIFETIME: Final = 600
 """Seconds."""
 SCOPE: Final = "workflows:read workflows:write"
 
-LIBRARY: Final = "oidc-provider"
+NAME: Final = "oidc-provider"
 VERSION: Final = "9.13.3"
-OLDEST_NODE: Final = (20, 12)
-INSTALL_SECONDS: Final = 45
-NPM_OPTIONS: Final = ("--fetch-retries=0", "--fetch-timeout=15000", "--ignore-scripts", "--no-save", "--loglevel=error")
 CALLBACK: Final = "https://client.example/callback"
 NONE: Final[Json] = {}
 
@@ -190,11 +184,9 @@ class OidcProvider:
 
 
 @asynccontextmanager
-async def oidc_provider(library: Path) -> AsyncIterator[Server]:
+async def oidc_provider(main: Path) -> AsyncIterator[Server]:
     script = Path(__file__).with_name("oidc_provider.mjs")
-    process = await asyncio.create_subprocess_exec(
-        "node", script, library, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    process = await asyncio.create_subprocess_exec("node", script, main, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         yield OidcProvider(process)
     finally:
@@ -203,32 +195,6 @@ async def oidc_provider(library: Path) -> AsyncIterator[Server]:
         await process.wait()
 
 
-@cache
 def installed() -> Path | str:
     """The library's main module, or the reason why it is missing."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        return "needs Node and npm"
-    version = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout
-    if tuple(map(int, re.findall(r"[0-9]+", version)[:2])) < OLDEST_NODE:
-        return f"needs Node {OLDEST_NODE[0]}.{OLDEST_NODE[1]}"
-    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wfcore-tests" / f"{LIBRARY}-{VERSION}"
-    main = place / "node_modules" / LIBRARY / "lib" / "index.js"
-    if not main.exists():
-        try:
-            _install(place)
-        except (OSError, subprocess.SubprocessError) as error:
-            return f"{LIBRARY} cannot be installed: {getattr(error, 'stderr', None) or error}"
-    return main
-
-
-def _install(place: Path) -> None:
-    """Install the library atomically: another test worker can do the same."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent) as made:
-        command = ["npm", "install", "--prefix", made, *NPM_OPTIONS, f"{LIBRARY}@{VERSION}"]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS)
-        try:
-            Path(made).rename(place)
-        except OSError:
-            if not place.exists():
-                raise
+    return library(NAME, VERSION, "lib/index.js", oldest_node=(20, 12))

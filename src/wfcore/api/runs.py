@@ -6,17 +6,13 @@ from msgspec import Meta
 
 from wfcore.api.resources import Body, ErrorBody, RunModelSettings
 from wfcore.domain.agents.end_users import UserContext
-from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, Time
+from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, RunId, Time
 from wfcore.domain.json.values import UNSET, UnsetType, value
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
 from wfcore.domain.run.events import EventFields, OpenInterruptFields
 
 Key = Annotated[
     str, Meta(min_length=1, max_length=255, description="Opaque token of the client: it only selects the thread")
-]
-_NO_DOTS = r"^([.]{0,2}[!-\-/-~][!-~]*|[.]{3}[!-~]*)$"
-RunId = Annotated[
-    str, Meta(min_length=1, max_length=255, pattern=_NO_DOTS, description="Visible ASCII, neither `.` nor `..`")
 ]
 
 FileName = Annotated[str, Meta(max_length=255)]

@@ -115,7 +115,8 @@ class TestDocument:
             if "text/event-stream" in (answer := operation["responses"].get("200", {})).get("content", {})
         }
         assert named.pop("/api/v1/changes") == "Change"
-        assert set(named.values()) == {"Event"}
+        of_agents = {named.pop(f"/agent/v1/ag-ui/{kind}/{{id}}") for kind in ("workflows", "skills")}
+        assert (of_agents, set(named.values())) == ({"AgUiEvent"}, {"Event"})
 
     def test_the_limit_of_the_memory_list_is_deprecated(self, described: Json) -> None:
         """Only that parameter."""

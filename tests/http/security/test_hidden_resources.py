@@ -82,11 +82,13 @@ def seen(answer: httpx.Response, repeats: str = "") -> tuple[Any, ...]:
     return answer.status_code, headers, text
 
 
+AGENT_INPUT: Json = {"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "m"}]}
 BODIES: dict[str, Json] = {
     "memories.create": {"memory": "m"}, "memories.patch": {"memory": "m"}, "memories.search": {"query": "q"},
     "rollback": {"variationId": "v"}, "transferOwnership": {"userId": "ada"}, "createInterface": {"kind": "mcp"},
     "patchInterface": {"config": {}}, "runs.resume": {"decision": "approve"}, "chat.skill": {"message": "m"},
     "runs.fork": {"before": "ask"},
+    "agUi.workflow": AGENT_INPUT, "agUi.skill": AGENT_INPUT,
 }  # fmt: skip
 
 

@@ -38,6 +38,7 @@ RUNS = {
     "runs.fork": ("workflows:invoke",), "runs.delete": ("workflows:write",),
     "runs.events": ("workflows:read",), "interrupts.list": ("workflows:read",), "me": (),
     "chat.skill": ("workflows:invoke",), "chat.assistant": ("workflows:invoke",),
+    "agUi.workflow": ("workflows:invoke",), "agUi.skill": ("workflows:invoke",),
     "actions.run": ("workflows:invoke",), "uploads.create": ("workflows:invoke",),
     "openapi": None, "healthz": None, "readyz": None, "metrics": None, "protectedResource": None,
     "protectedResource.mcp": None, "mcp.exchange": ("workflows:invoke",),
@@ -204,6 +205,7 @@ class TestAccess:
         assert_envelope(refused, 422, "VALIDATION", "INVALID_ARGUMENT")
 
 
+AGENT_INPUT: Json = {"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "m"}]}
 BODIES: dict[str, Json] = {
     "delegations.patch": {"to": "bob"},
     "contextItems.patch": {"title": "N"}, "hooks.patch": {"isEnabled": False}, "runs.fork": {"before": "ask"},
@@ -211,6 +213,7 @@ BODIES: dict[str, Json] = {
     "memories.create": {"memory": "m"}, "memories.patch": {"memory": "m"}, "memories.search": {"query": "q"},
     "rollback": {"variationId": "v"}, "transferOwnership": {"userId": "ada"}, "createInterface": {"kind": "mcp"},
     "patchInterface": {"config": {}}, "chat.skill": {"message": "m"},
+    "agUi.workflow": AGENT_INPUT, "agUi.skill": AGENT_INPUT,
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from wfcore.adapters.http.routes.organization_records import (
     policy_routes,
 )
 from wfcore.adapters.http.routes.resources import SkillRoutes, WorkflowRoutes
+from wfcore.adapters.http.routes.runs.ag_ui import AgUiRoutes
 from wfcore.adapters.http.routes.runs.evaluations import EvaluationRoutes
 from wfcore.adapters.http.routes.runs.graphs import RunGraphRoutes
 from wfcore.adapters.http.routes.runs.inbox import InboxRoutes
@@ -48,6 +49,7 @@ from wfcore.runtime.agents.context_items import ContextItems
 from wfcore.runtime.agents.contexts import Contexts
 from wfcore.runtime.agents.conversations import Conversations
 from wfcore.runtime.agents.memories import Memories
+from wfcore.runtime.channels.agent_clients import AgentClients
 from wfcore.runtime.channels.chat_pages import ChatApps
 from wfcore.runtime.channels.hooks import Hooks
 from wfcore.runtime.channels.team_chats import TeamChats
@@ -91,6 +93,7 @@ class Services(Protocol):
     runs: RepairableRuns
     webhooks: Deliveries
     workflow_tools: WorkflowTools
+    agent_clients: AgentClients
     directory: Directory
     members: Members
     groups: Groups
@@ -143,6 +146,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *RunGraphRoutes(core.runs).table(),
         *InboxRoutes(Inbox(core.ports, core.runs), core.connects).table(),
         *RunShortcutRoutes(core.runs, turns).table(),
+        *AgUiRoutes(core.agent_clients, turns).table(),
         *UploadRoutes(core.attachments, core.ports.settings.attachments.size).table(),
         *DeliveryRoutes(core.webhooks).table(),
         *McpRoutes(core.workflow_tools, core.ports).table(),

@@ -124,6 +124,10 @@ def parse_iso(text: str) -> int:
 # --- shapes and their schemas ---
 
 JsonObject = dict[str, Any]
+_NO_DOTS = r"^([.]{0,2}[!-\-/-~][!-~]*|[.]{3}[!-~]*)$"
+RunId = Annotated[
+    str, Meta(min_length=1, max_length=255, pattern=_NO_DOTS, description="Visible ASCII, neither `.` nor `..`")
+]
 """An object with free keys, kept verbatim."""
 
 Positive = Annotated[int, Meta(ge=1, le=2**53 - 1)]

@@ -32,6 +32,8 @@ CHUNK = 2**16
 
 OnDisconnect = Callable[[Message], Awaitable[None]]
 """Awaited when the client disconnects before the end of the stream."""
+Encode = Callable[[Event], bytes]
+"""Makes the frames of an event; none is b""."""
 
 
 def frame(seq: int, data: Mapping[str, JSON]) -> bytes:
@@ -57,10 +59,13 @@ class EventStream(EventSourceResponse):
 
 
 def stream(
-    batches: AsyncGenerator[list[Event], None], shown: Shown | None, headers: Mapping[str, str] | None = None
+    batches: AsyncGenerator[list[Event], None],
+    shown: Shown | None,
+    headers: Mapping[str, str] | None = None,
+    encode: Encode | None = None,
 ) -> Response:
-    """A response that streams the events of a run."""
-    return streaming(_chunks(batches), shown, headers)
+    """A response that streams the events of a run, each as its own frame unless `encode` makes others."""
+    return streaming(_chunks(batches, encode or _frame_of), shown, headers)
 
 
 def streaming(
@@ -88,10 +93,10 @@ def refusal(data: Mapping[str, JSON], status: int) -> Response:
     return Response(frame(0, data), status, media_type="text/event-stream")
 
 
-async def _chunks(batches: AsyncGenerator[list[Event], None]) -> AsyncGenerator[bytes, None]:
+async def _chunks(batches: AsyncGenerator[list[Event], None], encode: Encode) -> AsyncGenerator[bytes, None]:
     async with aclosing(batches):
         async for events in batches:
-            chunks = _joined(map(_frame_of, events))
+            chunks = _joined(map(encode, events))
             while chunk := next(chunks, b"") if len(events) < MANY else await _encoded_in_turn(chunks):
                 yield chunk
                 await anyio.lowlevel.checkpoint()

@@ -1,11 +1,12 @@
 """The response to a request that begins a turn: a stream, or JSON when `Accept` prefers it (interface, Events)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from starlette.responses import Response
 
 from wfcore.adapters.http.core import sse
+from wfcore.adapters.http.core.ag_ui import AgUiFrames, refusal, wants_ag_ui
 from wfcore.adapters.http.core.request_parsing import idempotency_key, last_event_id, prefers_json
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call
@@ -27,27 +28,44 @@ class Turns:
         self._runs = runs
         self._clock = clock
 
-    async def respond(self, call: Call, begin: Callable[[str | None], Turn]) -> Response:
-        """The response for the turn that `begin` returns for the request's Idempotency-Key."""
+    async def respond(
+        self, call: Call, begin: Callable[[str | None], Turn], *, is_ag_ui: bool | None = None
+    ) -> Response:
+        """The response for the turn that `begin` returns for the request's Idempotency-Key.
+
+        `is_ag_ui`: whether a stream has AG-UI events; by default `Accept` says it.
+        """
         key, after = idempotency_key(call.headers), last_event_id(call.headers)
+        translated = wants_ag_ui(call.headers) if is_ag_ui is None else is_ag_ui
         try:
             view = await begin(key)
         except Conflict as error:
-            return self._refused(call, error, key)
-        return self._response(call, view, after)
+            return self._refused(call, error, key, translated)
+        return self._response(call, view, after, translated)
 
-    def _response(self, call: Call, view: RunView, after: int) -> Response:
+    def stream(
+        self, view: RunView, after: int, *, is_ag_ui: bool, headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """The events of the turn after this one. AG-UI events depend on all before them, which are read too."""
+        if not is_ag_ui:
+            return sse.stream(self._runs.batches(view, after=after), Shown.run(view), headers)
+        encode = AgUiFrames(view.thread_id, after)
+        return sse.stream(self._runs.batches(view), Shown.run(view), headers, encode)
+
+    def _response(self, call: Call, view: RunView, after: int, is_ag_ui: bool) -> Response:
         """The turn that was started or joined. The scope to start it is enough to follow it."""
         location = {"Location": call.url(RUNS, view.id)}
         if not prefers_json(call.headers):
-            return sse.stream(self._runs.batches(view, after=after), Shown.run(view), location)
+            return self.stream(view, after, is_ag_ui=is_ag_ui, headers=location)
         under_way = view.status.under_way
         return accepted(view, HTTPStatus.ACCEPTED if under_way else HTTPStatus.OK, location)
 
-    def _refused(self, call: Call, error: Conflict, key: str | None) -> Response:
+    def _refused(self, call: Call, error: Conflict, key: str | None, is_ag_ui: bool) -> Response:
         """A reused key is reported on the stream if the client wants one; any other conflict in the envelope."""
         if error.info.get("reason") != "key_reused" or prefers_json(call.headers):
             raise error
+        if is_ag_ui:
+            return sse.refusal(refusal(error.message, error.code), error.http)
         data = {
             "kind": EventKind.error,
             "runId": key or call.body["runId"],

@@ -145,6 +145,9 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     },
     "CreateSkill": {"name": "Refunds", "slug": "refunds", "instructions": ["Be kind."]},
     "ValidateSkill": {"name": "Refunds", "instructions": ["Be kind."]},
+    "RunAgentInput": {
+        "threadId": "thread-1", "runId": _RUN, "messages": [{"role": "user", "content": "Where is order 4711?"}],
+    },
     "PatchSkill": {
         "instructions": ["Be kind.", "Be brief."],
         "evaluations": [

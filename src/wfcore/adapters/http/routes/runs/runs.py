@@ -7,7 +7,7 @@ from typing import TypedDict
 import attrs
 from starlette.responses import Response
 
-from wfcore.adapters.http.core import sse
+from wfcore.adapters.http.core.ag_ui import wants_ag_ui
 from wfcore.adapters.http.core.request_parsing import last_event_id, prefers_json
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGING, Call, Route
@@ -19,7 +19,6 @@ from wfcore.domain.json.codec import page_of
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.runs.connects import Connects
-from wfcore.runtime.runs.open_streams import Shown
 from wfcore.runtime.runs.runs import Runs
 
 ONE = f"{RUNS}/{{runId}}"
@@ -108,7 +107,7 @@ class RunRoutes:
         view = await self._runs.run_to_follow(call.me, call.run_id)
         if after and not view.status.under_way and not await self._runs.events(call.me, call.run_id, after=after):
             return Response(status_code=HTTPStatus.NO_CONTENT)
-        return sse.stream(self._runs.batches(view, after=after), Shown.run(view))
+        return self._turns.stream(view, after, is_ag_ui=wants_ag_ui(call.headers))
 
     async def cancel(self, call: Call) -> Response:
         return accepted(await self._runs.cancel(call.me, call.run_id), HTTPStatus.ACCEPTED)
