@@ -29,7 +29,7 @@ from wfcore.runtime.organization.policies import Policies
 from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
-from wfcore.runtime.resources.workflows import Workflows
+from wfcore.runtime.rollout.workflows import RolloutWorkflows
 from wfcore.runtime.runs.changes import Changes
 from wfcore.runtime.runs.connects import Connects
 from wfcore.runtime.runs.evaluations import Evaluations
@@ -48,7 +48,7 @@ class Core:
         plans = Plans(ports.storage, ports.journal)
         self.ports = ports
         self.driver = Driver(ports, plans)
-        self.workflows = Workflows(ports)
+        self.workflows = RolloutWorkflows(ports, plans)
         self.skills = Skills(ports)
         self.memories = Memories(ports)
         self.attachments = Attachments(ports)

@@ -68,6 +68,26 @@ async def a_retry_after_access_was_lost(recorder: "Recorder") -> None:
 
 
 @scenario
+async def a_move_to_another_variation(recorder: "Recorder") -> None:
+    """The nodes have other positions there, and a child waits too."""
+    async with recorder.open() as bench:
+        inner = await bench.deployed(graph("s>w w:approved>a", w=ask(), a=act("echo", value="{{ input.n }}")))
+        call = act("core.workflow", workflowId=inner, input={"n": 3})
+        number = await bench.deployed(graph("s>c s>w w:approved>b c>b", c=call, w=ask(), b=act("echo", value=1)))
+        parked = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
+        other = graph(
+            "s>c s>w w:approved>n n>b c>b", b=act("echo", value=2), w=ask(message="really?"), n=act("echo"), c=call
+        )
+        await bench.core.workflows.patch(bench.me, number, structure=other)
+        await bench.core.workflows.deploy(bench.me, number)
+        await bench.core.workflows.move_runs(bench.me, number, all=True)
+        moved = await bench.core.runs.get(bench.me, parked.id)
+        decisions = [{"interruptId": one.id, "decision": "approve"} for one in moved.interrupts]
+        run = await bench.core.runs.resume(bench.me, parked.id, decisions=decisions)
+        await recorder.keep(bench, await bench.ended(run))
+
+
+@scenario
 async def a_fork(recorder: "Recorder") -> None:
     async with recorder.open() as bench:
         source = await bench.ran(LINE)

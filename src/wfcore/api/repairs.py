@@ -1,4 +1,4 @@
-"""The shapes of repairs: retrying, forking and deleting runs (interface, Retry, Fork and Delete)."""
+"""The shapes of repairs: retrying, forking, moving and deleting runs (interface, Retry, Fork, Move-runs, Delete)."""
 
 from typing import Annotated, Literal, TypedDict
 
@@ -81,12 +81,47 @@ class RetryRuns(Body):
     preview: bool | UnsetType = UNSET
 
 
+class MoveFields(TypedDict, total=False):
+    """`MoveRuns` as keyword arguments; `runs` is its `runIds`."""
+
+    runs: list[str]
+    all: bool
+
+
+@value
+class MoveRuns(Body):
+    """Move waiting runs of a workflow to its active variation: those named, or all of them."""
+
+    run_ids: Annotated[list[Key], Meta(min_length=1, max_length=1_000)] | UnsetType = UNSET
+    all: Annotated[bool, Meta(extra_json_schema={"const": True})] | UnsetType = UNSET
+
+
 class DifferenceDto(TypedDict):
-    """Why what a run has done does not fit a graph."""
+    """Why what a run has done does not fit a graph.
+
+    `arguments`: a node waits in a visit that has begun with other parameters than the graph gives it.
+    """
 
     nodeId: str
-    what: Literal["removed", "type", "edge"]
+    what: Literal["removed", "type", "edge", "arguments"]
     message: str
+
+
+class MoveOutcomeDto(TypedDict):
+    """What became of one run. `reason` is why it was not moved: `incompatible` (with differences), `not_found`,
+    `not_waiting`, `ended`, `already_resumed`, `already_retried`, `already_active`, `access` or `busy`.
+    """
+
+    runId: str
+    moved: bool
+    differences: list[DifferenceDto]
+    reason: str | None
+
+
+class MoveOutcomes(TypedDict):
+    """The outcome for each run: in the order of `runIds`, or newest first."""
+
+    runs: list[MoveOutcomeDto]
 
 
 class RepairOutcomeDto(TypedDict):

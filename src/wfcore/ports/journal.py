@@ -193,7 +193,10 @@ class NewRun:
 
 @attrs.frozen
 class RunChange:
-    """The new values of a run's row. `result`, `resumed_by` and `retried_by` stay unchanged when None."""
+    """The new values of a run's row. `result`, `resumed_by` and `retried_by` stay unchanged when None.
+
+    `variation_id` is the deployed variation that the run continues on; None for the one before.
+    """
 
     id: str
     status: RunStatus
@@ -201,6 +204,7 @@ class RunChange:
     result: JSON = None
     resumed_by: str | None = None
     retried_by: str | None = None
+    variation_id: str | None = None
 
 
 class Append(Struct, frozen=True):

@@ -26,6 +26,7 @@ from wfcore.domain.run.entries import (
     Failed,
     Forked,
     Limits,
+    Moved,
     Opened,
     Paused,
     Resumed,
@@ -205,6 +206,12 @@ class History:
         self.apply(entry)
         self._turn += 1
         return self
+
+    def move(self, structure: Mapping[str, JSON], by: Actor = ANN) -> Self:
+        """Somebody moved the run, which is parked, to another graph."""
+        pinned = self._pinned(structure)
+        assert pinned is not None
+        return self.apply(Moved(self.at, by, pinned))
 
     def fork(
         self, *before: str, structure: Mapping[str, JSON] | None = None, given: tuple[JSON, ...] = (), by: Actor = ANN

@@ -63,6 +63,16 @@ class Organization:
         """Create and deploy workflows, by name and structure."""
         asyncio.run(self._deploy(workflows))
 
+    def changed(self, number: int, structure: Any) -> None:
+        """Deploy another graph of a workflow."""
+        asyncio.run(self._change(number, structure))
+
+    async def _change(self, number: int, structure: Any) -> None:
+        async with wfcore.open("sqlite:///wfcore.db", worker=False) as core:
+            me = core.principal(self.id, user="ada", role="owner")
+            await core.workflows.patch(me, number, structure=structure)
+            await core.workflows.deploy(me, number)
+
     def skill(self, name: str, **fields: Any) -> None:
         """Create a skill."""
         asyncio.run(self._create_skill({"name": name, **fields}))

@@ -34,6 +34,7 @@ from wfcore.adapters.http.routes.runs.evaluations import EvaluationRoutes
 from wfcore.adapters.http.routes.runs.graphs import RunGraphRoutes
 from wfcore.adapters.http.routes.runs.inbox import InboxRoutes
 from wfcore.adapters.http.routes.runs.repairs import RepairRoutes
+from wfcore.adapters.http.routes.runs.rollout import RolloutRoutes
 from wfcore.adapters.http.routes.runs.runs import RunRoutes
 from wfcore.adapters.http.routes.runs.shortcuts import RunShortcutRoutes
 from wfcore.adapters.http.routes.team_chats import TeamChatRoutes
@@ -64,7 +65,7 @@ from wfcore.runtime.organization.policies import Policies
 from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
-from wfcore.runtime.resources.workflows import Workflows
+from wfcore.runtime.rollout.workflows import RolloutWorkflows
 from wfcore.runtime.runs.changes import Changes
 from wfcore.runtime.runs.connects import Connects
 from wfcore.runtime.runs.evaluations import Evaluations
@@ -85,7 +86,7 @@ class Services(Protocol):
     """The use cases behind the routes: `wfcore.open` returns one."""
 
     ports: Ports
-    workflows: Workflows
+    workflows: RolloutWorkflows
     skills: Skills
     evaluations: Evaluations
     memories: Memories
@@ -137,6 +138,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
         *WorkflowRoutes(core.workflows, "agents", "/api/v1/agents", Workflow, workflows).table(),
         *SkillRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
+        *RolloutRoutes(core.workflows, workflows).table(),
         *EvaluationRoutes(core.evaluations).table(),
         *MemoryRoutes(core.memories).table(),
         *ContextRoutes(core.contexts).table(),

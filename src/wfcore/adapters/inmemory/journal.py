@@ -301,6 +301,8 @@ class MemoryJournal:
             self._put_run(append.new_run.row(stored.row, self._last_run))
             stored.runs.append(append.new_run.id)
         for change in append.changes:
+            if change.variation_id is not None:
+                self._pinned.add(change.variation_id)
             self._put_run(_changed(self._runs[stored.row.ref.org][change.id], change))
         if append.interrupts is not None:
             self._replace_interrupts(stored, append.interrupts, append.entries)
@@ -417,4 +419,6 @@ def _changed(run: RunRow, change: RunChange) -> RunRow:
         resumed_by=run.resumed_by if change.resumed_by is None else change.resumed_by,
         retried_by=run.retried_by if change.retried_by is None else change.retried_by,
         finished_at=run.finished_at if change.status == run.status else finished,
+        variation_id=run.variation_id if change.variation_id is None else change.variation_id,
+        is_draft=run.is_draft and change.variation_id is None,
     )

@@ -41,6 +41,7 @@ _COLUMNS: Final = {
     "createdAt": "STARTED",
     "finishedAt": "ENDED",
 }
+_MOVES: Final = {"runId": "RUN", "moved": "MOVED", "reason": "REASON", "differences": "DIFFERENCES"}
 _INBOX: Final = {
     "runId": "RUN",
     "interruptId": "INTERRUPT",
@@ -218,6 +219,32 @@ async def fork(
         return await _begun(api, f"{RUNS}/{run_id}/fork", body, follow=follow)
 
 
+async def move(
+    reference: Reference,
+    runs: Annotated[list[str], Parameter(negative=(), help="Ids of runs of the workflow.")] = [],  # noqa: B006  (never changed)
+    /,
+    *,
+    all: Annotated[bool, Parameter(negative=(), help="All its waiting runs.")] = False,
+    json: Json = False,
+    target: CommandTarget = TARGET,
+) -> int:
+    """Move waiting runs of a workflow to its deployed variation, where they fit.
+
+    Exit status: 1 if a run was not moved.
+    """
+    if bool(runs) == all:
+        raise CycloptsError(msg="name runs, or pass --all")
+    async with connected(target) as api:
+        number = await WORKFLOWS.number(api, reference)
+        body: dict[str, JSON] = {"all": True} if all else {"runIds": [*runs]}
+        answer = as_object(await api.post(f"/api/v1/workflows/{number}/move-runs", body))
+    rows = as_objects(answer["runs"])
+    texts = ["; ".join(as_text(one["message"]) for one in as_objects(row["differences"])) for row in rows]
+    shown = [{**row, "differences": text} for row, text in zip(rows, texts, strict=True)]
+    print_rows(rows if json else shown, _MOVES, as_json=json)
+    return 1 if any(row["moved"] is False for row in rows) else 0
+
+
 async def delete(run_id: str, /, *, yes: Yes = False, target: CommandTarget = TARGET) -> None:
     """Delete an ended run with its events."""
     await confirm(f"delete run {run_id} for ever?", yes=yes)
@@ -303,6 +330,6 @@ app = App(name="run", help="Run a workflow file without a server, or manage the 
 app.default(run)
 for _command, _name in (
     (start, "start"), (list_runs, "list"), (show, "show"), (follow, "follow"), (cancel, "cancel"), (retry, "retry"),
-    (fork, "fork"), (delete, "delete"),
+    (fork, "fork"), (move, "move"), (delete, "delete"),
 ):  # fmt: skip
     app.command(_command, name=_name)

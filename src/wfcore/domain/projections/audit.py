@@ -6,7 +6,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.entries import Actor, Cancelled, Decision, Entry, Forked, Paused, Resumed, Retried
+from wfcore.domain.run.entries import Actor, Cancelled, Decision, Entry, Forked, Moved, Paused, Resumed, Retried
 from wfcore.domain.run.state import Interrupt
 
 
@@ -61,6 +61,8 @@ def _decision(entry: Entry, calls: Mapping[str, Mapping[str, JSON]]) -> Decision
         case Forked(by=by):
             about = {"forkedTo": entry.run_id, "version": _version(entry), "before": entry.again[0]}
             return DecisionRow(entry.at, by.user_id, "run.fork", about)
+        case Moved(by=by):
+            return DecisionRow(entry.at, by.user_id, "run.move", {"variationId": entry.pinned[2]})
         case Cancelled(by=by):
             return DecisionRow(entry.at, by.user_id, "run.cancel")
         case Paused(by=by):

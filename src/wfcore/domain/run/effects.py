@@ -87,7 +87,7 @@ class OpenChild(Struct, frozen=True):
     `agent`: a model requested it, so that it is opened with the access of the user who started the execution; the node
     of a workflow opens it with its deployer's. `depth` counts the frames around the child, from 1. `timeout`, in
     seconds, holds for the opening, and then for all that the child does. `frame` is what the frame of its node runs,
-    once a retry or a fork has chosen another variation; until then None.
+    once a retry, a fork or a move has chosen another variation; until then None.
     """
 
     address: Address

@@ -123,6 +123,17 @@ class Forked(Struct, frozen=True):
     info: dict[str, JSON] | None = None
 
 
+class Moved(Struct, frozen=True):
+    """The execution, which was parked, continues on another variation of its workflow, in the same turn.
+
+    What it waits for stays open, under the same ids.
+    """
+
+    at: int
+    by: Actor
+    pinned: Pinned
+
+
 class Succeeded(Struct, frozen=True):
     """An effect had its result. `usage` counts what a model call consumed. `guardrail` describes an answer that did not
     pass as it was: `{"replaced": true}` when the output is what may be said, `{"blocked": why}` when nothing may be.
@@ -226,13 +237,14 @@ class Aborted(Struct, frozen=True):
 Outcome = Succeeded | Failed | Said | Opened | Sent
 """What becomes of one effect, or is said on the way."""
 
-Entry = Started | Resumed | Retried | Forked | Outcome | TimePassed | Paused | Cancelled | Aborted
+Entry = Started | Resumed | Retried | Forked | Moved | Outcome | TimePassed | Paused | Cancelled | Aborted
 
 TAGS: dict[type[Struct], str] = {
     Started: "start",
     Resumed: "resume",
     Retried: "retry",
     Forked: "fork",
+    Moved: "move",
     Succeeded: "ok",
     Failed: "fail",
     Said: "say",
@@ -317,6 +329,11 @@ def _by_somebody(cls: type) -> Callable[[list[Any]], Any]:
     return lambda values: cls(values[0], Actor(**values[1]))
 
 
+def _moved(values: list[Any]) -> Moved:
+    at, by, pinned = values
+    return Moved(at, Actor(**by), tuple(pinned))
+
+
 def _in_a_frame(cls: type) -> Callable[[list[Any]], Any]:
     place = _LAYOUTS[cls][1].index("within")
 
@@ -333,6 +350,7 @@ _BUILDERS: dict[type, Callable[[list[Any]], Any]] = {
     Resumed: _resumed,
     Retried: _repaired(Retried),
     Forked: _repaired(Forked),
+    Moved: _moved,
     **{cls: _in_a_frame(cls) for cls in (Succeeded, Failed, Said, Opened, Sent)},
     Paused: _by_somebody(Paused),
     Cancelled: _by_somebody(Cancelled),

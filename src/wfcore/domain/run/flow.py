@@ -42,8 +42,11 @@ class GraphFlow:
         return twin
 
     @classmethod
-    def rebuilt(cls, plan: Plan, left: Mapping[int, Sequence[EdgePlan]], held: Collection[int]) -> Self:
-        """The flow of a graph of which some nodes have ended; the others have not begun, and those that can are ready.
+    def rebuilt(
+        cls, plan: Plan, left: Mapping[int, Sequence[EdgePlan]], held: Collection[int], begun: Collection[int] = ()
+    ) -> Self:
+        """The flow of a graph of which some nodes have ended and some have `begun`; of the others, those are ready that
+        can begin.
 
         `left` has the edges taken by each node that has ended, `held` the positions of edges out of a cycle that an
         earlier pass took.
@@ -58,11 +61,12 @@ class GraphFlow:
         for node in plan.nodes:
             states = [flow.edges.get(edge.index, UNDECIDED) for edge in node.incoming]
             flow.taken[node.index] = states.count(TAKEN)
-            # a node that has ended is not started by a late decision of one more edge
+            # a node that has ended or begun is not started by a late decision of one more edge
             undecided = sum(state not in (TAKEN, NOT_TAKEN) for state in states)
-            flow.need[node.index] = 0 if node.index in left else undecided
+            flow.need[node.index] = 0 if node.index in left or node.index in begun else undecided
         flow.taken[plan.start] = 1
-        flow.ready.extend(node for node, need in enumerate(flow.need) if not need and node not in left)
+        waiting = (node for node, need in enumerate(flow.need) if not need)
+        flow.ready.extend(node for node in waiting if node not in left and node not in begun)
         return flow
 
     def _restore(self, edge: EdgePlan, left: Mapping[int, Sequence[EdgePlan]], held: Collection[int]) -> None:

@@ -90,7 +90,7 @@ def trace(machine: Machine, entries: Iterable[e.Entry], path: tuple[str, ...] = 
             tracer.fork()
         here = tracer.has(entry)
         machine.apply(entry)
-        if isinstance(entry, e.Retried | e.Forked):
+        if isinstance(entry, e.Retried | e.Forked | e.Moved):
             tracer.move()
         tracer.record(entry if here else None, machine.take_events())
     machine.take_records()

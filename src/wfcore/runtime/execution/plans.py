@@ -10,7 +10,7 @@ from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.content import WorkflowContent
-from wfcore.domain.run.entries import Entry, Forked, Opened, Retried, Started
+from wfcore.domain.run.entries import Entry, Forked, Moved, Opened, Retried, Started
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, evaluation_plan, skill_plan
@@ -31,7 +31,7 @@ def pinned_by(entry: Entry) -> PlanKey | None:
     """The variation that a frame runs from this entry on."""
     if isinstance(entry, Opened):
         return entry.kind, entry.resource_id, entry.variation_id
-    return entry.pinned if isinstance(entry, Retried | Forked) else None
+    return entry.pinned if isinstance(entry, Retried | Forked | Moved) else None
 
 
 def opens(entries: Iterable[Entry]) -> bool:

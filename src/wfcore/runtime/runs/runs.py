@@ -100,7 +100,8 @@ class Runs(RunStarting):
         by_right = can_use and not any(one.named for one in machine.interrupts.values())
         delegators = () if by_right else await self._delegators(me, row)
         decisions, behalf = decisions_of(me, row, machine, can_use, body, delegators)
-        target = Target(execution.kind, machine.plan, execution.resource_id, execution.variation_id)
+        pinned = machine.pinned[2] if machine.pinned else execution.variation_id
+        target = Target(execution.kind, machine.plan, execution.resource_id, pinned)
         config = await self._targets.config(
             me.org_uuid, target, body.config, optional_object(machine.info.get("config"))
         )

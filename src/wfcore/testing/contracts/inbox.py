@@ -55,6 +55,20 @@ class InboxContract:
         await journal.append(ref, Append(2, (turn,), interrupts=escalated[1:]))
         assert (await seen(journal, boss), await seen(journal, boss, decided=True)) == (["plain"], ["named"])
 
+    async def test_an_interrupt_with_other_approvers(self, journal: Journal) -> None:
+        """Only those see it who are named now, under the same key."""
+        anybody = attrs.evolve(interrupt("one"), groups=(), emails=())
+        named = attrs.evolve(anybody, groups=("boss-group",))
+        boss, bob = reader("boss", "boss-group"), reader("bob", READERS)
+        ref = await begin(journal, interrupts=[anybody])
+        (first,) = await journal.inbox(bob, limit=9, before=LATEST)
+        await journal.append(ref, Append(1, (TimePassed(NOW + 1),), interrupts=[named]))
+        assert (await seen(journal, boss), await seen(journal, bob)) == (["one"], [])
+        (found,) = await journal.inbox(boss, limit=9, before=LATEST)
+        assert (found.key, found.interrupt) == (first.key, named)
+        await journal.append(ref, Append(2, (TimePassed(NOW + 2),), interrupts=[anybody]))
+        assert (await seen(journal, boss), await seen(journal, bob)) == ([], ["one"])
+
     async def test_the_inbox_is_paged_and_filtered(self, journal: Journal) -> None:
         """Newest first, by key, with the latest run; `workflow` leaves out others."""
         for number in range(3):

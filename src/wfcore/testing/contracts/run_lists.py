@@ -6,6 +6,7 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
+import attrs
 import pytest
 
 from wfcore.domain.kernel.errors import NotFound
@@ -115,6 +116,20 @@ class RepairContract:
         assert [(row.variation_id, row.is_draft) for row in rows] == [(OLD, False), (NEW, True)]
         assert (await names(journal, variation_id=OLD), await names(journal, variation_id=NEW)) == ({"r-1"}, {"r-2"})
         assert turn.row(await journal.execution(ref), rows[1].key) == rows[1]
+
+    async def test_a_turn_that_moves_has_another_variation(self, journal: Journal) -> None:
+        """Its record and the filter show it from then on, deployed; its status and its end stay."""
+        new = NewExecution(ORG, "workflow", 1, OLD, "ann", "t-2", is_draft=True)
+        ref = await journal.begin(new, Append(0, steps(1), NewRun("r-1", "ann", b"f", RunStatus.interrupted, NOW)))
+        before = await find(journal, "r-1")
+        change = RunChange("r-1", RunStatus.interrupted, NOW + 1, variation_id=NEW)
+        await journal.append(ref, Append(1, steps(1, 1), changes=(change,)))
+        moved = await find(journal, "r-1")
+        assert (before.variation_id, before.is_draft) == (OLD, True)
+        assert moved == attrs.evolve(before, variation_id=NEW, is_draft=False, updated_at=NOW + 1)
+        assert (await names(journal, variation_id=OLD), await names(journal, variation_id=NEW)) == (set(), {"r-1"})
+        await journal.append(ref, Append(2, (), changes=(RunChange("r-1", RunStatus.cancelled, NOW + 2),)))
+        assert (await find(journal, "r-1")).variation_id == NEW
 
     async def test_a_fork_names_its_source(self, journal: Journal) -> None:
         """In the record of its first run."""

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from managing import ASK, ECHO, FAILING, Organization
 
+from wfcore.testing.histories import sketch
+
 
 def test_a_run_is_followed_to_its_end(acme: Organization) -> None:
     """The id comes first, the output last; the exit status says what became of the run."""
@@ -42,6 +44,23 @@ def test_a_run_is_cancelled(acme: Organization) -> None:
     acme.call("run", "start", "refund", "--key", "r", "--input", '{"order": 1}', "--follow")
     assert acme.call("run", "cancel", "r").json["status"] == "cancelled"
     assert acme.call("run", "follow", "r").status == 3
+
+
+def test_waiting_runs_move(acme: Organization, tmp_path: Path) -> None:
+    """The table says which moved, and why another did not; the exit status says whether all did."""
+    acme.deployed(("Refund", ASK))
+    for key in ("r", "q"):
+        acme.call("run", "start", "refund", "--key", key, "--input", '{"order": 1}', "--follow")
+    step = {"toolId": "core.transform", "params": {"value": 1}}
+    acme.changed(1, sketch("s -> w", "w -approved-> n", w={"type": "humanApproval"}, n=step))
+    assert acme.call("run", "move", "refund", "r", "x").rows == [["r", "yes"], ["x", "no", "not_found"]]
+    moved = acme.call("run", "move", "refund", "--all", "--json")
+    assert (moved.status, [(row["runId"], row["moved"]) for row in moved.json]) == (0, [("q", True)])
+    acme.changed(1, sketch("s -> n", "n -> w", w={"type": "humanApproval"}, n=step))
+    refused = acme.call("run", "move", "1", "--all")
+    assert (refused.status, "`s` to `w` was taken" in refused.out) == (1, True)
+    for arguments in ([], ["r", "--all"]):
+        assert acme.call("run", "move", "refund", *arguments).status == 2
 
 
 def test_the_target_is_a_workflow_or_a_skill(acme: Organization) -> None:

@@ -1,7 +1,7 @@
 """The decisions of users in the entries of a run."""
 
 from wfcore.domain.projections.audit import DecisionRow, decisions, reminders
-from wfcore.domain.run.entries import Actor, Cancelled, Decision, Forked, Paused, Resumed, Retried, TimePassed
+from wfcore.domain.run.entries import Actor, Cancelled, Decision, Forked, Moved, Paused, Resumed, Retried, TimePassed
 from wfcore.testing.histories import BEGIN, History, sketch
 
 ANN = Actor("ann")
@@ -22,12 +22,15 @@ def test_decisions_of_users() -> None:
 
 
 def test_repairs() -> None:
-    """A retry has what was chosen, and a fork where it begins; without a chosen variation the version is null."""
+    """A retry has what was chosen, a fork where it begins, a move where it leads; without a chosen variation the
+    version is null.
+    """
     chosen = ("workflow", 7, "v2")
     entries = [
         Retried(1, "r2", ANN, chosen, True, ("b",), {"a": 1}, ("c",)), Retried(2, "r3", ANN),
         Forked(3, "f1", ANN, "key", ("b",), chosen), Forked(4, "f2", ANN, "key", ("a",)),
     ]  # fmt: skip
+    entries.append(Moved(5, ANN, chosen))
     plain = {"retriedBy": "r3", "version": None, "from": [], "outputs": [], "skip": []}
     changed = {"retriedBy": "r2", "version": "v2", "from": ["b"], "outputs": ["a"], "skip": ["c"]}
     assert decisions(entries) == [
@@ -35,6 +38,7 @@ def test_repairs() -> None:
         DecisionRow(2, "ann", "run.retry", plain),
         DecisionRow(3, "ann", "run.fork", {"forkedTo": "f1", "version": "v2", "before": "b"}),
         DecisionRow(4, "ann", "run.fork", {"forkedTo": "f2", "version": None, "before": "a"}),
+        DecisionRow(5, "ann", "run.move", {"variationId": "v2"}),
     ]
 
 

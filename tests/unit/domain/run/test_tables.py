@@ -133,6 +133,8 @@ def turns() -> None:
     History(sketch("s -> a")).pause().succeed("a")
     History(sketch("s -> a")).pause().cancel()
     History(sketch("s -> w", w=ASK)).cancel()
+    History(sketch("s -> w", w=ASK)).move(sketch("s -> w", "w -approved-> a", w=ASK))
+    History(sketch("s -> a", "a -> b")).pause().succeed("a").move(sketch("s -> a", "a -> b"))
     for way in ("resume", "decide", "expire", "cancel"):
         parked = History(sketch("s -> a", "s -> w", a=RETRY, w=ASK)).pause().fail("a")
         assert (parked.machine.status, parked.machine.paused) == ("interrupted", True)

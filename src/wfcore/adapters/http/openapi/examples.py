@@ -165,6 +165,7 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "CreateRun": {"workflowId": 1, "input": {"amount": 40}},
     "ResumeRun": {"decision": "approve"},
     "RetryRun": {"version": "published", "skip": ["notify"]},
+    "MoveRuns": {"all": True},
     "RetryRuns": {"filter": {"workflowId": 1, "status": "error"}, "version": "published", "preview": True},
     "ForkRun": {"before": "review", "input": {"n": 2}},
     "DecideInterrupts": {"decisions": [{"interruptId": "ask", "decision": "approve"}]},

@@ -22,16 +22,19 @@ def write(
     rows = [] if is_new else transaction.execute(inbox.INTERRUPTS_OF, (number,)).fetchall()
     before = {to_interrupt(body).id: (key, body) for key, body in rows}
     found = [(one, *before.pop(one.id, (None, ""))) for one in append.interrupts]
-    changed = [(one, key) for one, key, text in found if text != interrupt_text(one)]
+    changed = [(one, key, text) for one, key, text in found if text != interrupt_text(one)]
     if changed:
         ((*target,),) = transaction.execute(inbox.TARGET, (number,)).fetchall()
-    for one, known in changed:
+    for one, known, text in changed:
+        subjects = approvers_of(one, *target)
         if known is None:
             ((key,),) = transaction.execute(inbox.ADD_INTERRUPT, (org, number, interrupt_text(one))).fetchall()
         else:
             key = known
             transaction.execute(inbox.CHANGE_INTERRUPT, (key, interrupt_text(one)))
-        _add_approvers(transaction, org, key, approvers_of(one, *target), closed=0)
+            if not set(subjects).issuperset(approvers_of(to_interrupt(text), *target)):
+                transaction.execute(inbox.DROP_APPROVERS, (key,))
+        _add_approvers(transaction, org, key, subjects, closed=0)
     if before:
         _close(transaction, number, org, append, before)
 

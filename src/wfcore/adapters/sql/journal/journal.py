@@ -402,3 +402,5 @@ def _change_run(transaction: CommitTransaction, number: int, org: int | None, ch
     )
     if not transaction.execute(sql.CHANGE_RUN, row).rowcount:
         raise NotFound(f"the execution has no run `{change.id}`")
+    if change.variation_id is not None:
+        transaction.execute(sql.MOVE_RUN, (org, change.id, number, to_key(change.variation_id), False))

@@ -135,6 +135,15 @@ WHERE org = {d[1]} AND id = {d[2]} AND execution = {d[3]}"""
 )
 """`finished_at` is set when the status ends the turn (parameter 8 is false), and when an ended status changes."""
 
+MOVE_RUN: Final = Statement(
+    lambda d: (
+        f"""
+UPDATE {d[runs]} SET variation_id = {d[4]}, is_draft = {d[5]}
+WHERE org = {d[1]} AND id = {d[2]} AND execution = {d[3]}"""
+    )
+)
+"""Another variation for a run, and whether it is a draft."""
+
 DELETE_EXECUTION: Final = (
     Statement(lambda d: f"DELETE FROM {d[journal]} WHERE execution = {d[1]}"),
     Statement(lambda d: f"DELETE FROM {d[verdicts]} WHERE execution = {d[1]}"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import attrs
 from msgspec.structs import replace
 
 from wfcore.domain.graph.structure import NodeType
@@ -24,6 +25,7 @@ from wfcore.domain.run.machine.states.interrupts import (
     interrupt_to_wire,
     open_interrupt,
     remind,
+    renamed,
 )
 from wfcore.domain.run.machine.states.output import emit
 from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState
@@ -33,10 +35,14 @@ from wfcore.domain.run.state import Interrupt
 
 def start_approval(run: RunState, frame: Frame, node: NodePlan) -> None:
     """Start a humanApproval node."""
+    wait(run, frame, approval_of(origin_of(run, frame, node), approval_text(run, frame, node)))
+
+
+def approval_text(run: RunState, frame: Frame, node: NodePlan) -> str:
+    """The message of a humanApproval node, rendered. `ExpressionError` if it cannot be."""
     assert node.message is not None  # noqa: S101  (an approval has one)
     message = node.message.render(frame.scope, steps=run.steps)
-    text = message if isinstance(message, str) else dumps(message)
-    wait(run, frame, approval_of(origin_of(run, frame, node), text))
+    return message if isinstance(message, str) else dumps(message)
 
 
 def origin_of(run: RunState, frame: Frame, node: NodePlan, step: int = -1) -> InterruptOrigin:
@@ -47,6 +53,8 @@ def origin_of(run: RunState, frame: Frame, node: NodePlan, step: int = -1) -> In
 
 def wait(run: RunState, frame: Frame, interrupt: Interrupt, effect: Effect | None = None) -> None:
     """Wait for a decision. `effect` is held until then, and requested after a good one."""
+    if interrupt.id in run.root.interrupts:  # another child was there before a move gave its node another position
+        interrupt = attrs.evolve(interrupt, id=renamed(interrupt.id, str(run.length)))
     waits = frame.waits.setdefault(interrupt.node, {})
     if not waits:
         advance(frame, interrupt.node, NodeEvent.ask)

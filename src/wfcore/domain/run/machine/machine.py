@@ -8,7 +8,7 @@ recovery after a crash is applying the journal again. Conditions, joins, templat
 
 The machine is the public face of a `RunState`, which the modules beside this one change:
 
-    turn_entries, effect_entries, repair_entries      an entry is checked, then handled
+    turn_entries, effect_entries, repair_entries, move_entries      an entry is checked, then handled
     progress, outcomes                a frame goes on; the part that waited for an outcome goes on
     actions, agents, agent_loop, approvals, budget
     nodes, requests                   nodes end and lead on; effects are requested and tried again
@@ -25,6 +25,7 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Address, Effect
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.entries import effect_entries as effects
+from wfcore.domain.run.machine.entries import move_entries as moves
 from wfcore.domain.run.machine.entries import repair_entries as repairs
 from wfcore.domain.run.machine.entries import turn_entries as turns
 from wfcore.domain.run.machine.entries.outcomes import ends_run
@@ -148,7 +149,7 @@ class Machine:
 
     @property
     def pinned(self) -> e.Pinned | None:
-        """The variation of the root, once a retry or a fork has chosen one; until then None."""
+        """The variation of the root, once a retry, a fork or a move has chosen one; until then None."""
         return self.state.pinned
 
     @property
@@ -238,6 +239,7 @@ ENTRIES: Final[Mapping[type, tuple[Check, Handler]]] = {
     e.Resumed: (turns.check_resumed, turns.resumed),
     e.Retried: (repairs.check_retried, repairs.retried),
     e.Forked: (repairs.check_forked, repairs.forked),
+    e.Moved: (moves.check_moved, moves.moved),
     e.TimePassed: (turns.check_time, turns.time_passed),
     e.Paused: (turns.check_paused, turns.paused),
     e.Cancelled: (turns.check_cancelled, turns.cancelled),

@@ -1,23 +1,28 @@
 """Continuing what a frame has done: on the same graph, or on another one if what was done fits it.
 
 What was done are the nodes that have ended in their current pass: completed, skipped, or failed with a handler. Only
-these are compared with the other graph: what failed for good, was cancelled or never ran can change or be removed.
+these are compared with the other graph, and where the execution goes on in the middle of visits, the nodes that have
+begun: what failed for good, was cancelled or never ran can change or be removed.
 Nodes are matched by their ids, edges by their ends and handle. A skipped node that the other graph leads to runs
 after all.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Literal
 
 import attrs
 
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.entries import Pinned
 from wfcore.domain.run.flow import HELD_TAKEN, TAKEN, GraphFlow
-from wfcore.domain.run.machine.states.state import Frame, Left, NodeState
+from wfcore.domain.run.machine.states.state import Frame, Left, NodeState, RunState
 from wfcore.domain.run.plan import EdgePlan, NodePlan, Plan
+from wfcore.domain.run.state import IllegalEntry
 
 ENDS: Final = frozenset({NodeState.done, NodeState.failed, NodeState.skipped})
 """The states of a node whose current pass has ended."""
+
+NO_NODES: Final[Mapping[str, NodePlan]] = {}
 
 EdgeName = tuple[str, str, str | None]
 """Source, target and handle."""
@@ -25,10 +30,13 @@ EdgeName = tuple[str, str, str | None]
 
 @attrs.frozen
 class GraphDifference:
-    """Why what was done does not fit another graph (interface, Retry: `differences`)."""
+    """Why what was done does not fit another graph (interface, Retry: `differences`).
+
+    `arguments`: a node waits in the middle of a visit that the other graph would have begun with other parameters.
+    """
 
     node_id: str
-    what: Literal["removed", "type", "edge"]
+    what: Literal["removed", "type", "edge", "arguments"]
     message: str
 
     def to_wire(self) -> dict[str, JSON]:
@@ -44,6 +52,29 @@ def ended(frame: Frame) -> dict[str, NodePlan]:
     }
 
 
+def begun(frame: Frame) -> dict[str, NodePlan]:
+    """The nodes of the frame in the middle of a visit, by id."""
+    middle = (NodeState.running, NodeState.waiting)
+    return {node.id: node for node, state in zip(frame.plan.nodes, frame.nodes, strict=True) if state in middle}
+
+
+def plan_of(run: RunState, pinned: Pinned | None) -> Plan:
+    """The plan of this variation, by default that of the root. `IllegalEntry` if it is not in `plans`."""
+    if pinned is None:
+        return run.root.plan
+    plan = run.plans.get(pinned)
+    if plan is None:
+        raise IllegalEntry("the plan of the variation is not in `plans`", "plan_missing")
+    return plan
+
+
+def check_fit(found: Sequence[GraphDifference]) -> None:
+    """`IllegalEntry` with the differences, if there are any."""
+    if found:
+        message = "what the run has done does not fit the graph"
+        raise IllegalEntry(message, "incompatible", differences=[one.to_wire() for one in found])
+
+
 def following(plan: Plan, names: Collection[str]) -> set[str]:
     """These nodes, and all to which edges lead from them, without going round a cycle again."""
     found = [node for node in plan.nodes if node.id in names]
@@ -56,20 +87,25 @@ def following(plan: Plan, names: Collection[str]) -> set[str]:
     return {node.id for node in found}
 
 
-def differences(frame: Frame, plan: Plan, again: Collection[str] = ()) -> list[GraphDifference]:
-    """Why the frame cannot continue on this plan, if the nodes in `again` and all that follows them run again."""
+def differences(
+    frame: Frame, plan: Plan, again: Collection[str] = (), active: Mapping[str, NodePlan] = NO_NODES
+) -> list[GraphDifference]:
+    """Why the frame cannot continue on this plan, if the nodes in `again` and all that follows them run again, and the
+    visits of the `active` ones go on.
+    """
     if plan is frame.plan:
         return []
     anew = following(plan, again) | set(again)
-    kept = {name: node for name, node in ended(frame).items() if name not in anew}
+    kept = {name: node for name, node in {**ended(frame), **active}.items() if name not in anew}
     others = {node.id: node for node in plan.nodes}
     found: list[GraphDifference] = []
     for name, node in kept.items():
         other = others.get(name)
+        done = "has begun" if name in active else "has ended"
         if other is None:
-            found.append(GraphDifference(name, "removed", f"node `{name}` has ended, and is not in the other graph"))
+            found.append(GraphDifference(name, "removed", f"node `{name}` {done}, and is not in the other graph"))
         elif other.kind is not node.kind:
-            message = f"node `{name}` has ended as `{node.kind}`, and is `{other.kind}` in the other graph"
+            message = f"node `{name}` {done} as `{node.kind}`, and is `{other.kind}` in the other graph"
             found.append(GraphDifference(name, "type", message))
     return [*found, *_lost_edges(frame, plan, kept, others), *_new_edges(frame, plan, kept, others)]
 
@@ -101,15 +137,17 @@ def _new_edges(
         sources = dict.fromkeys(plan.nodes[edge.source].id for edge in others[name].incoming)
         for source in sources:
             if source not in before and source not in kept:
-                message = f"node `{name}` has ended, and follows `{source}` in the other graph, which has not run"
+                done = "has ended" if frame.nodes[node.index] in ENDS else "has begun"
+                message = f"node `{name}` {done}, and follows `{source}` in the other graph, which has not run"
                 found.append(GraphDifference(name, "edge", message))
     return found
 
 
-def rewind(frame: Frame, plan: Plan, again: Collection[str] = ()) -> None:
-    """Put the frame, in which nothing goes on, on this plan, at what it has done before the nodes in `again`.
+def rewind(frame: Frame, plan: Plan, again: Collection[str] = (), active: Collection[str] = ()) -> None:
+    """Put the frame on this plan, at what it has done before the nodes in `again`.
 
-    What visits left behind stays for the nodes that can begin again.
+    What visits left behind stays for the nodes that can begin again. The nodes that are `active` stay in the middle of
+    their visits; in the others nothing goes on.
     """
     anew = following(plan, again)
     was = {node.id: node for node in frame.plan.nodes}
@@ -117,8 +155,8 @@ def rewind(frame: Frame, plan: Plan, again: Collection[str] = ()) -> None:
     kept = _without_open(frame, plan, kept)
     left = {node.index: _routed(frame, kept[node.id], node) for node in plan.nodes if node.id in kept}
     held = _held(frame, plan, anew)
-    _move_nodes(frame, plan, was, kept, anew)
-    frame.flow = GraphFlow.rebuilt(plan, left, held)
+    _move_nodes(frame, plan, was, {*kept, *active}, anew)
+    frame.flow = GraphFlow.rebuilt(plan, left, held, {node.index for node in plan.nodes if node.id in active})
     frame.ends = {
         index: None
         for index, taken in left.items()
@@ -130,7 +168,7 @@ def rewind(frame: Frame, plan: Plan, again: Collection[str] = ()) -> None:
 
 
 def _move_nodes(
-    frame: Frame, plan: Plan, was: Mapping[str, NodePlan], kept: Mapping[str, NodePlan], anew: Collection[str]
+    frame: Frame, plan: Plan, was: Mapping[str, NodePlan], kept: Collection[str], anew: Collection[str]
 ) -> None:
     """Give each node of the plan the state, visits and handle of the one that has its id."""
     states, visits, handles, lefts = frame.nodes, frame.visits, frame.handles, frame.left

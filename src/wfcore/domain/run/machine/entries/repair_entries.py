@@ -3,7 +3,7 @@
 Each has a check, which raises `IllegalEntry` before anything has moved and returns the plan, and a handler.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -13,7 +13,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.entries.progress import go_on
-from wfcore.domain.run.machine.rewind import differences, ended, rewind
+from wfcore.domain.run.machine.rewind import check_fit, differences, ended, plan_of, rewind
 from wfcore.domain.run.machine.states.interrupts import exit_by_hand
 from wfcore.domain.run.machine.states.output import emit, error_of
 from wfcore.domain.run.machine.states.state import Frame, Left, Phase, RunState
@@ -25,14 +25,14 @@ from wfcore.domain.run.state import IllegalEntry, move
 def check_retried(run: RunState, entry: e.Retried) -> Plan:
     """The plan on which the execution continues; it has to be in `plans`."""
     move(TURNS, run.phase, TurnEvent.retry, "not_retryable")
-    plan = _plan_of(run, entry.pinned)
+    plan = plan_of(run, entry.pinned)
     known = {node.id: node for node in plan.nodes}
     for name in (*entry.again, *entry.outputs, *entry.skip):
         if name not in known:
             raise IllegalEntry(f"there is no node `{name}`", "unknown_node")
     for name, output in given_outputs(entry).items():
         exit_by_hand(known[name], output, entry.by, entry.at)
-    _check_fit(run, plan, _nodes_again(run, entry))
+    check_fit(differences(run.root, plan, _nodes_again(run, entry)))
     return plan
 
 
@@ -65,12 +65,12 @@ def check_forked(run: RunState, entry: e.Forked) -> Plan:
     """The plan on which the fork continues; it has to be in `plans`."""
     if run.phase is Phase.queued:
         raise IllegalEntry("a fork continues what another execution has done", "illegal")
-    plan = _plan_of(run, entry.pinned)
+    plan = plan_of(run, entry.pinned)
     known = {node.id for node in plan.nodes}
     for name in entry.again:
         if name not in known:
             raise IllegalEntry(f"there is no node `{name}`", "unknown_node")
-    _check_fit(run, plan, entry.again)
+    check_fit(differences(run.root, plan, entry.again))
     return plan
 
 
@@ -104,22 +104,6 @@ def has_begun(frame: Frame, name: str) -> bool:
     return any(
         node.id == name and frame.visits[node.index] and frame.nodes[node.index] != "idle" for node in frame.plan.nodes
     )
-
-
-def _plan_of(run: RunState, pinned: e.Pinned | None) -> Plan:
-    if pinned is None:
-        return run.root.plan
-    plan = run.plans.get(pinned)
-    if plan is None:
-        raise IllegalEntry("the plan of the variation is not in `plans`", "plan_missing")
-    return plan
-
-
-def _check_fit(run: RunState, plan: Plan, again: Collection[str]) -> None:
-    found = differences(run.root, plan, again)
-    if found:
-        message = "what the run has done does not fit the graph"
-        raise IllegalEntry(message, "incompatible", differences=[one.to_wire() for one in found])
 
 
 def _begin(run: RunState, entry: e.Retried | e.Forked) -> None:

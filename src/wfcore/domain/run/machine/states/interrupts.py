@@ -131,7 +131,7 @@ def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
 
 
 def renamed(name: str, root: str) -> str:
-    """The id, in an execution that was forked, of an interrupt with this id in its source."""
+    """Another id for an interrupt: that in an execution, with this root, that was forked from its own."""
     return "int_" + hashlib.sha256(f"{root}\n{name}".encode()).hexdigest()[:24]
 
 

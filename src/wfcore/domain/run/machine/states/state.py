@@ -286,9 +286,9 @@ class RunState:
     `sink` collects events while it is a list; with None they are only counted, in `seq`. `steps` is what all
     expressions that one entry leads to can take together. `interrupts` is the history of all interrupts by id. `broken`
     lists children that failed, and whose openers have not been notified yet. `pinned` is the variation of the root, and
-    `is_draft` whether it is a draft, once a retry or a fork has chosen another one; until then None. `reminded` has the
-    turns before the current one after which the system only reminded approvers: what they wait for is still open.
-    `evaluated` is kept for the run of an evaluation only.
+    `is_draft` whether it is a draft, once a retry, a fork or a move has chosen another one; until then None. `reminded`
+    has the turns before the current one after which the system only reminded approvers: what they wait for is still
+    open. `evaluated` is kept for the run of an evaluation only.
     """
 
     __slots__ = (

@@ -3,7 +3,8 @@
 A turn is open while it is `running` or `pausing`. Somebody can ask a running turn to park: it is `pausing` until
 nothing is under way, then `paused`. A turn that waits for people only parks as `interrupted`. A new turn can take over
 an open one with a decision, and a parked one with a decision, after a deadline, or (`paused` only) by hand. A retry
-takes over an execution that has failed or was cancelled: each frame keeps what its visits left behind. RunStatus,
+takes over an execution that has failed or was cancelled: each frame keeps what its visits left behind. A parked one
+can move to another variation; it stays parked. RunStatus,
 which clients see, has one word for the two open states and one for the two parked states.
 """
 
@@ -36,6 +37,7 @@ class TurnEvent(StrEnum):
     fail = "fail"
     cancel = "cancel"
     retry = "retry"
+    move = "move"
 
 
 TURNS: Final[Table[Phase, TurnEvent]] = {
@@ -60,12 +62,14 @@ TURNS: Final[Table[Phase, TurnEvent]] = {
     Phase.interrupted: {
         TurnEvent.decide: Phase.running,
         TurnEvent.expire: Phase.running,
+        TurnEvent.move: Phase.interrupted,
         TurnEvent.cancel: Phase.cancelled,
     },
     Phase.paused: {
         TurnEvent.decide: Phase.running,
         TurnEvent.resume: Phase.running,
         TurnEvent.expire: Phase.running,
+        TurnEvent.move: Phase.paused,
         TurnEvent.cancel: Phase.cancelled,
     },
     Phase.done: {},

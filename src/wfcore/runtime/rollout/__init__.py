@@ -1,0 +1,1 @@
+"""What a deploy of a workflow means for its runs."""

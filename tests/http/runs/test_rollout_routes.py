@@ -1,0 +1,63 @@
+"""What a deploy means for runs, over HTTP (interface, Impact, Move-runs, Node test)."""
+
+import httpx
+import pytest
+from clients import APPROVAL, INVALID, Json, World, assert_envelope, chain, counting, deployed, keyed, node, performed
+
+pytestmark = pytest.mark.anyio
+
+RUNS, FLOWS = "/agent/v1/runs", "/api/v1/workflows"
+POLL = {"Accept": "application/json"}
+AFTER = node("after", "action", toolId="core.transform", params={"value": "mended"})
+
+
+async def waiting(client: httpx.AsyncClient, number: int, key: str) -> Json:
+    """The record of a run that waits for an approval."""
+    await client.post(RUNS, json={"workflowId": number, "input": {}}, headers=keyed(key))
+    record: Json = (await client.get(f"{RUNS}/{key}")).json()
+    assert record["status"] == "interrupted"
+    return record
+
+
+async def redeploy(client: httpx.AsyncClient, number: int, structure: Json) -> str:
+    await client.patch(f"{FLOWS}/{number}", json={"workflowStructure": structure})
+    answer = await client.post(f"{FLOWS}/{number}/deploy")
+    assert answer.status_code == 200
+    return str(answer.json()["activeVariationId"])
+
+
+class TestMoveRuns:
+    async def test_waiting_runs_move(self, either: World) -> None:
+        """Ids stay, the record has the new variation, and an approval leads on to the new graph."""
+        ada, name = await either.user(), f"{either.org}/move"
+        number = await deployed(ada, chain(counting(name), APPROVAL))
+        before = [await waiting(ada, number, f"{either.org}-{count}") for count in range(2)]
+        active = await redeploy(ada, number, chain(counting(name), APPROVAL, AFTER))
+        one = before[0]["runId"]
+        first = await ada.post(f"{FLOWS}/{number}/move-runs", json={"runIds": [one, "unknown"]})
+        nothing: Json = {"moved": False, "differences": []}
+        assert first.json()["runs"] == [
+            {"runId": one, "moved": True, "differences": [], "reason": None},
+            {"runId": "unknown", **nothing, "reason": "not_found"},
+        ]
+        rest = await ada.post(f"{FLOWS}/{number}/move-runs", json={"all": True})
+        assert [(row["runId"], row["moved"]) for row in rest.json()["runs"]] == [(before[1]["runId"], True)]
+        for record in before:
+            now = (await ada.get(f"{RUNS}/{record['runId']}")).json()
+            assert (now["variationId"], now["interrupts"]) == (active, record["interrupts"])
+        turn = await ada.post(f"{RUNS}/{one}/resume", json={"decision": "approve"}, headers=POLL)
+        await ada.get(f"{RUNS}/{turn.json()['runId']}/events")
+        done = (await ada.get(f"{RUNS}/{turn.json()['runId']}")).json()
+        assert (done["output"], done["variationId"], performed[name]) == ("mended", active, 2)
+
+    async def test_what_does_not_fit(self, either: World) -> None:
+        """The row has the differences; a body without a choice is 422."""
+        ada = await either.user()
+        number = await deployed(ada, chain(counting(f"{either.org}/misfit"), APPROVAL))
+        record = await waiting(ada, number, f"{either.org}-r")
+        await redeploy(ada, number, chain(APPROVAL))
+        (row,) = (await ada.post(f"{FLOWS}/{number}/move-runs", json={"all": True})).json()["runs"]
+        assert (row["runId"], row["moved"], row["reason"]) == (record["runId"], False, "incompatible")
+        assert [(one["nodeId"], one["what"]) for one in row["differences"]] == [("count", "removed")]
+        for body in ({}, {"all": True, "runIds": ["r"]}):
+            assert_envelope(await ada.post(f"{FLOWS}/{number}/move-runs", json=body), *INVALID)
