@@ -154,9 +154,11 @@ async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
         core.scheduler.start()
         core.poster.start()
         core.notifier.start()
+        core.retention.start()
     try:
         yield
     finally:
+        await core.retention.stop()
         await core.notifier.stop()
         await core.poster.stop()
         await core.scheduler.stop()
@@ -270,6 +272,7 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
         raise ValueError("`schema` is for PostgreSQL: on SQLite the tables begin with `wfcore_`")
     if given.database in IN_MEMORY:
         from wfcore.adapters.inmemory.journal import MemoryJournal
+        from wfcore.adapters.inmemory.maintenance import MemoryMaintenance
         from wfcore.adapters.inmemory.storage import MemoryStorage
 
         storage = MemoryStorage(
@@ -279,6 +282,7 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
         journal = MemoryJournal(
             usable=storage.may_use, add_audit_rows=storage.add_audit_rows, add_notices=storage.add_notices
         )
+        storage.maintenance = MemoryMaintenance(storage, journal)
         return _Stores(storage, journal, InMemoryMemories())
     from wfcore.adapters.sql.journal.journal import SqlJournal
     from wfcore.adapters.sql.repositories.memories import SqlMemories

@@ -26,6 +26,7 @@ from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members
 from wfcore.runtime.organization.policies import Policies
+from wfcore.runtime.organization.retention import DataRetention
 from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
@@ -79,6 +80,7 @@ class Core:
         self.hooks = Hooks(ports)
         self.delegations = Delegations(ports)
         self.notifier = Notifier(ports)
+        self.retention = DataRetention(ports)
 
     def on(self, event: HookEventName, handler: Handler, *, name: str | None = None) -> None:
         """Call `handler` for every such event from now on, of all organizations, at least once for each event.

@@ -8,7 +8,7 @@ import asyncio
 import os
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
@@ -49,6 +49,16 @@ class LocalBlobs:
         file = self._file(org, key)
         return None if file is None else await asyncio.to_thread(_or_unavailable, self._size, file)
 
+    async def renew(self, org: str, key: str) -> int | None:
+        file = self._file(org, key)
+        return None if file is None else await asyncio.to_thread(_or_unavailable, self._renew, file)
+
+    async def stored_before(self, org: str, at: int) -> Sequence[str]:
+        """By the time of the last change of each file."""
+        if self._root is None or not _NAME.fullmatch(org):
+            return []
+        return await asyncio.to_thread(_or_unavailable, self._stored_before, self._root / org, at)
+
     async def delete(self, org: str, key: str) -> bool:
         file = self._file(org, key)
         return file is not None and await asyncio.to_thread(_or_unavailable, self._remove, file)
@@ -71,6 +81,16 @@ class LocalBlobs:
         if not (self._is_plain(file) and file.is_file()):
             return None
         return file.stat().st_size
+
+    def _renew(self, file: Path) -> int | None:
+        size = self._size(file)
+        if size is not None:
+            os.utime(file)
+        return size
+
+    def _stored_before(self, directory: Path, at: int) -> Sequence[str]:
+        files = [file for file in directory.glob("*/*") if _NAME.fullmatch(file.name) and self._size(file) is not None]
+        return sorted(file.name for file in files if file.stat().st_mtime_ns < at * 1_000_000)
 
     def _remove(self, file: Path) -> bool:
         if self._size(file) is None:

@@ -1,5 +1,6 @@
 """The store of content that is too large for a row: the attachments of runs."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -22,6 +23,14 @@ class Blobs(Protocol):
 
     async def size(self, org: str, key: str) -> int | None:
         """The size of the content in bytes; None when there is none."""
+        ...
+
+    async def renew(self, org: str, key: str) -> int | None:
+        """As `size`; the content counts as stored now."""
+        ...
+
+    async def stored_before(self, org: str, at: int) -> Sequence[str]:
+        """The keys of content that was last stored before this time, in epoch milliseconds."""
         ...
 
     async def delete(self, org: str, key: str) -> bool:

@@ -23,6 +23,7 @@ from wfcore.domain.people.people import AccessToken, Group, Member, Organization
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.domain.rules.policies import Policy
+from wfcore.ports.maintenance import Maintenance
 from wfcore.ports.repositories.audit import AuditRepository
 from wfcore.ports.repositories.hooks import DeliveryRepository, DueDelivery
 from wfcore.ports.repositories.postings import DuePosting, PostingRepository
@@ -376,6 +377,11 @@ class Storage(Protocol):
 
     async def organizations(self, *, limit: int, after: str = "") -> Sequence[Organization]:
         """By UUID, ascending."""
+        ...
+
+    @property
+    def maintenance(self) -> Maintenance:
+        """Retention, erasure and deletion of an organization's rows, those of its journals included."""
         ...
 
     async def upgrade(self) -> None:

@@ -84,7 +84,7 @@ from wfcore.ports.blobs import Blobs
 from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import Clock
-from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.common.installation import Retention, Settings
 from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 from wfcore.settings.oauth import OAuthSettings
 from wfcore.settings.server import LISTS as SERVER_LISTS
@@ -99,10 +99,13 @@ __all__ = ["BadSettings", "Configuration", "decode_key", "load", "read_file"]
 PREFIX: Final = "WFCORE_"
 PLAIN: Final = frozenset({"database", "schema", "blobs", "secret_key", "default_model"})
 LISTS: Final = frozenset({"previous_secret_keys"})
-TABLES: Final = frozenset({"budgets", "http", "http_tool", "limits", "oauth", "server", "studio", "telemetry"})
+TABLES: Final = frozenset(
+    {"budgets", "http", "http_tool", "limits", "oauth", "retention", "server", "studio", "telemetry"}
+)
 
 T = TypeVar("T")
 Cost = Annotated[float, Meta(gt=0, le=1e12)]
+Days = Annotated[float, Meta(gt=0, le=1e6)]
 Name = Annotated[str, Meta(min_length=1)]
 Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]+\Z")]
 
@@ -158,6 +161,19 @@ class TelemetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         return f"TelemetrySettings(metrics={self.metrics!r}, traces={self.traces!r})"
 
 
+class RetentionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[retention]`."""
+
+    runs_days: Days | None = None
+    conversations_days: Days | None = None
+    audit_days: Days | None = None
+    deleted_days: Days | None = None
+    blobs_days: Days | None = None
+
+    def retention(self) -> Retention:
+        return Retention(self.runs_days, self.conversations_days, self.audit_days, self.deleted_days, self.blobs_days)
+
+
 class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[http]`."""
 
@@ -192,6 +208,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http: HttpSettings = HttpSettings()
     http_tool: HttpToolSettings = HttpToolSettings()
     oauth: OAuthSettings | None = None
+    retention: RetentionSettings = RetentionSettings()
     server: ServerSettings = ServerSettings()
     studio: StudioSettings = StudioSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
@@ -215,6 +232,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             hosts=tuple(self.http.hosts or self.server.allowed_hosts),
             public_url=self.server.public_url,
             budgets=self.budgets.budgets(),
+            retention=self.retention.retention(),
             prices={name: price for name, model in self.models.items() if (price := model.price())},
         )
 
@@ -361,7 +379,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
             continue
         key = variable.removeprefix(PREFIX).lower()
         area, _, rest = key.partition("_")
-        if area in ("limits", "budgets"):
+        if area in ("limits", "budgets", "retention"):
             tree.setdefault(area, {})[rest] = _number(text)
         elif area == "models":
             name, field = _model_field(variable, rest)

@@ -29,7 +29,7 @@ from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import Journal
 from wfcore.ports.repositories.postings import Posting
 from wfcore.ports.storage import Storage
-from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.common.installation import Retention, Settings
 from wfcore.runtime.common.ports import Overrides
 from wfcore.runtime.resources.interfaces import SignedInterface
 from wfcore.testing.fakes import FakeClock, SequentialIds
@@ -70,7 +70,14 @@ NO_KEY = {
 }
 """What takes no Idempotency-Key, and is done, or at least noted, once more when it is asked for again."""
 
-IN_STEPS = {"scheduler.fire", "poster.poll", "notifier.poll", "team_chats.receive", "team_chats.refused"}
+IN_STEPS = {
+    "scheduler.fire",
+    "retention.prune",
+    "poster.poll",
+    "notifier.poll",
+    "team_chats.receive",
+    "team_chats.refused",
+}
 """What goes on from wherever it was: by itself, or when its message comes again."""
 
 ASKING = {"nodes": [{"id": "begin", "type": "start"}, {"id": "ask", "type": "humanApproval", "data": {}}],
@@ -87,6 +94,8 @@ WORKING = {
 """A worker holds on to it for the first pause, and gives it back for the second."""
 NEEDY = {"nodes": [{"id": "begin", "type": "start", "data": {"inputSchema": {"required": ["n"]}}}], "edges": []}
 """No chat can give it what it needs."""
+
+OLD = Retention(runs=1e-9, conversations=1e-9, audit=1e-9, deleted=1e-9)
 
 DAILY = {"trigger_type": "schedule", "schedule": {"frequency": "daily", "timezone": "UTC", "time_of_day": "11:30"}}
 BY_HAND = {"trigger_type": "manual"}
@@ -137,6 +146,9 @@ USE_CASES: dict[str, UseCase] = {
     "connections.delete": lambda core, me: core.connections.delete(me, granted["own"]),
     "hooks.create": lambda core, me: core.hooks.create(me, url="http://127.0.0.1:9/", events=["run.failed"], key="k"),
     "hooks.patch": lambda core, me: core.hooks.patch(me, hooks["own"], is_enabled=False),
+    "retention.count": lambda core, me: core.retention.prune(OLD, dry_run=True),
+    "retention.prune": lambda core, me: core.retention.prune(OLD),
+    "retention.delete_organization": lambda core, me: core.retention.delete_organization(me.org_uuid),
     "hooks.rotate": lambda core, me: core.hooks.rotate(me, hooks["own"]),
     "hooks.delete": lambda core, me: core.hooks.delete(me, hooks["own"]),
     "hooks.redeliver": lambda core, me: core.hooks.redeliver(me, hooks["own"], hooks["delivery"]),

@@ -13,10 +13,15 @@ class AuditLog:
     """The rows of one organization, in the order in which they were committed."""
 
     rows: list[AuditRow] = attrs.Factory(list)
+    last: int = 0
 
     def extend(self, rows: Iterable[AuditRow]) -> None:
         for row in rows:
-            self.rows.append(attrs.evolve(row, key=len(self.rows) + 1))
+            self.last += 1
+            self.rows.append(attrs.evolve(row, key=self.last))
+
+    def remove(self, row: AuditRow) -> None:
+        self.rows = [one for one in self.rows if one.key != row.key]
 
 
 @attrs.define
@@ -32,7 +37,7 @@ class MemoryAudit:
         return list(self.log.rows)
 
     async def add(self, row: AuditRow) -> None:
-        self.rows.append(attrs.evolve(row, key=len(self.rows) + 1))
+        self.rows.append(attrs.evolve(row, key=self.log.last + len(self.added) + 1))
         self.added.append(row)
 
     def commit(self) -> None:

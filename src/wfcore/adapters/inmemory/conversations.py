@@ -77,6 +77,10 @@ class MemoryConversations:
         return [deepcopy(message) for message in sorted(wanted, key=lambda message: message.seq)]
 
     async def remove(self, conversation: Conversation) -> bool:
+        return self.forget(conversation)
+
+    def forget(self, conversation: Conversation) -> bool:
+        """The same without a coroutine."""
         found = self._find([conversation])
         for stored in found:
             del self._conversations[stored.row.key]

@@ -93,6 +93,8 @@ class MemoryJournal:
         self._closed: list[OpenInterrupt] = []
         self._last_run = self._last_key = self._last_execution = 0
         self._deleted: set[tuple[str, str]] = set()
+        self._deleted_at: dict[tuple[str, str], int] = {}
+        """When the deleted runs had ended."""
 
     def pinned(self, variation_id: str) -> bool:
         """Whether an execution runs this variation, which must then be kept."""
@@ -133,8 +135,9 @@ class MemoryJournal:
         if stored.claimed_by is not None:
             raise JournalConflict("a worker holds the execution")
         for run_id in stored.runs:
-            del self._runs[execution.org][run_id]
+            run = self._runs[execution.org].pop(run_id)
             self._deleted.add((execution.org, run_id))
+            self._deleted_at[execution.org, run_id] = run.finished_at or run.updated_at
         self._closed = [one for one in self._closed if one.execution.ref != execution]
         del self._executions[execution.id]
         self.verdicts.delete(execution)

@@ -37,6 +37,7 @@ from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.rules.policies import Policy
 from wfcore.ports.journal import RunRow
+from wfcore.ports.maintenance import Maintenance
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.ports.repositories.hooks import DueDelivery
 from wfcore.ports.repositories.postings import DuePosting, Posting
@@ -127,7 +128,10 @@ class MemoryStorage:
     """Implements the port `Storage`.
 
     `pinned` returns whether an execution still needs a draft, `find_run` returns a run: both come from the journal.
+    Who opens both sets `maintenance`.
     """
+
+    maintenance: Maintenance
 
     def __init__(self, pinned: Pinned = lambda _: False, find_run: FindRun = _no_run) -> None:
         self._pinned = pinned

@@ -10,6 +10,7 @@ import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql import migrations
+from wfcore.adapters.sql.maintenance.maintenance import SqlMaintenance
 from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
 from wfcore.adapters.sql.migrations.fingerprint import differences
 from wfcore.adapters.sql.repositories import hooks, postings, schedules
@@ -269,6 +270,10 @@ class SqlStorage:
         except Unavailable as error:
             return error.message
         return None
+
+    @property
+    def maintenance(self) -> SqlMaintenance:
+        return SqlMaintenance(self.database)
 
     async def schema_differences(self) -> list[str]:
         async with self.database.reading() as connection:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from wfcore.adapters.sealing import file_of
+from wfcore.cli.client import Json
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, UnusedDatabase, open_core, print_message
 
 if TYPE_CHECKING:
     from wfcore.adapters.sql.transfer.databases import Address
     from wfcore.cli.backups import Installation
     from wfcore.core import Core
+    from wfcore.domain.kernel.json_type import JSON
 
 
 async def upgrade(
@@ -75,6 +77,31 @@ async def _check_journals(core: "Core") -> None:
     if damaged:
         raise Unavailable(f"the journals of {damaged} runs are damaged")
     print("all journals are intact")  # noqa: T201
+
+
+async def prune(
+    *,
+    dry_run: Flag = False,
+    json: Json = False,
+    database: Database = DATABASE,
+    config: Config = None,
+    schema: Schema = None,
+) -> None:
+    """Delete what is older than `[retention]` says, in batches. Servers and workers can run meanwhile.
+
+    Parameters
+    ----------
+    dry_run
+        Only count it.
+    """
+    from wfcore.cli.output import print_rows
+
+    async with open_core(database, config, schema) as core:
+        if not core.ports.settings.retention:
+            print_message("there is no `[retention]`: everything is kept")
+        found = await core.retention.prune(dry_run=dry_run)
+    rows: list[dict[str, JSON]] = [{"kind": kind, "count": count} for kind, count in found.items()]
+    print_rows(rows, {"kind": "KIND", "count": "TO DELETE" if dry_run else "DELETED"}, as_json=json)
 
 
 # Copies

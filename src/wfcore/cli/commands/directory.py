@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_result
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_message, print_result
+from wfcore.cli.confirm import Yes, confirm
 
 if TYPE_CHECKING:
     from wfcore.core import Core
@@ -47,6 +48,30 @@ async def create_organization(
         created = await core.directory.create_organization(name, id=id)
     shown = {"id": created.uuid, "name": created.name, "createdAt": iso(created.created_at)}
     print_result(shown) if json else print(created.uuid)  # noqa: T201
+
+
+async def delete_organization(
+    id: Organization,
+    /,
+    *,
+    yes: Yes = False,
+    database: Database = DATABASE,
+    config: Config = None,
+    schema: Schema = None,
+) -> None:
+    """Delete an organization with all of its data: it cannot be undone.
+
+    Its runs that are under way end.
+    """
+    from wfcore.domain.kernel.errors import NotFound
+
+    async with open_core(database, config, schema) as core:
+        found = await core.ports.storage.organization(id)
+        if found is None:
+            raise NotFound(f"unknown organization `{id}` in `{database}`")
+        await confirm(f"delete organization `{found.name}` with all of its data?", yes=yes)
+        await core.retention.delete_organization(id)
+    print_message(f"deleted organization `{found.name}`")
 
 
 async def _check_name_is_free(core: "Core", name: str) -> None:

@@ -99,7 +99,7 @@ class Attachments:
                 for name in upload_fields(entry):
                     key = as_text(entry[name])
                     media_type = type_of_key(key)
-                    size = await self._blobs.size(org, key) if media_type else None
+                    size = await self._blobs.renew(org, key) if media_type else None
                     if media_type is None or size is None:
                         path = f"attachments.{kind}[{index}].{name}"
                         issues.append(Issue(path, "is not an upload of this organization", "reference"))

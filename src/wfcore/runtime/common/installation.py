@@ -13,6 +13,25 @@ from wfcore.domain.run.entries import Limits
 
 
 @attrs.frozen
+class Retention:
+    """After how many days data is deleted; None: never. Fractions are allowed.
+
+    `runs` counts from the end of an execution, `conversations` from the latest message, `deleted` from the deletion of
+    a workflow or skill, `blobs` from the last upload of content that nothing refers to.
+    """
+
+    runs: float | None = None
+    conversations: float | None = None
+    audit: float | None = None
+    deleted: float | None = None
+    blobs: float | None = None
+
+    def __bool__(self) -> bool:
+        """Whether anything is deleted."""
+        return any(days is not None for days in attrs.astuple(self))
+
+
+@attrs.frozen
 class Settings:
     """The operator's settings. Durations are in seconds."""
 
@@ -46,6 +65,7 @@ class Settings:
     """The address of this server in the links of hooks; None: they have no links."""
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
     """What a commit survives: with `FULL` a power cut, with `NORMAL` only the end of the process."""
+    retention: Retention = attrs.field(factory=Retention)
     grace: float = 5.0
     """How long active runs can continue at exit to reach a durable point."""
 

@@ -16,11 +16,14 @@ POLL_INTERVAL: Final = 1.0
 class Poller:
     """Polls from `start` to `stop`. A failed poll (a full disk, a locked database) is logged; the next one retries."""
 
-    def __init__(self, clock: Clock, poll: Callable[[], Awaitable[object]], what: str) -> None:
-        """`what` names the polled work in log messages."""
+    def __init__(
+        self, clock: Clock, poll: Callable[[], Awaitable[object]], what: str, interval: float = POLL_INTERVAL
+    ) -> None:
+        """`what` names the polled work in log messages. `interval` is in seconds."""
         self._clock = clock
         self._poll = poll
         self._what = what
+        self._interval = interval
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -38,4 +41,4 @@ class Poller:
                 await self._poll()
             except Exception:
                 log.exception("polling for %s failed", self._what)
-            await self._clock.sleep(POLL_INTERVAL)
+            await self._clock.sleep(self._interval)

@@ -4,6 +4,7 @@ Subclass `BlobsContract` and write `open_blobs`.
 """
 
 import asyncio
+import time
 from abc import abstractmethod
 from pathlib import Path
 
@@ -42,6 +43,23 @@ class BlobsContract(OnAsyncio):
             await blobs.put(ORG, KEY, data)
             assert await blobs.get(ORG, KEY) == data
             assert await blobs.size(ORG, KEY) == len(data)
+
+    @pytest.mark.anyio
+    async def test_content_is_found_by_its_age(self, blobs: Blobs) -> None:
+        """Content is older than the next moment, and not than the one before; renewed content is new again."""
+        other = "cd" * 32 + ".txt"
+        for key in (KEY, other):
+            await blobs.put(ORG, key, b"x")
+        await blobs.put(OTHER_ORG, KEY, b"x")
+        then = round(time.time() * 1000) + 100
+        assert await blobs.stored_before(ORG, then - 3_600_000) == []
+        assert sorted(await blobs.stored_before(ORG, then + 3_600_000)) == sorted([KEY, other])
+        await asyncio.sleep(0.15)
+        assert await blobs.renew(ORG, KEY) == 1
+        assert await blobs.stored_before(ORG, then) == [other]
+        await blobs.delete(ORG, other)
+        assert (await blobs.stored_before(ORG, then), await blobs.renew(ORG, other)) == ([], None)
+        assert await blobs.stored_before("../" + ORG, then) == []
 
     @pytest.mark.anyio
     async def test_unknown_content_is_absent(self, blobs: Blobs) -> None:

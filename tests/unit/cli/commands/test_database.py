@@ -5,7 +5,7 @@ import base64
 from pathlib import Path
 
 import pytest
-from managing import ASK, Organization
+from managing import ASK, ECHO, Organization
 
 import wfcore
 from wfcore.adapters.blobs import LocalBlobs
@@ -106,3 +106,32 @@ def test_the_plan_of_an_upgrade(acme: Organization) -> None:
     assert not Path("new.db").exists()
     current = acme.call("db", "upgrade", "--dry-run")
     assert (current.status, current.out) == (0, "")
+
+
+def test_old_data_is_pruned(acme: Organization) -> None:
+    """A dry run only counts; without `[retention]` everything is kept; an age of 0 is refused."""
+    acme.deployed(("Echo", ECHO))
+    assert acme.call("run", "start", "echo", "--input", '{"order": 7}', "--key", "r", "--follow").status == 0
+    kept = acme.call("db", "prune")
+    assert (kept.status, kept.rows, "everything is kept" in kept.err) == (0, [], True)
+    Path("wfcore.toml").write_text("[retention]\nruns_days = 1e-9\naudit_days = 100\n")
+    config = ("--config", "wfcore.toml")
+    assert acme.call("db", "prune", "--dry-run", *config).rows == [["runs", "1"], ["audit", "0"]]
+    assert acme.call("run", "show", "r").status == 0
+    pruned = acme.call("db", "prune", "--json", *config).json
+    assert pruned == [{"kind": "runs", "count": 1}, {"kind": "audit", "count": 0}]
+    assert acme.call("run", "show", "r").status == 1
+    Path("wfcore.toml").write_text("[retention]\nruns_days = 0\n")
+    refused = acme.call("db", "prune", *config)
+    assert (refused.status, "`retention.runs_days`" in refused.err) == (2, True)
+
+
+def test_an_organization_is_deleted(acme: Organization) -> None:
+    """After a confirmation; an unknown one is an error."""
+    acme.deployed(("Refund", ASK))
+    asked = acme.call("org", "delete", acme.id)
+    assert (asked.status, "confirm with --yes" in asked.err) == (2, True)
+    assert acme.call("org", "delete", acme.id, "--yes").status == 0
+    assert acme.call("org", "list", "--json").json == []
+    again = acme.call("org", "delete", acme.id, "--yes")
+    assert (again.status, "unknown organization" in again.err) == (1, True)

@@ -40,6 +40,7 @@ organizations: Final = Table(
     _text("name"),
     _int("created_at"),
     sa.UniqueConstraint("uuid"),
+    sqlite_autoincrement=True,
 )
 
 members: Final = Table(

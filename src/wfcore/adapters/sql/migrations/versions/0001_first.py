@@ -39,6 +39,7 @@ def _create_directory() -> None:
         _text("name"),
         _int("created_at"),
         sa.UniqueConstraint("uuid"),
+        sqlite_autoincrement=True,
     )
     op.create_table(
         own("members"),

@@ -1,0 +1,167 @@
+"""The port `Maintenance` in dicts: it works on the rows of a storage and of its journal, as a part of both."""
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+
+import attrs
+import msgspec
+
+from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.storage import MemoryStorage
+from wfcore.adapters.inmemory.tenant import Tenant
+from wfcore.domain.json.codec import from_ms
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.domain.run.entries import Opened
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import ExecutionRef
+from wfcore.ports.maintenance import Expiring
+
+Removal = Callable[[], object]
+"""Deletes one thing that is too old."""
+
+ENDED = frozenset({RunStatus.done, RunStatus.error, RunStatus.cancelled})
+
+
+@attrs.frozen
+class MemoryMaintenance:
+    """Implements the port `Maintenance`."""
+
+    storage: MemoryStorage
+    journal: MemoryJournal
+
+    async def count(self, org: str, kind: Expiring, before: int) -> int:
+        return len(list(self._old(org, kind, before)))
+
+    async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> int:
+        found = list(self._old(org, kind, before))[:limit]
+        for removal in found:
+            removal()
+        return len(found)
+
+    async def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
+        tenant, log = self._tenant(org), self.storage._logs[org].rows
+        yield list(texts_in([tenant, log, self.storage._deliveries[org].rows]))
+        own = [stored for stored in self.journal._executions.values() if stored.row.ref.org == org]
+        yield list(texts_in([[one.entries, one.interrupts, one.row] for one in own]))
+        closed = [one for one in self.journal._closed if one.execution.ref.org == org]
+        yield list(texts_in([self.journal._runs.get(org, {}), closed]))
+        threads = self.journal.conversations._conversations.values()
+        yield list(texts_in([[one.row, one.messages] for one in threads if one.row.org == org]))
+
+    async def remove_organization(self, org: str) -> bool:
+        storage, journal = self.storage, self.journal
+        known = storage._organizations.pop(org, None)
+        storage._tenants.pop(org, None)
+        storage._logs.pop(org, None)
+        storage._deliveries.pop(org, None)
+        for ref in [stored.row.ref for stored in journal._executions.values() if stored.row.ref.org == org]:
+            self._remove_execution(ref)
+        for conversation in list(journal.conversations._conversations.values()):
+            if conversation.row.org == org:
+                await journal.conversations.remove(conversation.row)
+        journal._runs.pop(org, None)
+        journal._deleted = {pair for pair in journal._deleted if pair[0] != org}
+        journal.usage._calls = [call for call in journal.usage._calls if call.execution.ref.org != org]
+        return known is not None
+
+    def _tenant(self, org: str) -> Tenant:
+        if org not in self.storage._tenants:
+            raise NotFound
+        return self.storage._tenants[org]
+
+    def _old(self, org: str, kind: Expiring, before: int) -> Iterator[Removal]:
+        tenant = self._tenant(org)
+        match kind:
+            case "runs":
+                yield from self._old_runs(org, before)
+            case "conversations":
+                conversations = self.journal.conversations
+                for stored in list(conversations._conversations.values()):
+                    if stored.row.org == org and stored.row.updated_at < before:
+                        yield partial(conversations.forget, stored.row)
+            case "audit":
+                log = self.storage._logs[org]
+                yield from (partial(log.remove, row) for row in list(log.rows) if row.at < from_ms(before))
+            case "deleted":
+                yield from self._old_resources(tenant, org, before)
+
+    def _old_runs(self, org: str, before: int) -> Iterator[Removal]:
+        for stored in list(self.journal._executions.values()):
+            last = self.journal._runs[stored.row.ref.org][stored.runs[-1]]
+            is_free = stored.claimed_by is None and stored.wake_at is None
+            if last.execution.org == org and last.status in ENDED and is_free and (last.finished_at or before) < before:
+                yield partial(self._remove_execution, stored.row.ref)
+        for pair in [pair for pair, at in self.journal._deleted_at.items() if pair[0] == org and at < before]:
+            yield partial(self._remove_id, pair)
+        rows = self.storage._deliveries[org].rows
+        for number, delivery in list(rows.items()):
+            if delivery.next_at is None and delivery.notice.at < before:
+                yield partial(rows.pop, number)
+
+    def _remove_id(self, pair: tuple[str, str]) -> None:
+        self.journal._deleted.discard(pair)
+        self.journal._deleted_at.pop(pair, None)
+
+    def _remove_execution(self, ref: ExecutionRef) -> None:
+        journal, tenant = self.journal, self.storage._tenants.get(ref.org)
+        stored = journal._executions.pop(ref.id)
+        for run_id in stored.runs:
+            journal._runs[ref.org].pop(run_id, None)
+        journal._closed = [one for one in journal._closed if one.execution.ref != ref]
+        journal.verdicts.delete(ref)
+        if tenant is not None:
+            tenant.postings = {name: row for name, row in tenant.postings.items() if row.run_id not in stored.runs}
+
+    def _old_resources(self, tenant: Tenant, org: str, before: int) -> Iterator[Removal]:
+        own = [stored for stored in self.journal._executions.values() if stored.row.ref.org == org]
+        opened = {entry.variation_id for stored in own for entry in stored.entries if isinstance(entry, Opened)}
+        for table in tenant.resource_tables.values():
+            for resource in list(table.rows.values()):
+                variations = {name for number, name in table.variations if number == resource.id}
+                is_old = resource.deleted_at is not None and resource.deleted_at < from_ms(before)
+                if is_old and resource.status == Status.DELETED and opened.isdisjoint(variations):
+                    found = self._executions_of(org, resource)
+                    if all(self.journal._runs[org][run].status in ENDED for _, run in found):
+                        yield partial(self._remove_resource, tenant, resource, [ref for ref, _ in found])
+
+    def _executions_of(self, org: str, resource: Resource) -> list[tuple[ExecutionRef, str]]:
+        """The executions of a resource, each with its last run."""
+        return [
+            (stored.row.ref, stored.runs[-1])
+            for stored in self.journal._executions.values()
+            if (stored.row.ref.org, stored.row.kind, stored.row.resource_id) == (org, resource.kind, resource.id)
+        ]
+
+    def _remove_resource(self, tenant: Tenant, resource: Resource, own: Sequence[ExecutionRef]) -> None:
+        for ref in own:
+            self._remove_execution(ref)
+        table = tenant.resource_tables[resource.kind]
+        del table.rows[resource.id]
+        table.slugs.discard(resource.slug)
+        table.variations = {key: one for key, one in table.variations.items() if key[0] != resource.id}
+        if resource.kind is Kind.WORKFLOW:
+            tenant.interfaces = {key: one for key, one in tenant.interfaces.items() if key[0] != resource.id}
+            tenant.timers.pop(resource.id, None)
+            tenant.webhooks.pop(resource.id, None)
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Every text in a value, however deep; the keys of mappings too."""
+    match value:
+        case str():
+            yield str(value)
+        case Mapping():
+            for item in value.items():
+                yield from texts_in(item)
+        case msgspec.Struct():
+            yield from texts_in([getattr(value, name) for name in value.__struct_fields__])
+        case bytes():
+            return
+        case Sequence() | AbstractSet():
+            for one in value:
+                yield from texts_in(one)
+        case _ if attrs.has(kind := type(value)):
+            yield from texts_in([getattr(value, field.name) for field in attrs.fields(kind)])

@@ -1,0 +1,1 @@
+"""The port `Maintenance` on a database."""

@@ -1,0 +1,203 @@
+"""What is too old: the conditions, and the deletion of rows with all that depends on them."""
+
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.schema.dialect import position_of
+from wfcore.adapters.sql.schema.tables import (
+    approvers,
+    audit,
+    closed_interrupts,
+    executions,
+    grants,
+    interfaces,
+    interrupts,
+    journal,
+    memories,
+    memory_words,
+    metadata,
+    resources,
+    runs,
+    schedules,
+    variations,
+    webhooks,
+)
+from wfcore.adapters.sql.store import Transaction
+from wfcore.ports.maintenance import Expiring
+
+_VERDICTS: Final = metadata.tables["wfcore_verdicts"]
+_POSTINGS: Final = metadata.tables["wfcore_postings"]
+_DELIVERIES: Final = metadata.tables["wfcore_deliveries"]
+_CONVERSATIONS: Final = metadata.tables["wfcore_conversations"]
+_PARTICIPANTS: Final = metadata.tables["wfcore_participants"]
+_MESSAGES: Final = metadata.tables["wfcore_messages"]
+
+_ENDED: Final = ("done", "error", "cancelled")
+_OPENED: Final = '["open",%'
+"""The beginning of an entry that opens a child."""
+
+
+class Rule(Protocol):
+    """The rows of one kind that are too old, by their keys."""
+
+    def old(self, org: int, before: int) -> sa.Select[Any]:
+        """The keys, the oldest first."""
+        ...
+
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+        """Delete these, unless they have changed. Returns how many."""
+        ...
+
+
+class EndedExecutions:
+    """Executions whose last turn ended."""
+
+    def old(self, org: int, before: int) -> sa.Select[Any]:
+        later = runs.alias("later")
+        return (
+            sa.select(runs.c.execution)
+            .where(
+                runs.c.org == org,
+                runs.c.created_at < before,
+                runs.c.finished_at < before,
+                runs.c.execution != 0,
+                runs.c.status.in_(_ENDED),
+                ~sa.exists().where(later.c.execution == runs.c.execution, later.c.key > runs.c.key),
+            )
+            .order_by(runs.c.created_at)
+        )
+
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+        """An execution that a retry has continued meanwhile stays."""
+        free = sa.select(executions.c.id).where(
+            executions.c.id.in_(keys), executions.c.claimed_by.is_(None), executions.c.wake_at.is_(None)
+        )
+        locked = [row[0] for row in await connection.execute(free.with_for_update())]
+        still = self.old(org, before).where(runs.c.execution.in_(locked))
+        found = [row[0] for row in await connection.execute(still)]
+        await delete_executions(connection, org, found)
+        return len(found)
+
+
+async def delete_executions(connection: Transaction, org: int, found: Sequence[int]) -> None:
+    """Delete executions with their rows, those of their runs too: the ids of the runs are free again."""
+    waiting = [sa.select(table.c.key).where(table.c.execution.in_(found)) for table in (interrupts, closed_interrupts)]
+    own_runs = sa.select(runs.c.id).where(runs.c.execution.in_(found))
+    statements = [
+        approvers.delete().where(approvers.c.interrupt.in_(sa.union_all(*waiting))),
+        _POSTINGS.delete().where(_POSTINGS.c.org == org, _POSTINGS.c.run_id.in_(own_runs)),
+        *(table.delete().where(table.c.execution.in_(found)) for table in (journal, _VERDICTS, interrupts)),
+        *(table.delete().where(table.c.execution.in_(found)) for table in (closed_interrupts, runs)),
+        executions.delete().where(executions.c.id.in_(found)),
+    ]
+    for statement in statements:
+        await connection.execute(statement)
+
+
+class DeletedRuns:
+    """The ids of deleted runs."""
+
+    def old(self, org: int, before: int) -> sa.Select[Any]:
+        at = sa.func.coalesce(runs.c.finished_at, runs.c.updated_at)
+        return sa.select(runs.c.key).where(
+            runs.c.org == org, runs.c.created_at < before, at < before, runs.c.execution == 0
+        )
+
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+        return await _delete(connection, runs, runs.c.key, keys)
+
+
+class Deliveries:
+    """Deliveries of events that are not pending."""
+
+    def old(self, org: int, before: int) -> sa.Select[Any]:
+        of = _DELIVERIES.c
+        return sa.select(of.key).where(of.org == org, of.at < before, of.next_at.is_(None))
+
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+        return await _delete(connection, _DELIVERIES, _DELIVERIES.c.key, keys)
+
+
+class Audit:
+    """Rows of the audit."""
+
+    def old(self, org: int, before: int) -> sa.Select[Any]:
+        return sa.select(audit.c.key).where(audit.c.org == org, audit.c.at < before).order_by(audit.c.at)
+
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+        return await _delete(connection, audit, audit.c.key, keys)
+
+
+class Conversations:
+    """Conversations with their messages."""
+
+    def old(self, org: int, before: int) -> sa.Select[Any]:
+        of = _CONVERSATIONS.c
+        return sa.select(of.key).where(of.org == org, of.updated_at < before).order_by(of.updated_at)
+
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+        """The row is locked first, so that concurrent writers to the conversation wait for it."""
+        still = self.old(org, before).where(_CONVERSATIONS.c.key.in_(keys)).with_for_update()
+        found = [row[0] for row in await connection.execute(still)]
+        for table in (_MESSAGES, _PARTICIPANTS):
+            await connection.execute(table.delete().where(table.c.conversation.in_(found)))
+        return await _delete(connection, _CONVERSATIONS, _CONVERSATIONS.c.key, found)
+
+
+class DeletedResources:
+    """Deleted workflows and skills that nothing uses any more."""
+
+    def old(self, org: int, before: int) -> sa.Select[Any]:
+        own = (
+            executions.c.org == org,
+            executions.c.kind == resources.c.kind,
+            executions.c.resource_id == resources.c.id,
+        )
+        last = sa.select(runs.c.status).where(runs.c.execution == executions.c.id).order_by(runs.c.key.desc()).limit(1)
+        continues = sa.exists().where(*own, last.scalar_subquery().not_in(_ENDED)).correlate(resources)
+        of_it = variations.c.kind == resources.c.kind, variations.c.resource_id == resources.c.id
+        named = sa.exists().where(variations.c.org == org, *of_it, position_of(journal.c.entry, variations.c.id) > 0)
+        opened = journal.c.execution == executions.c.id, journal.c.entry.like(_OPENED)
+        called = (
+            sa.exists()
+            .where(executions.c.org == org, *opened, named.correlate(resources, journal))
+            .correlate(resources)
+        )
+        deleted = resources.c.org == org, resources.c.deleted_at < before, resources.c.status == "deleted"
+        return sa.select(resources.c.key).where(*deleted, ~continues, ~called)
+
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+        still = self.old(org, before).where(resources.c.key.in_(keys))
+        found = [row[0] for row in await connection.execute(still)]
+        rows = await connection.execute(sa.select(resources.c.kind, resources.c.id).where(resources.c.key.in_(found)))
+        for kind, number in rows.all():
+            await self._delete_parts(connection, org, kind, number)
+        await connection.execute(grants.delete().where(grants.c.resource.in_(found)))
+        return await _delete(connection, resources, resources.c.key, found)
+
+    async def _delete_parts(self, connection: Transaction, org: int, kind: str, number: int) -> None:
+        of = executions.c.org == org, executions.c.kind == kind, executions.c.resource_id == number
+        own = [row[0] for row in await connection.execute(sa.select(executions.c.id).where(*of))]
+        await delete_executions(connection, org, own)
+        if kind == "skill":
+            for table in (memory_words, memories, _VERDICTS):
+                await connection.execute(table.delete().where(table.c.org == org, table.c.skill_id == number))
+        else:
+            for table in (interfaces, schedules, webhooks):
+                await connection.execute(table.delete().where(table.c.org == org, table.c.workflow_id == number))
+        gone = variations.c.org == org, variations.c.kind == kind, variations.c.resource_id == number
+        await connection.execute(variations.delete().where(*gone))
+
+
+RULES: Final[dict[Expiring, Sequence[Rule]]] = {
+    "runs": (EndedExecutions(), DeletedRuns(), Deliveries()),
+    "conversations": (Conversations(),),
+    "audit": (Audit(),),
+    "deleted": (DeletedResources(),),
+}
+
+
+async def _delete(connection: Transaction, table: sa.Table, key: sa.Column[Any], keys: Sequence[int]) -> int:
+    return int((await connection.execute(table.delete().where(key.in_(keys)))).rowcount)

@@ -1,0 +1,38 @@
+"""Which rows belong to an organization, in every table."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.schema.tables import executions, grants, journal, metadata, organizations, resources, workers
+
+TABLES: Final[Sequence[sa.Table]] = [table for table in metadata.sorted_tables if table is not workers]
+"""The tables with rows of organizations, each after those that it refers to."""
+
+_CONVERSATIONS: Final = metadata.tables["wfcore_conversations"]
+
+
+def of_organization(table: sa.Table, org: int) -> sa.ColumnElement[bool]:
+    """The condition for the rows of the organization with this key."""
+    match table.name:
+        case "wfcore_organizations":
+            return organizations.c.key == org
+        case "wfcore_grants":
+            return grants.c.resource.in_(sa.select(resources.c.key).where(resources.c.org == org))
+        case "wfcore_journal":
+            return journal.c.execution.in_(sa.select(executions.c.id).where(executions.c.org == org))
+        case "wfcore_messages":
+            of = sa.select(_CONVERSATIONS.c.key).where(_CONVERSATIONS.c.org == org)
+            return table.c.conversation.in_(of)
+    return table.c.org == org
+
+
+def deletion_order() -> Sequence[sa.Table]:
+    """The tables in an order in which rows can be deleted: the conditions of later ones still hold."""
+    derived = [grants, journal, metadata.tables["wfcore_messages"]]
+    return [*derived, *(table for table in reversed(TABLES) if table not in derived)]
+
+
+def text_columns(table: sa.Table) -> list[sa.Column[str]]:
+    return [column for column in table.columns if isinstance(column.type, sa.Text)]

@@ -1,0 +1,232 @@
+"""The contract of the rows of an organization as a whole (`wfcore.ports.maintenance`).
+
+Subclass `MaintenanceContract` and write `open_stores`: a storage and its journal.
+"""
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import attrs
+import pytest
+
+from wfcore.domain.json.codec import from_ms
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind
+from wfcore.domain.run.entries import Opened
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import Append, ExecutionRef, Journal, NewExecution, NewRun, RunChange
+from wfcore.ports.maintenance import EXPIRING, Expiring
+from wfcore.ports.repositories.audit import AuditFilter, AuditRow
+from wfcore.ports.repositories.postings import Posting
+from wfcore.ports.storage import Storage
+from wfcore.testing.contracts.journal_values import NOW, steps
+from wfcore.testing.contracts.run_records import human, rows_of
+from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, new_organization, new_resource, new_variation
+from wfcore.testing.on_asyncio import OnAsyncio
+
+LATER = NOW + 1_000
+Stores = tuple[Storage, Journal]
+
+
+async def ran(
+    journal: Journal,
+    run_id: str,
+    status: RunStatus = RunStatus.done,
+    *,
+    at: int = NOW,
+    workflow: int = 1,
+    org: str = ORG,
+    message: str | None = None,
+) -> ExecutionRef:
+    """An execution whose only turn is in this status since `at`."""
+    new = NewExecution(org, "workflow", workflow, "v1", "ann", f"t-{run_id}")
+    ref = await journal.begin(new, Append(0, steps(1), new_run=NewRun(run_id, "ann", b"f", RunStatus.running, at)))
+    rows = rows_of([] if message is None else [human(message, at)], "workflow", workflow)
+    changes = [RunChange(run_id, status, at, result={"output": "x"})]
+    await journal.append(ref, Append(1, steps(1, 1), changes=changes, **rows))
+    return ref
+
+
+class MaintenanceContract(OnAsyncio):
+    """Inherit, name the class `Test...`, and write `open_stores`."""
+
+    @abstractmethod
+    def open_stores(self, place: Path) -> AbstractAsyncContextManager[Stores]:
+        """An upgraded storage without organizations, and its journal. `place` is an empty directory."""
+
+    @pytest.fixture
+    async def stores(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Stores]:
+        async with self.open_stores(tmp_path) as stores:
+            for org in (ORG, OTHER_ORG):
+                await stores[0].add_organization(new_organization(org))
+            yield stores
+
+    async def _pruned(self, storage: Storage, kind: Expiring, before: int = LATER, org: str = ORG) -> int:
+        """How many are deleted, one by one; as many as `count` said."""
+        expected = await storage.maintenance.count(org, kind, before)
+        done = 0
+        while count := await storage.maintenance.prune(org, kind, before, limit=1):
+            assert count == 1
+            done += count
+        assert (done, await storage.maintenance.count(org, kind, before)) == (expected, 0)
+        return done
+
+    @pytest.mark.anyio
+    async def test_ended_executions_are_deleted(self, stores: Stores) -> None:
+        """Those that ended before the time: not later ones, parked or running ones, or other organizations'."""
+        storage, journal = stores
+        for status in RunStatus:
+            await ran(journal, status.value, status)
+        await ran(journal, "late", at=LATER)
+        await ran(journal, "other", org=OTHER_ORG)
+        async with storage.transaction(ORG) as work:
+            for name in ("done", "late"):
+                await work.postings.put(Posting(name, "i", "f", {}, name, None))
+        assert await self._pruned(storage, "runs") == 3
+        kept = {row.id for row in await journal.list_runs(ORG, limit=99)}
+        assert kept == {"queued", "running", "interrupted", "late"}
+        assert await journal.find_run(OTHER_ORG, "other")
+        async with storage.reading(ORG) as work:
+            assert (await work.postings.get("done"), bool(await work.postings.get("late"))) == (None, True)
+
+    @pytest.mark.anyio
+    async def test_an_id_is_free_after_retention(self, stores: Stores) -> None:
+        """The id of a pruned run can be used again, as can that of a deleted one after its time; its entries are new.
+        A number of an execution is not used again."""
+        storage, journal = stores
+        first = await ran(journal, "a")
+        deleted = await ran(journal, "b")
+        await journal.delete(deleted, 2)
+        assert await journal.is_deleted(ORG, "b")
+        assert await self._pruned(storage, "runs", NOW) == 0
+        assert await journal.is_deleted(ORG, "b")
+        assert await self._pruned(storage, "runs") == 2
+        assert not await journal.is_deleted(ORG, "b")
+        assert await journal.read(first) == []
+        again = [await ran(journal, name, at=LATER) for name in ("a", "b")]
+        assert {ref.id for ref in again}.isdisjoint({first.id, deleted.id})
+        assert len(await journal.read(again[0])) == 2
+
+    @pytest.mark.anyio
+    async def test_a_continued_execution_stays(self, stores: Stores) -> None:
+        """An execution whose first turn ended long ago, and whose last one is under way or ended later."""
+        storage, journal = stores
+        ref = await ran(journal, "a", RunStatus.error)
+        again = NewRun("b", "ann", b"f", RunStatus.running, NOW + 1, parent_run_id="a")
+        retried = RunChange("a", RunStatus.error, NOW, retried_by="b")
+        await journal.append(ref, Append(2, steps(1, 2), new_run=again, changes=[retried]))
+        assert await self._pruned(storage, "runs") == 0
+        await journal.append(ref, Append(3, steps(1, 3), changes=[RunChange("b", RunStatus.done, LATER)]))
+        assert await self._pruned(storage, "runs") == 0
+        assert await self._pruned(storage, "runs", LATER + 1) == 1
+
+    @pytest.mark.anyio
+    async def test_old_conversations_are_deleted(self, stores: Stores) -> None:
+        """By their latest message; runs stay."""
+        storage, journal = stores
+        await ran(journal, "old", message="hello")
+        await ran(journal, "new", message="hello", at=LATER)
+        await ran(journal, "other", message="hello", org=OTHER_ORG)
+        assert await self._pruned(storage, "conversations") == 1
+        assert await journal.conversations.own(ORG, "t-old", "ann") is None
+        assert await journal.conversations.own(ORG, "t-new", "ann")
+        assert await journal.conversations.own(OTHER_ORG, "t-other", "ann")
+        assert await journal.find_run(ORG, "old")
+
+    @pytest.mark.anyio
+    async def test_old_rows_of_the_audit_are_deleted(self, stores: Stores) -> None:
+        """A row that is written afterwards has a key of its own."""
+        storage, _ = stores
+        for org, at in ((ORG, NOW), (ORG, LATER), (OTHER_ORG, NOW)):
+            async with storage.transaction(org) as work:
+                await work.audit.add(AuditRow(from_ms(at), "ann", "a.b", "a", str(at)))
+        assert await self._pruned(storage, "audit") == 1
+        async with storage.transaction(ORG) as work:
+            await work.audit.add(AuditRow(from_ms(LATER), "ann", "a.b", "a", "third"))
+        async with storage.reading(ORG) as work:
+            rows = await work.audit.page(AuditFilter(), limit=9)
+        assert [row.resource_id for row in rows] == ["third", str(LATER)]
+        assert len({row.key for row in rows}) == 2
+
+    @pytest.mark.anyio
+    async def test_deleted_resources_are_purged(self, stores: Stores) -> None:
+        """With their variations and ended executions. Their slugs are free, their numbers are not used again."""
+        storage, journal = stores
+        async with storage.transaction(ORG) as work:
+            for number, at in ((1, NOW), (2, LATER), (3, None)):
+                assert await work.workflows.next_id() == number
+                made = new_resource(number)
+                status = Status.DRAFT if at is None else Status.DELETED
+                deleted_at = None if at is None else from_ms(at)
+                await work.workflows.add(attrs.evolve(made, status=status, deleted_at=deleted_at))
+                await work.workflows.add_variation(number, new_variation(f"v{number}"))
+        await ran(journal, "of-1", workflow=1, at=LATER)
+        assert await self._pruned(storage, "deleted") == 1
+        assert await journal.find_run(ORG, "of-1") is None
+        async with storage.transaction(ORG) as work:
+            assert await work.workflows.get(1) is None
+            assert await work.workflows.variation(1, "v1") is None
+            assert [bool(await work.workflows.get(number)) for number in (2, 3)] == [True, True]
+            assert await work.workflows.slugs_taken([new_resource(1).slug]) == set()
+            assert await work.workflows.next_id() == 4
+
+    @pytest.mark.anyio
+    async def test_resources_in_use_stay(self, stores: Stores) -> None:
+        """While an execution of theirs can continue, or one of another workflow has called them."""
+        storage, journal = stores
+        async with storage.transaction(ORG) as work:
+            for number in (1, 2):
+                await work.workflows.next_id()
+                gone = attrs.evolve(new_resource(number), status=Status.DELETED, deleted_at=from_ms(NOW))
+                await work.workflows.add(gone)
+                await work.workflows.add_variation(number, new_variation(f"variation-{number}"))
+        parked = await ran(journal, "parked", RunStatus.interrupted, workflow=1)
+        caller = await ran(journal, "caller", RunStatus.done, workflow=3)
+        opened = Opened(NOW, 1, 1, 1, 1, "workflow", 2, "variation-2", {})
+        await journal.append(caller, Append(2, [opened]))
+        assert await self._pruned(storage, "deleted") == 0
+        await journal.append(parked, Append(2, steps(1, 2), changes=[RunChange("parked", RunStatus.cancelled, NOW)]))
+        assert await self._pruned(storage, "deleted") == 1
+        assert await self._pruned(storage, "runs") == 1
+        assert await self._pruned(storage, "deleted") == 1
+
+    @pytest.mark.anyio
+    async def test_every_text_is_read(self, stores: Stores) -> None:
+        """The texts of entries, results, messages, content and the audit, and none of another organization."""
+        storage, journal = stores
+        await ran(journal, "run-1", message="a planted message")
+        await ran(journal, "run-2", message="a foreign message", org=OTHER_ORG)
+        async with storage.transaction(ORG) as work:
+            await work.audit.add(AuditRow(from_ms(NOW), "ann", "a.b", "a", "planted id", {"x": ["planted detail"]}))
+            await work.workflows.next_id()
+            await work.workflows.add(attrs.evolve(new_resource(1), name="a planted name"))
+        found = "\n".join([text async for texts in storage.maintenance.texts(ORG) for text in texts])
+        for text in ("run-1", "planted message", "planted id", "planted detail", "planted name"):
+            assert text in found
+        assert "foreign" not in found
+
+    @pytest.mark.anyio
+    async def test_an_organization_is_deleted(self, stores: Stores) -> None:
+        """With all of its rows, also of runs that are under way; another one keeps its own."""
+        storage, journal = stores
+        for org in (ORG, OTHER_ORG):
+            await ran(journal, f"run-{org}", RunStatus.interrupted, org=org, message="hello")
+            async with storage.transaction(org) as work:
+                await work.audit.add(AuditRow(from_ms(NOW), "ann", "a.b", "a", "x"))
+                await work.workflows.next_id()
+                await work.workflows.add(attrs.evolve(new_resource(1), org_uuid=org))
+                await work.workflows.add_variation(1, new_variation("v1"))
+        assert await storage.maintenance.remove_organization(ORG)
+        assert not await storage.maintenance.remove_organization(ORG)
+        assert await storage.organization(ORG) is None
+        assert await journal.find_run(ORG, f"run-{ORG}") is None
+        assert await storage.find_resource(ORG, Kind.WORKFLOW, 1) is None
+        assert await journal.find_run(OTHER_ORG, f"run-{OTHER_ORG}")
+        assert await storage.find_resource(OTHER_ORG, Kind.WORKFLOW, 1)
+        assert await journal.conversations.own(OTHER_ORG, f"t-run-{OTHER_ORG}", "ann")
+        for kind in EXPIRING:
+            with pytest.raises(NotFound):
+                await storage.maintenance.count(ORG, kind, LATER)
