@@ -22,9 +22,8 @@ from wfcore.adapters.inmemory.interfaces import MemoryInterfaces
 from wfcore.adapters.inmemory.organization_records import MemoryDelegations, MemoryRecords
 from wfcore.adapters.inmemory.postings import MemoryPostings
 from wfcore.adapters.inmemory.resources import MemoryResources, Pinned
-from wfcore.adapters.inmemory.schedules import MemorySchedules
 from wfcore.adapters.inmemory.tenant import Tenant
-from wfcore.adapters.inmemory.webhooks import MemoryWebhooks
+from wfcore.adapters.inmemory.triggers import MemorySchedules, MemoryWebhooks
 from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem

@@ -21,7 +21,7 @@ from wfcore.runtime.common.ports import Ports
 
 log = logging.getLogger("wfcore.retention")
 
-BATCH: Final = 200
+BATCH: Final = 1_000
 """The most rows of one transaction."""
 
 DAY: Final = 86_400_000

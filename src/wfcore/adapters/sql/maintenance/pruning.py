@@ -39,7 +39,7 @@ _OPENED: Final = '["open",%'
 """The beginning of an entry that opens a child."""
 
 
-class Rule(Protocol):
+class PruningRule(Protocol):
     """The rows of one kind that are too old, by their keys."""
 
     def old(self, org: int, before: int) -> sa.Select[Any]:
@@ -109,7 +109,7 @@ class DeletedRuns:
         return await _delete(connection, runs, runs.c.key, keys)
 
 
-class Deliveries:
+class OldDeliveries:
     """Deliveries of events that are not pending."""
 
     def old(self, org: int, before: int) -> sa.Select[Any]:
@@ -120,7 +120,7 @@ class Deliveries:
         return await _delete(connection, _DELIVERIES, _DELIVERIES.c.key, keys)
 
 
-class Audit:
+class OldAudit:
     """Rows of the audit."""
 
     def old(self, org: int, before: int) -> sa.Select[Any]:
@@ -130,8 +130,8 @@ class Audit:
         return await _delete(connection, audit, audit.c.key, keys)
 
 
-class Conversations:
-    """Conversations with their messages."""
+class OldConversations:
+    """OldConversations with their messages."""
 
     def old(self, org: int, before: int) -> sa.Select[Any]:
         of = _CONVERSATIONS.c
@@ -191,10 +191,10 @@ class DeletedResources:
         await connection.execute(variations.delete().where(*gone))
 
 
-RULES: Final[dict[Expiring, Sequence[Rule]]] = {
-    "runs": (EndedExecutions(), DeletedRuns(), Deliveries()),
-    "conversations": (Conversations(),),
-    "audit": (Audit(),),
+RULES: Final[dict[Expiring, Sequence[PruningRule]]] = {
+    "runs": (EndedExecutions(), DeletedRuns(), OldDeliveries()),
+    "conversations": (OldConversations(),),
+    "audit": (OldAudit(),),
     "deleted": (DeletedResources(),),
 }
 

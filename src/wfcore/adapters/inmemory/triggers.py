@@ -1,8 +1,9 @@
-"""The timers of one organization, in a dict."""
+"""The timers and webhooks of one organization's workflows, in dicts."""
 
 import attrs
 
 from wfcore.ports.repositories.schedules import Timer
+from wfcore.ports.repositories.webhooks import WebhookRow
 
 
 @attrs.frozen
@@ -19,3 +20,16 @@ class MemorySchedules:
 
     async def remove(self, workflow_id: int) -> None:
         self.timers.pop(workflow_id, None)
+
+
+@attrs.frozen
+class MemoryWebhooks:
+    """Implements the port `WebhookRepository`."""
+
+    rows: dict[int, WebhookRow]
+
+    async def get(self, workflow_id: int) -> WebhookRow | None:
+        return self.rows.get(workflow_id)
+
+    async def put(self, row: WebhookRow) -> None:
+        self.rows[row.workflow_id] = row

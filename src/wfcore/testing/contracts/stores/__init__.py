@@ -1,0 +1,1 @@
+"""Contracts of a storage and its journal together."""
