@@ -1,13 +1,19 @@
 """Files of workflows: the body of a create request, in JSON or YAML 1.2 (interface, CreateAgentDto)."""
 
+import io
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
-from wfcore.domain.kernel.errors import Issue, Malformed
+from wfcore.domain.kernel.errors import Issue, Malformed, join_path
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import needs_extra
+
+_NOT_PRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+"""Characters that YAML 1.2 does not take as they are (5.1), or that older parsers read as line breaks."""
 
 
 def read_workflow(path: str | Path) -> dict[str, JSON]:
@@ -44,6 +50,59 @@ def parse_yaml(content: bytes) -> JSON:
     raise _malformed(problem, "json")
 
 
+def write_yaml(tree: JSON) -> str:
+    """The value as YAML 1.2 that `parse_yaml` reads as the same value: texts of several lines as blocks, keys in order.
+
+    It needs the extra `cli`.
+    """
+    with needs_extra("cli", "a workflow file in YAML"):
+        written = io.StringIO()
+        _writer().dump(tree, written)
+    text = written.getvalue()
+    try:
+        is_same = dumps(parse_yaml(text.encode())) == dumps(tree)
+    except (Malformed, UnicodeEncodeError):
+        is_same = False
+    return text if is_same else f"{_NOT_PRINTABLE.sub(_escaped, dumps(tree))}\n"  # JSON is YAML too
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def lines_of(content: bytes) -> dict[str, int]:
+    """The line of each value of a file in YAML or JSON, from 1, by wire path; empty for another text.
+
+    It needs the extra `cli`.
+    """
+    with needs_extra("cli", "a workflow file in YAML"):
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+
+    try:
+        root = YAML(typ="safe", pure=True).compose(io.StringIO(content.decode()))
+    except (YAMLError, ValueError):
+        return {}
+    found, seen, todo = {"": 1}, set[int](), [("", root)]
+    for path, node in todo:  # grows meanwhile
+        if node is None or id(node) in seen or isinstance(node.value, str):  # an alias is the same node again
+            continue
+        seen.add(id(node))
+        for index, item in enumerate(node.value):
+            key, inner = item if isinstance(item, tuple) else (item, item)
+            below = join_path(path, str(key.value) if isinstance(item, tuple) else f"[{index}]")
+            found[below] = key.start_mark.line + 1
+            todo.append((below, inner))
+    return found
+
+
+def line_at(lines: Mapping[str, int], path: str) -> int | None:
+    """The line of the value at this path, else of the nearest value around it; None without any line."""
+    while path and path not in lines:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return lines.get(path)
+
+
 def _malformed(problem: str, rule: str) -> Malformed:
     return Malformed(problem, {"errors": [Issue("", problem, rule).to_wire()]})
 
@@ -60,6 +119,27 @@ def _parser() -> Any:
     parser = YAML(typ="safe", pure=True)
     parser.Constructor = Constructor
     return parser
+
+
+def _writer() -> Any:
+    """YAML in the order of the keys, without aliases."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.representer import SafeRepresenter
+
+    class Representer(SafeRepresenter):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+        def represent_mapping(self, tag: Any, mapping: Any, flow_style: Any = None) -> Any:
+            return super().represent_mapping(tag, list(mapping.items()), flow_style)
+
+    def text(self: Any, data: str) -> Any:
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style="|" if "\n" in data.strip("\n") else None)
+
+    Representer.add_representer(str, text)
+    writer = YAML(typ="safe", pure=True)
+    writer.Representer, writer.default_flow_style, writer.width, writer.allow_unicode = Representer, False, 120, True
+    return writer
 
 
 def _summary(error: Exception) -> str:

@@ -14,6 +14,7 @@ from wfcore.cli.common import DATABASE, open_core
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Unavailable, WfcoreError
+from wfcore.domain.kernel.ids import parse_token
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import needs_extra
@@ -80,24 +81,35 @@ class Refused(WfcoreError):
         self.refused_with = http
 
 
+@attrs.frozen
+class Tagged:
+    """A response's JSON, and its ETag; None without one."""
+
+    value: JSON
+    etag: str | None
+
+
 class Api:
-    """Requests of one user."""
+    """Requests of one user. `org` is the UUID of the organization, if it is known."""
 
     def __init__(self, client: "AsyncClient", org: str | None) -> None:
         self._client = client
-        self._org = org
+        self.org = org
 
     async def get(self, path: str, **query: object) -> JSON:
+        return (await self.read(path, **query)).value
+
+    async def read(self, path: str, **query: object) -> Tagged:
         return await self._request("GET", path, query=query)
 
     async def post(self, path: str, body: JSON = None, **headers: str) -> JSON:
-        return await self._request("POST", path, body, headers=headers)
+        return (await self._request("POST", path, body, headers=headers)).value
 
-    async def patch(self, path: str, body: JSON) -> JSON:
-        return await self._request("PATCH", path, body)
+    async def patch(self, path: str, body: JSON, **headers: str) -> JSON:
+        return (await self._request("PATCH", path, body, headers=headers)).value
 
-    async def delete(self, path: str) -> JSON:
-        return await self._request("DELETE", path)
+    async def delete(self, path: str, **headers: str) -> JSON:
+        return (await self._request("DELETE", path, headers=headers)).value
 
     async def pages(self, path: str, key: str, limit: int | None = None, **query: object) -> list[Mapping[str, JSON]]:
         """The rows of all pages of a list, `limit` at most."""
@@ -120,8 +132,8 @@ class Api:
         *,
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> JSON:
-        """The JSON of the response; None for one without a body. Raises Refused, Unavailable."""
+    ) -> Tagged:
+        """The response, whose value is None for one without a body. Raises Refused, Unavailable."""
         from httpx2 import HTTPError
 
         sent = {name: _text(value) for name, value in (query or {}).items() if value is not None}
@@ -136,7 +148,7 @@ class Api:
         value = parse_json(response.content) if _is_json(response.headers) and response.content else None
         if response.status_code >= 400:
             raise Refused(response.status_code, as_object(value or {}))
-        return value
+        return Tagged(value, response.headers.get("etag"))
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:
@@ -158,11 +170,14 @@ async def connected(target: CommandTarget, *, worker: bool = False) -> AsyncIter
     async with AsyncExitStack() as stack:
         if target.server is not None:
             client = AsyncClient(base_url=target.server.rstrip("/"), headers=_headers(target), timeout=TIMEOUT)
+            token = parse_token(target.token or "")
+            org = None if token is None else token.org_uuid
         else:
             transport = await stack.enter_async_context(_opened(target, worker=worker))
             headers = {"accept": "application/json", "sec-fetch-site": "none"}
             client = AsyncClient(base_url="http://localhost", headers=headers, transport=transport)
-        yield Api(await stack.enter_async_context(client), target.org)
+            org = target.org
+        yield Api(await stack.enter_async_context(client), org)
 
 
 def _headers(target: CommandTarget) -> dict[str, str]:

@@ -42,6 +42,12 @@ _commands = {
     "answer": ("runs:answer", "Decide an interrupt of a run."),
     "workflow": ("resources:workflow", "The workflows of an organization."),
     "skill": ("resources:skill", "The skills of an organization."),
+    "apply": (
+        "resources:apply",
+        "Make the workflows and skills of an organization those of a folder.",
+    ),
+    "diff": ("resources:diff", "Show how a folder differs from an organization."),
+    "export": ("resources:export", "Write the workflows and skills of an organization to a folder."),
     "schedule": ("records:schedule", "Schedules of workflows."),
     "connection": ("records:connection", "Connections to other services."),
     "hook": ("records:hook", "Hooks: addresses that events are sent to."),
@@ -99,7 +105,7 @@ def _report(error: Exception) -> int:
 
     if isinstance(error, WfcoreError):
         issues = as_objects(error.info.get("errors") or ())
-        more = [f"`{issue['path']}`: {issue['message']}" for issue in issues[1:]]
+        more = [] if "\n" in error.message else [f"`{issue['path']}`: {issue['message']}" for issue in issues[1:]]
         return _fail(2 if isinstance(error, (Invalid, Malformed)) else 1, error.message, *more)
     if isinstance(error, OSError):
         return _fail(1, f"{error.strerror or error}" + (f": `{error.filename}`" if error.filename else ""))

@@ -4,6 +4,7 @@ import io
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from cyclopts import CycloptsError
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from wfcore.cli.files import load_tools, read_input, read_workflow
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import Malformed
+from wfcore.workflow_files import line_at, lines_of, parse_yaml, write_yaml
 
 
 def written(tmp_path: Path, text: str | bytes, name: str = "refunds.yaml") -> str:
@@ -118,3 +120,29 @@ def test_a_module_that_fails_to_import_is_reported(tmp_path: Path) -> None:
     place = written(tmp_path, "raise RuntimeError('no luck')", "bad_tools.py")
     with pytest.raises(CycloptsError, match="RuntimeError: no luck"):
         load_tools([f"{place}:TOOLS"])
+
+
+TEXT = st.text(st.characters(codec="utf-8", min_codepoint=1), max_size=9) | st.sampled_from(
+    ["a\nb", "a \n b\n\n", "yes", "1e3", "\x85\n"]
+)
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(JSON_VALUES)
+def test_yaml_is_read_as_it_was_written(tree: Any) -> None:
+    """For every JSON value; texts with several lines are blocks."""
+    assert parse_yaml(write_yaml(tree).encode()) == tree
+
+
+def test_the_line_of_a_value() -> None:
+    """By wire path; a missing value has that of the nearest one around it, a broken file has none."""
+    text = write_yaml({"a": [1, {"b": "two\nlines", "c": None}], "d": {"e": 1}})
+    lines = lines_of(text.encode())
+    assert [line_at(lines, path) for path in ("a", "a[1].b", "a[1].c", "a[1].x.y", "d.e", "f")] == [1, 3, 6, 3, 8, 1]
+    assert lines_of(b'{"a":\n1}')["a"] == 1
+    assert lines_of(b"a: &x [1]\nb: *x") == {"": 1, "a": 1, "b": 2, "a[0]": 1}
+    assert line_at(lines_of(b"a: ["), "a") is None

@@ -8,9 +8,12 @@ from cyclopts import App, CycloptsError, Parameter
 from wfcore.cli.client import TARGET, Api, CommandTarget, Json, connected
 from wfcore.cli.common import print_result
 from wfcore.cli.confirm import Yes, confirm
+from wfcore.cli.declared.commands import DeclaredCommands
+from wfcore.cli.declared.documents import KINDS
 from wfcore.cli.output import print_rows
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_integer, as_object
+from wfcore.domain.resources.resource import Kind
 
 Reference = Annotated[str, Parameter(help="Its number or its slug.")]
 
@@ -147,3 +150,7 @@ SKILLS: Final = ResourceCommands("skill")
 
 workflow = WORKFLOWS.app()
 skill = SKILLS.app()
+_BOTH: Final = DeclaredCommands(KINDS)
+apply, diff, export = _BOTH.apply, _BOTH.diff, _BOTH.export
+DeclaredCommands([Kind.WORKFLOW]).add_to(workflow)
+DeclaredCommands([Kind.SKILL]).add_to(skill)

@@ -1,0 +1,1 @@
+"""Workflows and skills that files declare: `wfcore apply`, `diff` and `export`."""
