@@ -11,6 +11,7 @@ import attrs
 from cyclopts import CycloptsError, Parameter
 
 from wfcore.cli.common import DATABASE, open_core
+from wfcore.cli.credentials import read_credentials
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Unavailable, WfcoreError
@@ -167,6 +168,7 @@ async def connected(target: CommandTarget, *, worker: bool = False) -> AsyncIter
     """
     with needs_extra("http", "this command"):
         from httpx2 import AsyncClient
+    target = signed_in(target)
     async with AsyncExitStack() as stack:
         if target.server is not None:
             client = AsyncClient(base_url=target.server.rstrip("/"), headers=_headers(target), timeout=TIMEOUT)
@@ -180,9 +182,23 @@ async def connected(target: CommandTarget, *, worker: bool = False) -> AsyncIter
         yield Api(await stack.enter_async_context(client), org)
 
 
+def signed_in(target: CommandTarget) -> CommandTarget:
+    """The target with what `wfcore login` stored: the token of its server, or the server where none is named."""
+    if target.token is not None or (target.server is None and (target.org or target.user_id)):
+        return target
+    known = read_credentials()
+    if target.server is None:
+        return (
+            target
+            if known.current is None
+            else attrs.evolve(target, server=known.current, token=known.tokens.get(known.current))
+        )
+    return attrs.evolve(target, token=known.tokens.get(target.server.rstrip("/")))
+
+
 def _headers(target: CommandTarget) -> dict[str, str]:
     if not target.token:
-        raise CycloptsError(msg="--server needs --token or WFCORE_TOKEN")
+        raise CycloptsError(msg="--server needs --token, WFCORE_TOKEN or `wfcore login`")
     return {"accept": "application/json", "authorization": f"Bearer {target.token}"}
 
 
@@ -190,7 +206,9 @@ def _headers(target: CommandTarget) -> dict[str, str]:
 async def _opened(target: CommandTarget, *, worker: bool) -> "AsyncIterator[AsyncBaseTransport]":
     """The application over the database, in which every request is one of the target's member."""
     if not target.org or not target.user_id:
-        raise CycloptsError(msg="a database needs --org and --user-id (WFCORE_ORG, WFCORE_USER_ID); a server --server")
+        raise CycloptsError(
+            msg="a database needs --org and --user-id (WFCORE_ORG, WFCORE_USER_ID), a server --server or `wfcore login`"
+        )
     with needs_extra("server", "a command on a database"):
         from httpx2 import ASGITransport
 

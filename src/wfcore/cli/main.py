@@ -27,6 +27,7 @@ app = App(
 app.config = (partial(fill, app),)
 _areas = {
     "org": "Organizations.",
+    "config": "The configuration.",
     "db": "The database: its schema, copies, backups.",
 }
 _commands = {
@@ -58,6 +59,13 @@ _commands = {
     "token": ("records:token", "Personal access tokens."),
     "audit": ("records:audit", "List the audit trail of an organization."),
     "usage": ("records:usage", "Report the usage of models."),
+    "config check": ("wfcore.cli.setup.configuration:check", "Check the configuration file and the environment."),
+    "completion": ("wfcore.cli.setup.completion:completion", "Print a script that completes commands in a shell."),
+    "login": (
+        "wfcore.cli.setup.login:login",
+        "Sign in to a server: its address and token are kept for other commands.",
+    ),
+    "logout": ("wfcore.cli.setup.login:logout", "Remove the token of a server."),
     "chat": ("chat:chat", "Talk with a skill or with the assistant."),
     "openapi": ("openapi:openapi", "Print the OpenAPI document."),
     "org create": ("directory:create_organization", "Create an organization."),
@@ -76,7 +84,8 @@ for _area, _help in _areas.items():
     app.command(App(name=_area, help=_help))
 for _command, (_target, _help) in _commands.items():
     _parent, _, _name = _command.rpartition(" ")
-    (app[_parent] if _parent else app).command(f"wfcore.cli.commands.{_target}", name=_name, help=_help)
+    _function = _target if _target.startswith("wfcore.") else f"wfcore.cli.commands.{_target}"
+    (app[_parent] if _parent else app).command(_function, name=_name, help=_help)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,6 +10,10 @@ from cyclopts.argument import Argument, ArgumentCollection
 PREFIX: Final = "WFCORE_"
 
 
+_CHECKS: Final = ("config", "check")
+"""The command that reports every fault of a file itself."""
+
+
 def fill(root: App, _: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Fill in the options that the command line left out (a config hook of cyclopts)."""
     options = {_key(argument): argument for argument in arguments if argument.name.startswith("--")}
@@ -17,7 +21,7 @@ def fill(root: App, _: App, commands: tuple[str, ...], arguments: ArgumentCollec
         variable = PREFIX + key.upper()
         if not option.tokens and variable in os.environ:
             _set(option, _texts(option, os.environ[variable]), variable, "the environment")
-    if "config" in options and options["config"].tokens:
+    if "config" in options and options["config"].tokens and commands != _CHECKS:
         _fill_from_file(root, options["config"].tokens[0].value, options)
 
 
@@ -25,12 +29,19 @@ def _fill_from_file(root: App, path: str, options: Mapping[str, Argument]) -> No
     for key, value in _read(path).items():
         option = options.get(key)
         if option is None:
-            if key not in _all_options(root):
-                raise CycloptsError(msg=f"`{key}` in {path}: is not a setting")
+            known = all_options(root)
+            if key not in known:
+                raise CycloptsError(msg=_unknown(key, path, known))
             continue
         _check_type(key, value, option, path)
         if not option.tokens:
             _set(option, _texts(option, value), key, path)
+
+
+def _unknown(key: str, path: str, options: set[str]) -> str:
+    from wfcore.settings.names import UnknownName, nearest, setting_names
+
+    return str(UnknownName(key, path, nearest(key, setting_names() | options)))
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -45,11 +56,11 @@ def _key(argument: Argument) -> str:
     return argument.name.removeprefix("--").replace("-", "_")
 
 
-def _all_options(app: App) -> set[str]:
-    """The options of all commands: several can share a file."""
+def all_options(app: App) -> set[str]:
+    """The names of the options of all commands: several can share a file."""
     if app.default_command is not None:
         return {_key(argument) for argument in app.assemble_argument_collection()}
-    return {key for name in app if not name.startswith("-") for key in _all_options(app[name])}
+    return {key for name in app if not name.startswith("-") for key in all_options(app[name])}
 
 
 def _texts(option: Argument, value: Any) -> list[str]:

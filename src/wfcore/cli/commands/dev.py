@@ -10,6 +10,7 @@ import attrs
 
 from wfcore.cli.commands.serve import Port, ServerOptions, listen, server_of, url_of
 from wfcore.cli.common import Config, Database, Flag, Schema, Tools, open_core
+from wfcore.cli.setup.configuration import warn_of_unknown_variables
 from wfcore.logs import configure
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ async def dev(
     from wfcore.cli.files import load_tools
     from wfcore.settings.installation import load
 
+    warn_of_unknown_variables()
     configure("text", "warning")
     given, configured = load_tools(tools), load(config)
     settings = configured.server.overridden(attrs.asdict(ServerOptions()))

@@ -12,6 +12,7 @@ from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, open_core, print_message
+from wfcore.cli.setup.configuration import warn_of_unknown_variables
 from wfcore.extras import needs_extra
 from wfcore.logs import Format, LevelName, configure
 
@@ -87,6 +88,7 @@ async def serve(
     from wfcore.cli.files import load_tools
     from wfcore.settings.installation import load
 
+    warn_of_unknown_variables()
     configure(log_format, log_level)
     given, configured = load_tools(tools), load(config)
     settings = configured.server.overridden(attrs.asdict(connections or ServerOptions()))

@@ -9,6 +9,7 @@ from typing import Final
 from cyclopts import CycloptsError
 
 from wfcore.cli.common import DATABASE, Config, Database, Schema, Tools, open_core
+from wfcore.cli.setup.configuration import warn_of_unknown_variables
 from wfcore.logs import Format, LevelName, configure
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -43,6 +44,7 @@ async def worker(
         raise CycloptsError(
             msg=f"`{database}` is in the memory of one process: a worker needs a database that processes share"
         )
+    warn_of_unknown_variables()
     configure(log_format, log_level)
     given, traces = load_tools(tools), load(config).traces()
     telemetry = [] if traces is None else [traces]

@@ -1,0 +1,78 @@
+"""`wfcore config check`."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from wfcore.cli.main import main
+from wfcore.cli.setup.configuration import warn_of_unknown_variables
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in [name for name in os.environ if name.startswith("WFCORE_")]:
+        monkeypatch.delenv(variable)
+
+
+def test_a_configuration_without_faults(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 0; the database is not opened."""
+    file = tmp_path / "a.toml"
+    file.write_text('database = "sqlite:///nowhere/x.db"\nport = 1\n[limits]\nmax_nodes = 3\n')
+    assert main(["config", "check", "--config", str(file)]) == 0
+    assert capsys.readouterr().out == "the configuration is valid\n"
+
+
+def test_every_fault_comes_in_one_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unknown names of the file and of the environment, and a value that is not valid."""
+    file = tmp_path / "a.toml"
+    file.write_text('databse = "x"\nprot = 1\n[limits]\nmax_nodes = 0\n')
+    monkeypatch.setenv("WFCORE_CONFIG", str(file))
+    monkeypatch.setenv("WFCORE_LIMIT_MAX_NODES", "3")
+    assert main(["config", "check"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: `WFCORE_LIMIT_MAX_NODES` in the environment is not a setting: did you mean `WFCORE_LIMITS_MAX_NODES`?",
+        f"error: `databse` in {file} is not a setting: did you mean `database`?",
+        f"error: `prot` in {file} is not a setting: did you mean `port`?",
+        f"error: `limits.max_nodes` in {file}: expected `int` >= 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = [", "is not TOML"),
+        ("[limits]\nmax_nods = 1", "did you mean `limits.max_nodes`?"),
+        ('[models.m]\nprovider = "openai"\nmodel = "x"', "api_key"),
+    ],
+)
+def test_a_single_fault(text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for each fault, also for one that only shows when the settings are used."""
+    file = tmp_path / "a.toml"
+    file.write_text(text)
+    assert main(["config", "check", "--config", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert expected in line
+
+
+def test_other_commands_name_the_nearest_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They stop at the first unknown key."""
+    file = tmp_path / "a.toml"
+    file.write_text("prot = 1")
+    assert main(["serve", "--config", str(file)]) == 2
+    assert "`prot` in" in (shown := capsys.readouterr().err)
+    assert "did you mean `port`?" in shown
+
+
+def test_a_server_warns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of variables that nothing reads; the options of other commands are known."""
+    monkeypatch.setenv("WFCORE_USER_ID", "ada")
+    warn_of_unknown_variables()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("WFCORE_DATABSE", "x")
+    warn_of_unknown_variables()
+    assert capsys.readouterr().err == (
+        "warning: `WFCORE_DATABSE` in the environment is not a setting: did you mean `WFCORE_DATABASE`?\n"
+    )
