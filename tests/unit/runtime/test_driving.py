@@ -43,6 +43,16 @@ class TestCancel:
         assert await bench.core.runs.interrupts(bench.me) == ([], None)
         assert await reason(bench.core.runs.resume(bench.me, run.id, decision="approve")) == "not_interrupted"
 
+    async def test_what_waits_has_plain_attributes(self, bench: Bench) -> None:
+        """An item of the inbox has the names of the HTTP interface in the spelling of Python."""
+        run = await bench.ran(APPROVAL)
+        (item,), _ = await bench.core.runs.interrupts(bench.me)
+        wire = item.to_wire()
+        assert item.run_id == run.id == wire["runId"]
+        assert [item.interrupt_id, item.node_id, item.message] == [
+            wire[key] for key in ("interruptId", "nodeId", "message")
+        ]
+
     async def test_what_has_ended_or_moved_on(self, bench: Bench) -> None:
         """A run that is done, and a turn that was resumed: 409 for cancel and interrupt."""
         done = await bench.ran(one(act("echo")))

@@ -196,6 +196,24 @@ class InboxItem:
     found: OpenInterrupt
     on_behalf_of: str = ""
 
+    @property
+    def interrupt_id(self) -> str:
+        return self.found.interrupt.id
+
+    @property
+    def run_id(self) -> str:
+        """The latest run of the execution, which `resume` takes."""
+        return self.found.run_id
+
+    @property
+    def node_id(self) -> str:
+        return self.found.interrupt.node_id
+
+    @property
+    def message(self) -> str:
+        """The question."""
+        return self.found.interrupt.message
+
     def to_wire(self) -> dict[str, JSON]:
         execution = self.found.execution
         return {
