@@ -98,7 +98,7 @@ class BlobsContract(OnAsyncio):
             assert (await blobs.get(org, key), await blobs.size(org, key), await blobs.delete(org, key)) == (
                 None, None, False,
             )  # fmt: skip
-            with pytest.raises(ValueError, match="plain file name"):
+            with pytest.raises(ValueError):
                 await blobs.put(org, key, b"x")
         assert await blobs.get(OTHER_ORG, KEY) == b"another's"
 
