@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo test lint serve bench crash power mutants mutate extras lowest lock clean studio studio-check studio-test browser
+.PHONY: demo docs test lint serve bench crash power mutants mutate extras lowest lock clean studio studio-check studio-test browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -26,6 +26,11 @@ demo: $(READY)
 
 serve: $(READY)
 	@$(BIN)/wfcore serve
+
+# The documentation as a site in `.site/html`; a warning is an error.
+docs: $(READY)
+	@$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d .site/doctrees docs .site/html
+	@echo "open .site/html/index.html"
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -124,4 +129,4 @@ lock: $(READY)
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK)
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(STUDIO) studio/node_modules .coverage .mypy_cache .ruff_cache .hypothesis .import_linter_cache .demo dist
+	rm -rf $(VENV) $(LOWEST) $(STUDIO) studio/node_modules .coverage .mypy_cache .ruff_cache .hypothesis .import_linter_cache .demo .site dist
