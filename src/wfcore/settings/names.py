@@ -28,8 +28,8 @@ class UnknownName:
     nearest: str | None
 
     def __str__(self) -> str:
-        hint = "" if self.nearest is None else f": did you mean `{self.nearest}`?"
-        return f"`{self.name}` in {self.source} is not a setting{hint}"
+        hint = "" if self.nearest is None else f", did you mean `{self.nearest}`?"
+        return f"`{self.name}` in {self.source}: is not a setting{hint}"
 
 
 def setting_names() -> frozenset[str]:

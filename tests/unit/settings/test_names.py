@@ -20,8 +20,8 @@ def test_an_unknown_variable_names_the_nearest() -> None:
     ), "x")  # fmt: skip
     found = unknown_variables(environ, {"port"})
     assert [str(one) for one in found] == [
-        "`WFCORE_DATABSE` in the environment is not a setting: did you mean `WFCORE_DATABASE`?",
-        "`WFCORE_XQZ` in the environment is not a setting",
+        "`WFCORE_DATABSE` in the environment: is not a setting, did you mean `WFCORE_DATABASE`?",
+        "`WFCORE_XQZ` in the environment: is not a setting",
     ]
 
 

@@ -33,9 +33,9 @@ def test_every_fault_comes_in_one_answer(
     monkeypatch.setenv("WFCORE_LIMIT_MAX_NODES", "3")
     assert main(["config", "check"]) == 2
     assert capsys.readouterr().err.splitlines() == [
-        "error: `WFCORE_LIMIT_MAX_NODES` in the environment is not a setting: did you mean `WFCORE_LIMITS_MAX_NODES`?",
-        f"error: `databse` in {file} is not a setting: did you mean `database`?",
-        f"error: `prot` in {file} is not a setting: did you mean `port`?",
+        "error: `WFCORE_LIMIT_MAX_NODES` in the environment: is not a setting, did you mean `WFCORE_LIMITS_MAX_NODES`?",
+        f"error: `databse` in {file}: is not a setting, did you mean `database`?",
+        f"error: `prot` in {file}: is not a setting, did you mean `port`?",
         f"error: `limits.max_nodes` in {file}: expected `int` >= 1",
     ]
 
@@ -74,5 +74,5 @@ def test_a_server_warns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setenv("WFCORE_DATABSE", "x")
     warn_of_unknown_variables()
     assert capsys.readouterr().err == (
-        "warning: `WFCORE_DATABSE` in the environment is not a setting: did you mean `WFCORE_DATABASE`?\n"
+        "warning: `WFCORE_DATABSE` in the environment: is not a setting, did you mean `WFCORE_DATABASE`?\n"
     )
