@@ -24,4 +24,4 @@ def check_accessibility(page: Page) -> None:
         for each in found.response["violations"]
         for node in each["nodes"][:3]
     ]
-    assert problems == []
+    assert problems == [], problems

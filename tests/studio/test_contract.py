@@ -26,6 +26,10 @@ SHAPES = {
     "Workflow": ("Workflow", set()),
     "Caller": ("Caller", set()),
     "ErrorBody": ("ErrorBody", set()),
+    "NodeType": ("NodeType", set()),
+    "Tool": ("Tool", set()),
+    "Issue": ("FoundIssue", set()),
+    "GraphDiff": ("VariationDifference", set()),
 }  # fmt: skip
 """The interfaces of the studio: the shape of the document that they read, and fields that it may not have yet."""
 
@@ -39,7 +43,7 @@ async def described(anyio_backend: str) -> dict[str, Any]:
 
 def called() -> set[str]:
     """The paths in the sources, with `{}` for each variable part."""
-    text = (SOURCES / "api/api.ts").read_text() + (SOURCES / "api/changes.ts").read_text()
+    text = "".join((SOURCES / "api" / name).read_text() for name in ("api.ts", "changes.ts", "editing.ts"))
     found = re.findall(r"[\"`](/(?:api|agent)/v1/[^\"`?]*)[\"`]", text)
     return {re.sub(r"\$\{[^}]*\}|\{[a-zA-Z]+\}", "{}", path) for path in found}
 

@@ -65,6 +65,18 @@ def test_approval(open_page: Open, hostile: dict[str, str]) -> None:
     check(page)
 
 
+def test_builder(open_page: Open, hostile: dict[str, str], server: Server) -> None:
+    with server.client() as client:
+        number = client.get(f"/agent/v1/runs/{hostile['run']}").json()["target"]["id"]
+    page = open_page(f"/studio/workflows/{number}")
+    expect(page.locator(".react-flow__node").first).to_be_visible()
+    for index in range(page.locator(".react-flow__node").count()):
+        page.locator(".react-flow__node").nth(index).focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(".side")).to_be_visible()
+        check(page)
+
+
 @pytest.mark.parametrize(
     "path",
     ["/studio/runs/javascript:alert(1)", "/studio/%3Cimg%20src=x%20onerror=alert(1)%3E", "/studio/runs?status=%3Cb%3E"],

@@ -17,11 +17,12 @@ def pages(ids: dict[str, str]) -> dict[str, tuple[str, str]]:
         "run": (f"/studio/runs/{ids['failed']}", ".react-flow__node[data-id=price_lines]"),
         "inbox": ("/studio/inbox", "wfcore-inbox .request"),
         "workflows": ("/studio/workflows", "wfcore-workflows .line"),
+        "builder": (f"/studio/workflows/{ids['refund_workflow']}", "wfcore-builder .react-flow__node"),
     }
 
 
 @pytest.mark.parametrize("appearance", APPEARANCES)
-@pytest.mark.parametrize("name", ["runs", "run", "inbox", "workflows"])
+@pytest.mark.parametrize("name", ["runs", "run", "inbox", "workflows", "builder"])
 def test_accessible(open_page: Open, ids: dict[str, str], name: str, appearance: str) -> None:
     """No finding of axe, in shadow roots too, and nothing wider than the window."""
     path, ready = pages(ids)[name]
@@ -33,6 +34,9 @@ def test_accessible(open_page: Open, ids: dict[str, str], name: str, appearance:
     if name == "run":
         page.locator(".react-flow__node[data-id=price_lines]").click()
         expect(page.locator("wfcore-run aside h2")).to_have_text("price_lines")
+    if name == "builder":
+        page.locator(".react-flow__node[data-id=approve_refund]").click()
+        expect(page.locator("wfcore-builder aside h2")).to_contain_text("approve_refund")
     check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     if appearance == "German":

@@ -67,6 +67,16 @@ export class Client {
     return this.json<T>("POST", path, body, {}, undefined, headers);
   }
 
+  /** A request whose response has an `ETag`. With `keepalive` it is sent even if the page is closed meanwhile. */
+  async tagged<T>(
+    method: string, path: string, body?: unknown,
+    { query = {}, headers = {}, keepalive = false }: { query?: Query; headers?: Record<string, string>; keepalive?: boolean } = {},
+  ): Promise<{ value: T; etag: string | null }> {
+    const response = await this.send(method, path, body, query, undefined, { Accept: "application/json", ...headers }, keepalive);
+    if (!response.ok) throw await errorOf(response);
+    return { value: (await response.json()) as T, etag: response.headers.get("ETag") };
+  }
+
   async open(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
     const response = await this.send("GET", path, undefined, {}, signal, headers);
     if (!response.ok) throw await errorOf(response);
@@ -93,10 +103,11 @@ export class Client {
     query: Query,
     signal: AbortSignal | undefined,
     headers: Record<string, string>,
+    keepalive = false,
   ): Promise<Response> {
     for (let attempt = 0; ; attempt++) {
       const token = await this.currentToken(attempt > 0);
-      const response = await this.fetch(method, path, body, query, signal, headers, token);
+      const response = await this.fetch(method, path, body, query, signal, headers, token, keepalive);
       if (response.status !== 401) return response;
       this.token = null;
       if (!this.options.getToken() || attempt > 0) {
@@ -114,6 +125,7 @@ export class Client {
     signal: AbortSignal | undefined,
     headers: Record<string, string>,
     token: string | null,
+    keepalive: boolean,
   ): Promise<Response> {
     const sent = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
     const search = new URLSearchParams(sent.map(([name, value]) => [name, String(value)]));
@@ -121,6 +133,7 @@ export class Client {
       return await fetch(this.baseUrl + path + (sent.length ? `?${search}` : ""), {
         method,
         cache: "no-store",
+        ...(keepalive ? { keepalive } : {}),
         credentials: token === null ? "same-origin" : "omit",
         headers: {
           ...headers,

@@ -158,6 +158,10 @@ export interface Workflow {
   hasUnpublishedChanges?: boolean;
   updatedAt?: string;
   accessConfig?: { ownerEmail?: string | null };
+  activeVariationId?: string | null;
+  canManage?: boolean;
+  canUse?: boolean;
+  manageDenial?: string | null;
   variation?: { id?: string; workflowStructure?: Structure | null } | null;
 }
 
@@ -173,4 +177,41 @@ export interface Decision {
   interruptId: string;
   decision: "approve" | "deny" | "connected" | "cancelled";
   data?: Json;
+}
+
+export interface NodeType {
+  type: string;
+  title: string;
+  description: string;
+  dataSchema: JsonObject;
+  handles: { handle: string | null; description: string }[];
+  /** `branches`: the data names further handles. */
+  handlesFrom: string | null;
+}
+
+export interface Tool {
+  id: string;
+  name: string;
+  description: string;
+  parameters: JsonObject;
+  outputSchema?: JsonObject | null;
+  group?: string | null;
+}
+
+export interface Skill {
+  id: number;
+  name: string;
+}
+
+export interface Issue {
+  path: string;
+  message: string;
+  rule: string;
+  severity?: "error" | "warning";
+}
+
+export interface GraphDiff {
+  nodes: { added: string[]; removed: string[]; changed: { id: string; paths: string[] }[] };
+  edges: { added: string[]; removed: string[]; changed: { id: string; paths: string[] }[] };
+  fields: string[];
 }

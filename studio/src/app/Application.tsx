@@ -23,8 +23,9 @@ export interface Config {
 }
 
 const PAGES: Record<string, string> = {
-  "runs/": "wfcore-runs", "runs/1": "wfcore-run", "inbox/": "wfcore-inbox", "inbox/1": "wfcore-approval", "workflows/": "wfcore-workflows",
+  "runs/": "wfcore-runs", "runs/1": "wfcore-run", "inbox/": "wfcore-inbox", "inbox/1": "wfcore-approval", "workflows/": "wfcore-workflows", "workflows/1": "wfcore-builder",
 };
+const ID_OF: Record<string, string> = { "wfcore-run": "run-id", "wfcore-builder": "workflow-id" };
 const THEME = "wfcore-studio-theme";
 
 /** The application of the pages: navigation, sign-in, and one element for each page. */
@@ -182,7 +183,7 @@ function Page({ route, base, go, element, config, token }: {
     const one = document.createElement(name) as HTMLElement & { getToken?: unknown; hrefOf?: unknown };
     one.setAttribute("base-url", config.baseUrl);
     if (config.locale) one.setAttribute("locale", config.locale);
-    if (route.id !== null) one.setAttribute(name === "wfcore-run" ? "run-id" : "interrupt-id", route.id);
+    if (route.id !== null) one.setAttribute(ID_OF[name] ?? "interrupt-id", route.id);
     one.getToken = element.getToken;
     one.hrefOf = (place: Place) => addressOf(place, base);
     shown.current = one;

@@ -15,7 +15,7 @@ export function routeOf(url: URL, base: string): Route {
 export function addressOf(place: Place, base: string): string {
   const search = "query" in place && place.query ? new URLSearchParams(place.query).toString() : "";
   const one = "id" in place ? `/${encodeURIComponent(place.id)}` : "";
-  const page = { run: "runs", runs: "runs", inbox: "inbox", approval: "inbox", workflows: "workflows" }[place.page];
+  const page = { run: "runs", runs: "runs", inbox: "inbox", approval: "inbox", workflows: "workflows", workflow: "workflows" }[place.page];
   return `${base}${page}${one}${search ? `?${search}` : ""}`;
 }
 

@@ -23,7 +23,8 @@ export type Place =
   | { page: "run"; id: string }
   | { page: "inbox" }
   | { page: "approval"; id: string }
-  | { page: "workflows" };
+  | { page: "workflows" }
+  | { page: "workflow"; id: string };
 
 export const HostContext = createContext<Host | null>(null);
 

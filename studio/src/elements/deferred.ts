@@ -32,4 +32,5 @@ export const pages = {
   inbox: new Deferred(() => import("../pages/InboxPage")),
   approval: new Deferred(() => import("../pages/ApprovalPage")),
   workflows: new Deferred(() => import("../pages/WorkflowsPage")),
+  builder: new Deferred(() => import("../pages/BuilderPage")),
 };

@@ -1,7 +1,9 @@
 import flowCss from "@xyflow/react/dist/base.css?inline";
+import builderCss from "../builder/builder.css?inline";
 import graphCss from "../canvas/graph.css?inline";
 import pagesCss from "../pages/pages.css?inline";
 import type { Skin } from "../pages/Approval";
+import type { BuilderMethods } from "../pages/BuilderPage";
 import { ProviderElement, StudioElement, upgrade } from "./base";
 import { pages } from "./deferred";
 
@@ -51,6 +53,23 @@ export class ApprovalElement extends StudioElement {
   }
 }
 
+export class BuilderElement extends StudioElement {
+  static override readonly own = ["workflow-id"];
+  #methods: BuilderMethods | null = null;
+  private readonly keep = (methods: BuilderMethods | null) => void (this.#methods = methods);
+  protected override page() {
+    const props = { workflowId: this.getAttribute("workflow-id") ?? "", onEditor: this.keep };
+    return { page: pages.builder, props, css: [flowCss, graphCss, pagesCss, builderCss] };
+  }
+  save = () => this.#methods?.save();
+  validate = () => this.#methods?.validate();
+  deploy = () => this.#methods?.deploy();
+  fitView = () => this.#methods?.fitView();
+  focusNode = (id: string) => this.#methods?.focusNode(id);
+  undo = () => this.#methods?.undo();
+  redo = () => this.#methods?.redo();
+}
+
 export class WorkflowsElement extends StudioElement {
   protected override page() {
     return { page: pages.workflows, props: {}, css: [pagesCss] };
@@ -64,5 +83,6 @@ const ELEMENTS: Record<string, CustomElementConstructor> = {
   "wfcore-inbox": InboxElement,
   "wfcore-approval": ApprovalElement,
   "wfcore-workflows": WorkflowsElement,
+  "wfcore-builder": BuilderElement,
 };
 for (const [name, element] of Object.entries(ELEMENTS)) if (!customElements.get(name)) customElements.define(name, element);

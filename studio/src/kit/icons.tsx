@@ -21,6 +21,8 @@ const ICONS: Record<string, ReactNode> = {
   chevron: line("m9 6 6 6-6 6"),
   back: line("m14.5 6-6 6 6 6"),
   copy: [<rect key="r" x="9" y="9" width="11" height="11" rx="2" />, ...line("M5 15V6a2 2 0 0 1 2-2h8")],
+  undo: line("M9 5 4 10l5 5", "M4 10h9a6 6 0 0 1 0 12h-2"),
+  redo: line("m15 5 5 5-5 5", "M20 10h-9a6 6 0 0 0 0 12h2"),
   plus: line("M12 5v14", "M5 12h14"),
   minus: line("M5 12h14"),
   fit: line("M4 9V4h5", "M20 9V4h-5", "M4 15v5h5", "M20 15v5h-5"),

@@ -1,16 +1,20 @@
-import { useCallback, useEffect, useState } from "react";
+import { type FormEvent, useCallback, useEffect, useState } from "react";
+import { Editing } from "../api/editing";
 import type { Workflow } from "../api/types";
+import { blank } from "../builder/document";
 import { problemOf, useChanges, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { Empty, Failure, Loading, type Problem, Status, VirtualRows } from "../kit/kit";
-import { brief } from "../kit/safe";
+import { Dialog, Empty, Failure, Loading, type Problem, Status, VirtualRows } from "../kit/kit";
+import { brief, visible } from "../kit/safe";
 import { PlaceLink } from "./parts";
 
-/** The workflows that the caller may use or manage, read only. */
+/** The workflows that the caller may use or manage; each leads to its graph. */
 export default function WorkflowsPage() {
   const { t, ago, dateTime } = useLanguage();
-  const { api } = useHost();
+  const host = useHost();
+  const { api } = host;
+  const [creating, setCreating] = useState(false);
   const [search, setSearch] = useState("");
   const [state, setState] = useState<{ rows: Workflow[]; next: string | null; problem: Problem | null; loading: boolean }>({ rows: [], next: null, problem: null, loading: true });
   const load = useCallback(async (token: string | null) => {
@@ -34,7 +38,9 @@ export default function WorkflowsPage() {
           <label className="sr" htmlFor="search">{t("workflows.search")}</label>
           <input id="search" type="search" className="input" placeholder={t("workflows.search")} value={search} onChange={(event) => setSearch(event.target.value)} />
         </div>
+        {!host.readonly && host.wants("create") && <button type="button" className="button primary" onClick={() => setCreating(true)}><Icon name="plus" />{t("workflows.new")}</button>}
       </div>
+      {creating && <NewWorkflow onClose={() => setCreating(false)} />}
       {state.problem && !state.rows.length ? <Failure problem={state.problem} onRetry={() => void load(null)} />
         : state.loading ? <Loading rows={8} />
         : !state.rows.length ? <Empty icon="workflows" title={t(search ? "runs.noMatch" : "workflows.empty")} {...(search ? {} : { hint: t("workflows.emptyHint") })} />
@@ -47,7 +53,7 @@ export default function WorkflowsPage() {
               const one = state.rows[index]!;
               return (
                 <div role="listitem" key={one.id} style={{ height: 47 }}>
-                  <PlaceLink to={{ page: "runs", query: { workflowId: String(one.id) } }} className="line" label={`${brief(one.name, 120)}: ${t("workflows.runs")}`}>
+                  <PlaceLink to={{ page: "workflow", id: String(one.id) }} className="line" label={`${brief(one.name, 120)}: ${t("workflows.open")}`}>
                     <span className="c-status"><Status value={one.status} /></span>
                     <span className="c-target" style={{ minWidth: 0 }}>
                       <span className="title clip" style={{ display: "block" }}>{brief(one.name, 160)}</span>
@@ -64,5 +70,40 @@ export default function WorkflowsPage() {
           </>
         )}
     </div>
+  );
+}
+
+/** Asks for a name, creates the workflow with a start node, and shows its graph. */
+function NewWorkflow({ onClose }: { onClose: () => void }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const [name, setName] = useState("");
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const create = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      const made = await new Editing(host.client).create(name.trim(), blank());
+      onClose();
+      host.navigate({ page: "workflow", id: String(made.id) });
+    } catch (error) {
+      setProblem(problemOf(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={t("workflows.new")} onClose={onClose} actions={
+      <>
+        <button type="button" className="button" onClick={onClose}>{t("common.cancel")}</button>
+        <button type="submit" form="new-workflow" className="button primary" disabled={busy || !name.trim()}>{t("workflows.create")}</button>
+      </>
+    }>
+      <form id="new-workflow" className="field" onSubmit={(event) => void create(event)}>
+        <label htmlFor="new-name">{t("workflows.newName")}</label>
+        <input id="new-name" className="input" value={name} maxLength={200} autoFocus required onChange={(event) => setName(event.target.value)} />
+        {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      </form>
+    </Dialog>
   );
 }

@@ -1,0 +1,83 @@
+import type { Client } from "./client";
+import type { GraphDiff, Issue, JsonObject, NodeType, Skill, Structure, Tool, Workflow } from "./types";
+
+const one = (id: string | number) => encodeURIComponent(String(id));
+const PAGES = 40;
+
+export interface Draft {
+  workflow: Workflow;
+  etag: string | null;
+}
+
+/** The calls of the API with which workflows are built. */
+export class Editing {
+  constructor(private readonly client: Client) {}
+
+  create(name: string, structure: Structure): Promise<Workflow> {
+    const body = { name, type: "workflow", workflowStructure: structure };
+    return this.client.post("/api/v1/workflows", body, { "Idempotency-Key": crypto.randomUUID() });
+  }
+
+  /** The draft for who can manage the workflow, else what is deployed. */
+  async read(id: number): Promise<Draft> {
+    const path = `/api/v1/workflows/${one(id)}`;
+    const active = await this.client.tagged<Workflow>("GET", path);
+    if (!active.value.canManage) return { workflow: active.value, etag: null };
+    const draft = await this.client.tagged<Workflow>("GET", path, undefined, { query: { view: "draft" } });
+    return { workflow: draft.value, etag: draft.etag };
+  }
+
+  /** Write the draft. Errors: 409 with the reason `stale` if it has changed since it was read. */
+  async save(id: number, structure: Structure, etag: string | null, keepalive = false): Promise<Draft> {
+    const headers: Record<string, string> = etag === null ? {} : { "If-Match": etag };
+    const saved = await this.client.tagged<Workflow>(
+      "PATCH", `/api/v1/workflows/${one(id)}`, { workflowStructure: structure }, { headers, keepalive },
+    );
+    return { workflow: saved.value, etag: saved.etag };
+  }
+
+  async issues(id: number): Promise<Issue[]> {
+    return (await this.client.post<{ issues: Issue[] }>(`/api/v1/workflows/${one(id)}/validate?view=draft`)).issues;
+  }
+
+  diff(id: number): Promise<GraphDiff> {
+    return this.client.get(`/api/v1/workflows/${one(id)}/diff`, { from: "active", to: "draft" });
+  }
+
+  deploy(id: number, etag: string | null): Promise<Workflow> {
+    return this.client.post(`/api/v1/workflows/${one(id)}/deploy`, {}, etag === null ? {} : { "If-Match": etag });
+  }
+
+  start(body: JsonObject): Promise<{ runId: string; status: string }> {
+    return this.client.post("/agent/v1/runs", body, { "Idempotency-Key": crypto.randomUUID() });
+  }
+
+  async nodeTypes(): Promise<NodeType[]> {
+    return (await this.client.get<{ nodeTypes: NodeType[] }>("/api/v1/node-types")).nodeTypes;
+  }
+
+  tools(): Promise<Tool[]> {
+    return this.all("/api/v1/tools", "tools");
+  }
+
+  skills(): Promise<Skill[]> {
+    return this.all("/api/v1/skills", "skills");
+  }
+
+  async models(): Promise<string[]> {
+    return (await this.client.get<{ models: { name: string }[] }>("/api/v1/models")).models.map((model) => model.name);
+  }
+
+  /** All rows of a list; an empty one without its read scope. */
+  private async all<T>(path: string, key: string): Promise<T[]> {
+    const rows: T[] = [];
+    let pageToken: string | null = null;
+    for (let page = 0; page < PAGES; page++) {
+      const found: Record<string, unknown> = await this.client.get(path, { pageSize: 100, pageToken });
+      rows.push(...(found[key] as T[]));
+      pageToken = found.nextPageToken as string | null;
+      if (pageToken === null) break;
+    }
+    return rows;
+  }
+}

@@ -1,0 +1,243 @@
+import {
+  applyNodeChanges, type Connection, type Edge, Handle, MarkerType, MiniMap, type Node, type NodeChange, type NodeProps, Position, ReactFlow,
+  ReactFlowProvider, useReactFlow, useStore,
+} from "@xyflow/react";
+import { type DragEvent, memo, type Ref, useCallback, useEffect, useImperativeHandle, useMemo, useRef, useState } from "react";
+import type { GraphNode, NodeType, Structure } from "../api/types";
+import { positions } from "../canvas/place";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { brief } from "../kit/safe";
+import { handlesOf, type Point, titleOf } from "./document";
+
+const WIDTH = 200;
+const HEAD = 54;
+const ROW = 24;
+const CULL_FROM = 300;
+const MARGIN = 24;
+const FIT = { padding: 0.12, maxZoom: 1, minZoom: 0.25 };
+/** What a drag from the palette carries. */
+export const DRAGGED = "application/x-wfcore-node";
+
+interface Shown extends Record<string, unknown> {
+  node: GraphNode;
+  handles: (string | null)[];
+  problems: number;
+  canEdit: boolean;
+}
+type Placed = Node<Shown, "step">;
+
+/** Handles with a name have a row each; the plain one is at the middle of the head, `error` below the node. */
+const rowsOf = (handles: (string | null)[]) => handles.filter((one): one is string => one !== null && one !== "error");
+const heightOf = (handles: (string | null)[]) => HEAD + rowsOf(handles).length * ROW;
+
+const EditorNode = memo(function EditorNode({ data }: NodeProps<Placed>) {
+  const { t, has } = useLanguage();
+  const { node, handles, problems, canEdit } = data;
+  const title = titleOf(node);
+  const kind = `type.${node.type}`;
+  const under = typeof node.data?.toolId === "string" ? node.data.toolId : has(kind) ? t(kind) : node.type;
+  return (
+    <div className={`gnode editable${problems ? " bad" : ""}`} part="node">
+      {node.type !== "start" && <Handle type="target" position={Position.Left} isConnectable={canEdit} style={{ insetBlockStart: HEAD / 2 }} />}
+      <div className="ghead">
+        <span className="glyph"><Icon name={node.type} /></span>
+        <span style={{ minWidth: 0 }}>
+          <span className="name clip" style={{ display: "block" }}>{brief(title, 80)}</span>
+          <span className="under clip" style={{ display: "block" }}>{brief(under, 80)}</span>
+        </span>
+        {problems > 0 && <span className="mark"><Icon name="error" /><span className="sr">{t("builder.problems", { count: problems })}</span></span>}
+      </div>
+      {handles.includes(null) && <Handle type="source" position={Position.Right} isConnectable={canEdit} style={{ insetBlockStart: HEAD / 2 }} />}
+      {rowsOf(handles).map((handle, index) => (
+        <div className="ghandle" key={handle}>
+          <span className="clip">{brief(handle, 40)}</span>
+          <Handle id={handle} type="source" position={Position.Right} isConnectable={canEdit} style={{ insetBlockStart: HEAD + index * ROW + ROW / 2 - 1 }} />
+        </div>
+      ))}
+      {handles.includes("error") && <Handle id="error" className="onerror" type="source" position={Position.Bottom} isConnectable={canEdit} />}
+    </div>
+  );
+});
+
+const NODE_TYPES = { step: EditorNode };
+
+export interface CanvasHandle {
+  fit: () => void;
+  show: (id: string) => void;
+  /** The point of the graph in the middle of what is shown. */
+  middle: () => Point;
+  tidy: () => Promise<Map<string, Point>>;
+  /** Where the nodes are shown. */
+  places: () => Map<string, Point>;
+}
+
+export interface CanvasProps {
+  structure: Structure;
+  types: Map<string, NodeType>;
+  problems: Map<string, number>;
+  selected: string[];
+  canEdit: boolean;
+  label: string;
+  ref: Ref<CanvasHandle>;
+  onSelect: (ids: string[]) => void;
+  onMove: (places: Map<string, Point>) => void;
+  onConnect: (source: string, handle: string | null, target: string) => void;
+  onDelete: (nodes: string[], edges: string[]) => void;
+  onDrop: (text: string, at: Point) => void;
+}
+
+export function EditorCanvas(props: CanvasProps) {
+  return <ReactFlowProvider><Canvas {...props} /></ReactFlowProvider>;
+}
+
+/** The places of nodes that have none in the structure. They are shown and not saved. */
+function useMadePlaces(structure: Structure, types: Map<string, NodeType>): Map<string, Point> | null {
+  const missing = structure.nodes.some((node) => !node.position);
+  const key = missing ? JSON.stringify([structure.nodes.map((node) => node.id), structure.edges.map((edge) => [edge.source, edge.target])]) : "";
+  const [made, setMade] = useState<{ key: string; places: Map<string, Point> }>({ key: "", places: new Map() });
+  useEffect(() => {
+    if (!key) return;
+    let live = true;
+    void positions(boxesOf(structure, types), structure.edges).then((places) => live && setMade({ key, places }));
+    return () => void (live = false);
+  }, [key]);
+  return !key ? made.places : made.key === key || made.places.size ? made.places : null;
+}
+
+const boxesOf = (structure: Structure, types: Map<string, NodeType>) =>
+  structure.nodes.map((node) => ({ id: node.id, width: WIDTH, height: heightOf(handlesOf(node, types)) }));
+
+function Canvas(props: CanvasProps) {
+  const { structure, types, problems, selected, canEdit, label } = props;
+  const { t } = useLanguage();
+  const flow = useReactFlow();
+  const box = useRef<HTMLDivElement>(null);
+  const made = useMadePlaces(structure, types);
+  const built = useRef(new Map<string, Placed>());
+
+  const wanted = useMemo<Placed[]>(() => {
+    if (made === null) return [];
+    const chosen = new Set(selected);
+    const next = structure.nodes.map((node): Placed => {
+      const count = problems.get(node.id) ?? 0;
+      const position = node.position ?? made.get(node.id) ?? { x: 0, y: 0 };
+      const old = built.current.get(node.id);
+      const isSelected = chosen.has(node.id);
+      if (old && old.data.node === node && old.data.problems === count && old.data.canEdit === canEdit && old.selected === isSelected
+        && old.position.x === position.x && old.position.y === position.y) return old;
+      const handles = handlesOf(node, types);
+      return {
+        id: node.id, type: "step", data: { node, handles, problems: count, canEdit }, position, width: WIDTH, height: heightOf(handles), selected: isSelected,
+        ariaLabel: brief(`${titleOf(node)}, ${node.type}${count ? `, ${t("builder.problems", { count })}` : ""}`, 160), ariaRole: "button",
+      };
+    });
+    built.current = new Map(next.map((node) => [node.id, node]));
+    return next;
+  }, [structure, types, problems, selected, canEdit, made, t]);
+
+  // While nodes are dragged, the canvas is ahead of the structure.
+  const [nodes, setNodes] = useState<Placed[]>(wanted);
+  // What the last change led to: changes can follow each other before the canvas is drawn again.
+  const latest = useRef(nodes);
+  useEffect(() => {
+    latest.current = wanted;
+    setNodes(wanted);
+  }, [wanted]);
+  const lines = useMemo<Edge[]>(
+    () => structure.edges.map((edge) => ({
+      id: edge.id, source: edge.source, target: edge.target, type: "default", focusable: false, deletable: canEdit, ariaLabel: `${edge.source} → ${edge.target}`,
+      ...(edge.sourceHandle ? { sourceHandle: edge.sourceHandle } : {}), ...(edge.sourceHandle === "error" ? { className: "onerror" } : {}),
+      markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--muted)" },
+    })),
+    [structure.edges, canEdit],
+  );
+  const [picked, setPicked] = useState<string | null>(null);
+  const edges = useMemo(() => (picked === null ? lines : lines.map((edge) => (edge.id === picked ? { ...edge, selected: true } : edge))), [lines, picked]);
+
+  useImperativeHandle(props.ref, () => ({
+    fit: () => void flow.fitView(FIT),
+    show: (id) => {
+      requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`.react-flow__node[data-id="${CSS.escape(id)}"]`)?.focus({ preventScroll: true }));
+    },
+    middle: () => {
+      const at = box.current!.getBoundingClientRect();
+      const point = flow.screenToFlowPosition({ x: at.left + at.width / 2, y: at.top + at.height / 2 });
+      return { x: Math.round(point.x - WIDTH / 2), y: Math.round(point.y - HEAD / 2) };
+    },
+    tidy: () => positions(boxesOf(structure, types), structure.edges),
+    places: () => new Map(latest.current.map((node) => [node.id, node.position])),
+  }), [flow, structure, types]);
+
+  const onNodesChange = useCallback((changes: NodeChange<Placed>[]) => {
+    const next = applyNodeChanges(changes, latest.current);
+    latest.current = next;
+    setNodes(next);
+    if (changes.some((change) => change.type === "select")) {
+      const ids = next.filter((node) => node.selected).map((node) => node.id);
+      setPicked(null);
+      props.onSelect(ids);
+    }
+    // The last change of a drag, and each step of the arrow keys.
+    const ended = changes.filter((change) => change.type === "position" && change.dragging === false && change.position);
+    if (ended.length) {
+      const places = new Map(next.map((node) => [node.id, node.position]));
+      const of = new Map(ended.map((change) => [(change as { id: string }).id, places.get((change as { id: string }).id)!]));
+      props.onMove(structure.nodes.every((node) => node.position) ? of : places);
+    }
+  }, [props.onSelect, props.onMove, structure]);
+
+  const onDrop = (event: DragEvent) => {
+    const text = event.dataTransfer.getData(DRAGGED);
+    if (!text || !canEdit) return;
+    event.preventDefault();
+    const point = flow.screenToFlowPosition({ x: event.clientX, y: event.clientY });
+    props.onDrop(text, { x: Math.round(point.x - WIDTH / 2), y: Math.round(point.y - HEAD / 2) });
+  };
+  if (made === null) return <div className="graph" aria-busy="true" />;
+  return (
+    <div className="graph editing" role="group" aria-label={label} ref={box} onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()}>
+      <ReactFlow
+        nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} fitView fitViewOptions={FIT} minZoom={0.05} maxZoom={2}
+        nodesDraggable={canEdit} nodesConnectable={canEdit} elementsSelectable edgesFocusable={false} zoomOnDoubleClick={false}
+        deleteKeyCode={canEdit ? ["Backspace", "Delete"] : null} onlyRenderVisibleElements={structure.nodes.length >= CULL_FROM}
+        onNodesChange={onNodesChange} onEdgesChange={(changes) => {
+          for (const change of changes) if (change.type === "select") setPicked(change.selected ? change.id : null);
+        }}
+        onConnect={(made: Connection) => props.onConnect(made.source, made.sourceHandle ?? null, made.target)}
+        onBeforeDelete={async ({ nodes: gone, edges: cut }) => {
+          props.onDelete(gone.map((node) => node.id), cut.map((edge) => edge.id));
+          return false;
+        }}
+        connectionRadius={36} proOptions={{ hideAttribution: true }}
+      >
+        {structure.nodes.length > 8 && <MiniMap className="hide-small" pannable zoomable ariaLabel={t("builder.map")} nodeStrokeWidth={0} nodeColor="var(--border)" maskColor="var(--hover)" bgColor="var(--raised)" />}
+      </ReactFlow>
+      <InSight id={selected.length === 1 ? selected[0]! : null} />
+      <div className="gtools">
+        <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
+        <button type="button" className="button square" aria-label={t("run.zoomOut")} onClick={() => void flow.zoomOut()}><Icon name="minus" /></button>
+        <button type="button" className="button square" aria-label={t("run.fit")} onClick={() => void flow.fitView(FIT)}><Icon name="fit" /></button>
+      </div>
+    </div>
+  );
+}
+
+/** Keeps the selected node in sight when it is selected and when the canvas changes its size. */
+function InSight({ id }: { id: string | null }) {
+  const flow = useReactFlow();
+  const width = useStore((store) => store.width);
+  const height = useStore((store) => store.height);
+  const isThere = useStore((store) => id !== null && store.nodeLookup.has(id));
+  useEffect(() => {
+    const node = id === null ? undefined : flow.getNode(id);
+    if (!node || !width || !height) return;
+    const { x, y, zoom } = flow.getViewport();
+    const [left, top] = [node.position.x * zoom + x, node.position.y * zoom + y];
+    const [right, bottom] = [left + WIDTH * zoom, top + (node.height ?? HEAD) * zoom];
+    const into = (from: number, to: number, size: number) => (from < MARGIN ? MARGIN - from : to > size - MARGIN ? size - MARGIN - to : 0);
+    const [dx, dy] = [into(left, right, width), into(top, bottom, height)];
+    if (dx || dy) void flow.setViewport({ x: x + dx, y: y + dy, zoom });
+  }, [flow, id, isThere, width, height]);
+  return null;
+}

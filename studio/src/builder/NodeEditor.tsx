@@ -1,0 +1,219 @@
+import { useId, useMemo, useState } from "react";
+import type { GraphNode, Json, JsonObject, NodeType, Skill, Structure, Tool } from "../api/types";
+import { Form } from "../forms/Form";
+import { type FieldError, fieldOf, withValue } from "../forms/schema";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { brief, visible } from "../kit/safe";
+import { handlesOf, titleOf } from "./document";
+import type { Found } from "./editor";
+import { Params } from "./Params";
+
+export interface Catalog {
+  types: Map<string, NodeType>;
+  tools: Tool[];
+  skills: Skill[];
+  models: string[];
+}
+
+interface Props {
+  node: GraphNode;
+  structure: Structure;
+  catalog: Catalog;
+  issues: Found[];
+  canEdit: boolean;
+  onData: (data: JsonObject, key: string) => void;
+  onRename: (id: string) => void;
+  onConnect: (handle: string | null, target: string) => void;
+  onCut: (edge: string) => void;
+  onSelect: (id: string) => void;
+  onDelete: () => void;
+  onClose: () => void;
+}
+
+const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The schema of a node's data with the choices that this server has. `params` and the label have inputs of their own. */
+function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, named: (schema: JsonObject) => JsonObject): JsonObject {
+  const properties = { ...(isObject(type.dataSchema.properties) ? type.dataSchema.properties : {}) };
+  const choice = (name: string, options: { const: Json; title: string }[]) => {
+    const before = properties[name];
+    if (!isObject(before) || !options.length) return;
+    const held = node.data?.[name];
+    const known = held === undefined || options.some((one) => one.const === held);
+    const { type: _, minimum: __, maximum: ___, minLength: ____, ...rest } = before;
+    properties[name] = { ...rest, oneOf: known ? options : [...options, { const: held, title: String(held) }] };
+  };
+  choice("toolId", catalog.tools.map((tool) => ({ const: tool.id, title: tool.name && tool.name !== tool.id ? `${tool.name} (${tool.id})` : tool.id })));
+  choice("agent_id", catalog.skills.map((skill) => ({ const: skill.id, title: skill.name })));
+  choice("model", catalog.models.map((model) => ({ const: model, title: model })));
+  for (const name of ["message", "instructions"]) {
+    const before = properties[name];
+    if (isObject(before) && before.type === "string") properties[name] = { ...before, format: "textarea" };
+  }
+  delete properties.params;
+  const required = Array.isArray(type.dataSchema.required) ? type.dataSchema.required : [];
+  const first = ["toolId", "agent_id", "message", "branches", "approvers"];
+  const rank = (name: string) => (required.includes(name) ? -1 : first.includes(name) ? first.indexOf(name) : first.length);
+  const ordered = Object.entries(properties).sort(([a], [b]) => rank(a) - rank(b));
+  const parts = Object.entries(isObject(type.dataSchema.$defs) ? type.dataSchema.$defs : {});
+  const $defs = Object.fromEntries(parts.map(([name, part]) => [name, isObject(part) ? named(part) : part]));
+  return named({ ...type.dataSchema, properties: Object.fromEntries(ordered), ...(parts.length ? { $defs } : {}) });
+}
+
+/** The settings of one node: its name, its data by the schema of its type, and its edges. */
+export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, onRename, onConnect, onCut, onSelect, onDelete, onClose }: Props) {
+  const { t, has } = useLanguage();
+  const id = useId();
+  const type = catalog.types.get(node.type);
+  const data = node.data ?? {};
+  const schema = useMemo(() => {
+    // The titles of fields in the language of the page, where it has them.
+    const named = (part: JsonObject): JsonObject => ({
+      ...part, properties: Object.fromEntries(Object.entries(isObject(part.properties) ? part.properties : {}).map(([name, one]) =>
+        [name, isObject(one) && has(`data.${name}`) ? { ...one, title: t(`data.${name}`), ...(name === "handle" ? { maxLength: 80 } : {}) } : one])),
+    });
+    return type ? schemaOf(type, node, catalog, named) : null;
+  }, [type, node.data?.toolId, node.data?.agent_id, node.data?.model, catalog, t, has]);
+  const wrong = [...new Set(issues.map((issue) => issue.at.pointer.split("/")[1] ?? ""))].sort().join();
+  const fields = useMemo(() => {
+    if (!schema) return { main: null, more: null };
+    const whole = fieldOf(schema);
+    if (whole.kind !== "group") return { main: whole, more: null };
+    const open = new Set(MAIN[node.type] ?? []);
+    const isMain = (name: string) => open.has(name) || data[name] !== undefined || wrong.split(",").includes(name);
+    return {
+      main: { ...whole, fields: whole.fields.filter((field) => isMain(field.name)) },
+      more: { ...whole, fields: whole.fields.filter((field) => !isMain(field.name)) },
+    };
+  }, [schema, Object.keys(data).sort().join(), wrong]);
+  const errors = useMemo(() => {
+    const found = new Map<string, FieldError>();
+    for (const issue of issues) if (!found.has(issue.at.pointer)) found.set(issue.at.pointer, { rule: "server", message: issue.message });
+    return found;
+  }, [issues]);
+  const general = issues.filter((issue) => issue.at.edge !== undefined || issue.at.pointer === "" || issue.at.pointer === "/type" || issue.at.pointer === "/id");
+  const change = (pointer: string, value: Json | undefined) =>
+    onData((withValue(data, pointer, value) ?? {}) as JsonObject, `${node.id}${pointer}`);
+  const tool = node.type === "action" ? catalog.tools.find((one) => one.id === data.toolId) : undefined;
+  const kind = `type.${node.type}`;
+  return (
+    <div className="nodeeditor">
+      <div className="section">
+        <div className="row between">
+          <h2 className="clip"><Icon name={node.type} /> {brief(titleOf(node), 80)}</h2>
+          <button type="button" className="button plain square" aria-label={t("common.close")} onClick={onClose}><Icon name="close" /></button>
+        </div>
+        {type && <p className="hint">{has(kind) ? `${t(kind)}. ` : ""}{visible(type.description)}</p>}
+        {general.map((issue, index) => <p className="problem" key={index}><Icon name="error" />{visible(issue.message)}</p>)}
+        <IdInput key={node.id} id={`${id}-id`} value={node.id} taken={structure.nodes.map((one) => one.id)} disabled={!canEdit} onRename={onRename} />
+        <div className="field">
+          <label htmlFor={`${id}-label`}>{t("builder.label")}<span className="hint"> · {t("form.optional")}</span></label>
+          <input id={`${id}-label`} className="input" disabled={!canEdit} value={typeof data.label === "string" ? data.label : ""} maxLength={200}
+            onChange={(event) => change("/label", event.target.value || undefined)} />
+        </div>
+      </div>
+      {fields.main && fields.main.kind === "group" && fields.main.fields.length > 0 && (
+        <div className="section"><Form field={fields.main} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
+      )}
+      {tool && (
+        <div className="section">
+          <h3>{t("builder.params")}</h3>
+          {issues.filter((issue) => issue.at.pointer === "/params").map((issue, index) => <p className="problem" key={index}><Icon name="error" />{visible(issue.message)}</p>)}
+          {tool.description && <p className="hint">{visible(brief(tool.description, 600))}</p>}
+          <Params key={tool.id} schema={tool.parameters} value={isObject(data.params) ? data.params : {}} errors={errors} disabled={!canEdit}
+            onChange={(name, value) => {
+              const rest = Object.fromEntries(Object.entries(isObject(data.params) ? data.params : {}).filter(([one]) => one !== name));
+              onData({ ...data, params: value === undefined ? rest : { ...rest, [name]: value } }, `${node.id}/params/${name}`);
+            }} />
+        </div>
+      )}
+      {fields.more && fields.more.fields.length > 0 && (
+        <div className="section">
+          <details>
+            <summary>{t("builder.more")}</summary>
+            <div style={{ marginTop: 12 }}><Form field={fields.more} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
+          </details>
+        </div>
+      )}
+      <Connections node={node} structure={structure} catalog={catalog} canEdit={canEdit} onConnect={onConnect} onCut={onCut} onSelect={onSelect} />
+      {canEdit && (
+        <div className="section">
+          <div><button type="button" className="button danger" onClick={onDelete}>{t("builder.delete")}</button></div>
+        </div>
+      )}
+    </div>
+  );
+}
+
+/** The fields that are shown at once; the others are behind "More", until they have a value. */
+const MAIN: Record<string, string[]> = {
+  start: ["inputSchema"],
+  action: ["toolId"],
+  condition: ["branches"],
+  agent: ["agent_id", "message", "instructions", "model"],
+  humanApproval: ["message", "approvers", "requiredApprovals", "formSchema", "timeoutSeconds"],
+};
+
+function IdInput({ id, value, taken, disabled, onRename }: { id: string; value: string; taken: string[]; disabled: boolean; onRename: (id: string) => void }) {
+  const { t } = useLanguage();
+  const [text, setText] = useState(value);
+  const bad = text !== value && (!text.trim() || taken.includes(text.trim()));
+  const commit = () => (bad || !text.trim() ? setText(value) : text.trim() !== value && onRename(text.trim()));
+  return (
+    <div className="field">
+      <label htmlFor={id}>{t("builder.id")}</label>
+      <input id={id} className="input mono" value={text} disabled={disabled} maxLength={255} aria-invalid={bad || undefined} aria-describedby={`${id}-hint`} spellCheck={false}
+        onChange={(event) => setText(event.target.value)} onBlur={commit} onKeyDown={(event) => event.key === "Enter" && commit()} />
+      <p className={bad ? "problem" : "hint"} id={`${id}-hint`}>{bad ? t("builder.idTaken") : t("builder.idHint", { id: value })}</p>
+    </div>
+  );
+}
+
+function Connections({ node, structure, catalog, canEdit, onConnect, onCut, onSelect }: Pick<Props, "node" | "structure" | "catalog" | "canEdit" | "onConnect" | "onCut" | "onSelect">) {
+  const { t } = useLanguage();
+  const id = useId();
+  const byId = new Map(structure.nodes.map((one) => [one.id, one]));
+  const named = (other: string) => brief(byId.has(other) ? titleOf(byId.get(other)!) : other, 60);
+  const out = structure.edges.filter((edge) => edge.source === node.id);
+  const into = structure.edges.filter((edge) => edge.target === node.id);
+  const known = handlesOf(node, catalog.types);
+  const handles = [...new Set([...known, ...out.map((edge) => edge.sourceHandle ?? null)])];
+  const targets = structure.nodes.filter((one) => one.id !== node.id && one.type !== "start");
+  return (
+    <div className="section">
+      <h3>{t("builder.connections")}</h3>
+      {handles.map((handle, index) => (
+        <div className="field" key={handle ?? ""}>
+          <span className="label">{handle === null ? t("builder.next") : t("builder.on", { handle: brief(handle, 40) })}</span>
+          {out.filter((edge) => (edge.sourceHandle ?? null) === handle).map((edge) => (
+            <div className="row between" key={edge.id}>
+              <button type="button" className="child" onClick={() => onSelect(edge.target)}><Icon name="chevron" /><span className="clip">{named(edge.target)}</span></button>
+              {canEdit && <button type="button" className="button plain square" aria-label={t("builder.cut", { name: named(edge.target) })} onClick={() => onCut(edge.id)}><Icon name="close" /></button>}
+            </div>
+          ))}
+          {canEdit && known.includes(handle) && targets.length > 0 && (
+            <>
+              <label className="sr" htmlFor={`${id}-${index}`}>{t("builder.connectFrom", { handle: handle === null ? t("builder.next") : brief(handle, 40) })}</label>
+              <select id={`${id}-${index}`} className="input" value="" onChange={(event) => event.target.value && onConnect(handle, event.target.value)}>
+                <option value="">{t("builder.connect")}</option>
+                {targets.filter((one) => !out.some((edge) => edge.target === one.id && (edge.sourceHandle ?? null) === handle))
+                  .map((one) => <option key={one.id} value={one.id}>{named(one.id)}</option>)}
+              </select>
+            </>
+          )}
+        </div>
+      ))}
+      {into.length > 0 && (
+        <div className="field">
+          <span className="label">{t("builder.before")}</span>
+          {into.map((edge) => (
+            <button type="button" className="child" key={edge.id} onClick={() => onSelect(edge.source)}>
+              <Icon name="back" /><span className="clip">{named(edge.source)}{edge.sourceHandle ? ` · ${brief(edge.sourceHandle, 30)}` : ""}</span>
+            </button>
+          ))}
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,88 @@
+import { useMemo, useState } from "react";
+import type { JsonObject, NodeType, Tool } from "../api/types";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { brief } from "../kit/safe";
+import { DRAGGED } from "./EditorCanvas";
+
+/** What a new node is made of. */
+export interface Entry {
+  type: string;
+  base: string;
+  data: JsonObject;
+}
+
+interface Row {
+  key: string;
+  title: string;
+  hint: string;
+  icon: string;
+  entry: Entry;
+}
+
+const MOST = 60;
+
+/** What nodes of a type begin with, so that they can be filled in and not only be wrong. */
+const BEGIN: Record<string, JsonObject> = {
+  condition: { branches: [{ handle: "yes", when: "" }] },
+  humanApproval: { message: "" },
+  agent: { message: "" },
+};
+
+/** The kinds of nodes and the tools that can be added. An entry is chosen, or dragged onto the canvas. */
+export function Palette({ types, tools, onAdd }: { types: NodeType[]; tools: Tool[]; onAdd: (entry: Entry) => void }) {
+  const { t, has } = useLanguage();
+  const [search, setSearch] = useState("");
+  const groups = useMemo(() => {
+    const named = (type: NodeType) => (has(`type.${type.type}`) ? t(`type.${type.type}`) : type.title);
+    const kinds: Row[] = types.filter((type) => type.type !== "start" && type.type !== "action").map((type) => ({
+      key: type.type, title: named(type), hint: type.description, icon: type.type,
+      entry: { type: type.type, base: named(type), data: BEGIN[type.type] ?? {} },
+    }));
+    const found = new Map<string, Row[]>([[t("builder.steps"), kinds]]);
+    for (const tool of tools) {
+      const name = tool.group && tool.group !== "core" ? tool.group : t(tool.id.startsWith("core.") ? "builder.builtIn" : "builder.tools");
+      const rows = found.get(name) ?? [];
+      rows.push({
+        key: tool.id, title: tool.name || tool.id, hint: tool.description, icon: "action",
+        entry: { type: "action", base: tool.name || tool.id, data: { toolId: tool.id } },
+      });
+      found.set(name, rows);
+    }
+    const words = search.toLowerCase().split(/\s+/).filter(Boolean);
+    const fits = (row: Row) => words.every((word) => `${row.title} ${row.key} ${row.hint}`.toLowerCase().includes(word));
+    return [...found].map(([name, rows]) => ({ name, rows: rows.filter(fits) })).filter((group) => group.rows.length);
+  }, [types, tools, search, t, has]);
+  return (
+    <div className="palette" part="palette">
+      <label className="sr" htmlFor="palette-search">{t("builder.search")}</label>
+      <input id="palette-search" type="search" className="input" placeholder={t("builder.search")} value={search} onChange={(event) => setSearch(event.target.value)} />
+      <div className="entries">
+        {groups.map((group) => (
+          <section key={group.name} aria-label={brief(group.name, 60)}>
+            <h2>{brief(group.name, 60)}</h2>
+            {group.rows.slice(0, MOST).map((row) => (
+              <button key={row.key} type="button" className="entry" title={brief(row.hint, 300)} draggable onClick={() => onAdd(row.entry)}
+                onDragStart={(event) => event.dataTransfer.setData(DRAGGED, JSON.stringify(row.entry))}>
+                <Icon name={row.icon} />
+                <span className="clip">{brief(row.title, 60)}</span>
+              </button>
+            ))}
+            {group.rows.length > MOST && <p className="hint">{t("builder.narrow", { count: group.rows.length - MOST })}</p>}
+          </section>
+        ))}
+        {!groups.length && <p className="hint pad">{t("builder.nothing")}</p>}
+      </div>
+    </div>
+  );
+}
+
+/** The entry that a drag carries; null for any other text. */
+export function entryIn(text: string, types: NodeType[]): Entry | null {
+  try {
+    const found = JSON.parse(text) as Entry;
+    return types.some((type) => type.type === found.type) && typeof found.base === "string" && found.data && typeof found.data === "object" ? found : null;
+  } catch {
+    return null;
+  }
+}

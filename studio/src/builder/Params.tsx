@@ -1,0 +1,128 @@
+import { useId, useMemo, useState } from "react";
+import type { Json, JsonObject } from "../api/types";
+import { type FieldError, type Field, fieldOf } from "../forms/schema";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { visible } from "../kit/safe";
+
+const escape = (name: string) => name.replace(/~/g, "~0").replace(/\//g, "~1");
+const isTemplate = (text: string) => text.includes("{{");
+
+/** The value that a text stands for: of a field for text the text itself, else JSON, else a template. */
+function valueOf(text: string, field: Field): Json | undefined {
+  if (text === "") return undefined;
+  if (field.kind === "text" || field.kind === "long" || isTemplate(text.trim().slice(0, 2))) return text;
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    return text;
+  }
+}
+
+const textOf = (value: Json | undefined, field: Field): string =>
+  value === undefined ? "" : typeof value === "string" && (field.kind === "text" || field.kind === "long" || isTemplate(value) || !isJson(value)) ? value
+    : JSON.stringify(value, null, 2);
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+interface Props {
+  schema: JsonObject;
+  value: JsonObject;
+  errors: Map<string, FieldError>;
+  disabled: boolean;
+  onChange: (name: string, value: Json | undefined) => void;
+}
+
+/** The parameters of a tool. Each takes a value of its type, or text with `{{ expressions }}`. */
+export function Params({ schema, value, errors, disabled, onChange }: Props) {
+  const { t } = useLanguage();
+  const whole = useMemo(() => fieldOf(schema), [schema]);
+  const fields = whole.kind === "group" ? whole.fields : [];
+  const known = new Set(fields.map((field) => field.name));
+  const others = Object.keys(value).filter((name) => !known.has(name));
+  const ordered = [...fields.filter((field) => field.required), ...fields.filter((field) => !field.required)];
+  const free = whole.kind === "group" && schema.additionalProperties !== false && !fields.length;
+  return (
+    <div className="form">
+      {ordered.map((field) => (
+        <Param key={field.name} field={field} value={value[field.name]} error={errorOf(errors, field.name)} disabled={disabled} onChange={(next) => onChange(field.name, next)} />
+      ))}
+      {others.map((name) => (
+        <Param key={name} field={{ kind: "json", pointer: `/${escape(name)}`, name, title: name, description: "", required: false, schema: {} }} value={value[name]}
+          error={errorOf(errors, name)} disabled={disabled} onChange={(next) => onChange(name, next)} />
+      ))}
+      {!fields.length && !free && <p className="hint">{t("builder.noParams")}</p>}
+      {free && <NewParam taken={Object.keys(value)} disabled={disabled} onAdd={(name) => onChange(name, "")} />}
+      {(fields.length > 0 || others.length > 0) && <p className="hint">{t("builder.paramsHint")}</p>}
+    </div>
+  );
+}
+
+/** The first error at the parameter or within it. */
+function errorOf(errors: Map<string, FieldError>, name: string): FieldError | undefined {
+  const at = `/params/${escape(name)}`;
+  for (const [pointer, error] of errors) if (pointer === at || pointer.startsWith(`${at}/`)) return error;
+  return undefined;
+}
+
+function Param({ field, value, error, disabled, onChange }: {
+  field: Field; value: Json | undefined; error: FieldError | undefined; disabled: boolean; onChange: (value: Json | undefined) => void;
+}) {
+  const { t } = useLanguage();
+  const id = useId();
+  const [text, setText] = useState(() => textOf(value, field));
+  const choices = field.kind === "choice" ? field.choices : field.kind === "boolean" ? [true, false] : null;
+  const isChoice = choices !== null && (value === undefined || choices.some((one) => JSON.stringify(one) === JSON.stringify(value)));
+  const [asText, setAsText] = useState(!isChoice);
+  const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
+  const shared = { id, disabled, "aria-invalid": error ? true : undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
+  const type = (next: string) => {
+    setText(next);
+    onChange(valueOf(next, field));
+  };
+  return (
+    <div className="field">
+      <label htmlFor={id}>{visible(field.title)}{!field.required && <span className="hint"> · {t("form.optional")}</span>}</label>
+      {choices && !asText ? (
+        <div className="row">
+          <select className="input" {...shared} value={choices.findIndex((one) => JSON.stringify(one) === JSON.stringify(value))}
+            onChange={(event) => onChange(choices[Number(event.target.value)])}>
+            <option value={-1}>{t("form.choose")}</option>
+            {choices.map((one, index) => <option key={index} value={index}>{visible(typeof one === "string" ? one : JSON.stringify(one))}</option>)}
+          </select>
+          <button type="button" className="button plain small" disabled={disabled} onClick={() => { setAsText(true); setText(textOf(value, field)); }}>{"{{ }}"}<span className="sr">{t("builder.asExpression")}</span></button>
+        </div>
+      ) : (
+        <textarea className={`input param${field.kind === "text" || field.kind === "long" ? "" : " mono"}`} rows={Math.min(10, Math.max(1, text.split("\n").length))} {...shared}
+          spellCheck={false} value={text} onChange={(event) => type(event.target.value)} />
+      )}
+      {field.description && <p className="hint text" id={`${id}-hint`}>{visible(field.description)}</p>}
+      {error && <p className="problem" id={`${id}-problem`}><Icon name="error" />{visible(error.message)}</p>}
+    </div>
+  );
+}
+
+function NewParam({ taken, disabled, onAdd }: { taken: string[]; disabled: boolean; onAdd: (name: string) => void }) {
+  const { t } = useLanguage();
+  const id = useId();
+  const [name, setName] = useState("");
+  const add = () => {
+    if (!name.trim() || taken.includes(name.trim())) return;
+    onAdd(name.trim());
+    setName("");
+  };
+  return (
+    <div className="row">
+      <label className="sr" htmlFor={id}>{t("builder.paramName")}</label>
+      <input id={id} className="input" placeholder={t("builder.paramName")} disabled={disabled} value={name} onChange={(event) => setName(event.target.value)} onKeyDown={(event) => event.key === "Enter" && add()} />
+      <button type="button" className="button" disabled={disabled || !name.trim()} onClick={add}><Icon name="plus" /> {t("form.add")}</button>
+    </div>
+  );
+}

@@ -1,0 +1,240 @@
+import { describe, expect, it, vi } from "vitest";
+import { ApiError } from "../api/client";
+import type { Editing } from "../api/editing";
+import type { NodeType, Structure, Workflow } from "../api/types";
+import { addNode, blank, connect, copied, differences, freshId, handlesOf, moved, pasted, placeOf, renamed, withData, without } from "./document";
+import { Editor } from "./editor";
+import { History } from "./history";
+
+const GRAPH: Structure = {
+  nodes: [
+    { id: "start", type: "start", data: {}, position: { x: 0, y: 0 } },
+    { id: "ask", type: "condition", data: { branches: [{ handle: "big", when: "input.n > 3" }] }, position: { x: 248, y: 0 } },
+    { id: "pay", type: "action", data: { toolId: "core.transform", params: { value: "{{ nodes.ask.output + nodes[\"ask\"].output + nodes.asked.output }}" } }, position: { x: 496, y: 0 } },
+  ],
+  edges: [{ id: "a", source: "start", target: "ask" }, { id: "b", source: "ask", target: "pay", sourceHandle: "big" }],
+};
+
+describe("document", () => {
+  it("adds a node after another one, at a free place", () => {
+    const { structure, id } = addNode(GRAPH, { type: "action", base: "core.http", data: {}, after: { id: "ask", handle: "else" } });
+    expect(id).toBe("core_http");
+    expect(structure.nodes.at(-1)!.position).toEqual({ x: 496, y: 144 });
+    expect(structure.edges.at(-1)).toEqual({ id: "ask_else_core_http", source: "ask", target: "core_http", sourceHandle: "else" });
+    expect(GRAPH.nodes).toHaveLength(3);
+  });
+
+  it("connects each pair once, and nothing with a start or itself", () => {
+    expect(connect(GRAPH, "ask", "big", "pay")).toBe(GRAPH);
+    expect(connect(GRAPH, "pay", null, "start")).toBe(GRAPH);
+    expect(connect(GRAPH, "pay", null, "pay")).toBe(GRAPH);
+    expect(connect(GRAPH, "pay", "error", "ask").edges).toHaveLength(3);
+  });
+
+  it("removes nodes with their edges", () => {
+    expect(without(GRAPH, ["ask"])).toEqual({ nodes: [GRAPH.nodes[0], GRAPH.nodes[2]], edges: [] });
+    expect(without(GRAPH, [], ["a"]).edges.map((edge) => edge.id)).toEqual(["b"]);
+  });
+
+  it("renames a node in edges and expressions, and only there", () => {
+    const next = renamed(GRAPH, "ask", "question");
+    expect(next.edges.map((edge) => [edge.source, edge.target])).toEqual([["start", "question"], ["question", "pay"]]);
+    expect(next.nodes[2]!.data!.params).toEqual({ value: "{{ nodes.question.output + nodes.question.output + nodes.asked.output }}" });
+    expect(renamed(GRAPH, "ask", "pay")).toBe(GRAPH);
+    expect(renamed(GRAPH, "ask", "is it big").nodes[2]!.data!.params).toEqual({
+      value: '{{ nodes["is it big"].output + nodes["is it big"].output + nodes.asked.output }}',
+    });
+  });
+
+  it("keeps the edges of a branch whose handle is renamed", () => {
+    const next = withData(GRAPH, "ask", { branches: [{ handle: "large", when: "input.n > 3" }] });
+    expect(next.edges[1]!.sourceHandle).toBe("large");
+    expect(withData(GRAPH, "ask", { branches: [] }).edges[1]!.sourceHandle).toBe("big");
+  });
+
+  it("copies and pastes under new ids, with its references", () => {
+    const text = copied(GRAPH, ["start", "ask", "pay"]);
+    const found = pasted(GRAPH, text)!;
+    expect(found.ids).toEqual(["ask_2", "pay_2"]);
+    expect(found.structure.nodes[4]!.data!.params).toEqual({ value: "{{ nodes.ask_2.output + nodes.ask_2.output + nodes.asked.output }}" });
+    expect(found.structure.edges.at(-1)).toMatchObject({ source: "ask_2", target: "pay_2", sourceHandle: "big" });
+    for (const bad of ["", "x", "[]", "{}", '{"nodes":[{"id":1}]}', '{"nodes":[null]}']) expect(pasted(GRAPH, bad)).toBeNull();
+    const places = [...found.structure.nodes].map((node) => `${node.position!.x},${node.position!.y}`);
+    expect(new Set(places).size).toBe(places.length);
+  });
+
+  it("finds the handles of a type and of branches", () => {
+    const types = new Map<string, NodeType>([["condition", {
+      type: "condition", title: "", description: "", dataSchema: {}, handles: [{ handle: "else", description: "" }], handlesFrom: "branches",
+    }]]);
+    expect(handlesOf(GRAPH.nodes[1]!, types)).toEqual(["big", "else"]);
+    expect(handlesOf(GRAPH.nodes[2]!, types)).toEqual([null]);
+  });
+
+  it("finds the place of an issue", () => {
+    const at = (path: string) => placeOf({ path, message: "", rule: "" }, GRAPH);
+    expect(at("workflowStructure.nodes[2].data.params.a[1].b")).toEqual({ node: "pay", pointer: "/params/a/1/b" });
+    expect(at("workflowStructure.nodes[2].type")).toEqual({ node: "pay", pointer: "/type" });
+    expect(at("workflowStructure.edges[1].sourceHandle")).toEqual({ node: "ask", edge: "b", pointer: "/sourceHandle" });
+    expect(at("trigger.schedule")).toEqual({ pointer: "" });
+    expect(at("workflowStructure.nodes[9]")).toEqual({ pointer: "" });
+  });
+
+  it("differs by content, not by place", () => {
+    expect(differences(GRAPH, moved(GRAPH, new Map([["ask", { x: 1.4, y: 2.6 }]])))).toEqual({ added: [], removed: [], changed: [] });
+    expect(differences(GRAPH, without(GRAPH, ["pay"])).removed).toEqual(["pay", "ask (big) → pay"]);
+  });
+
+  it("makes ids of words", () => {
+    expect(freshId(["mail", "mail_2"], "mail")).toBe("mail_3");
+    expect(freshId([], "Ünïcode 7!")).toBe("n_code_7");
+    expect(freshId([], "!!")).toBe("node");
+  });
+});
+
+describe("History", () => {
+  it("undoes and redoes, and merges quick changes of one key", () => {
+    let now = 0;
+    const history = new History(blank(), () => now);
+    const states = [1, 2, 3, 4].map((x) => moved(blank(), new Map([["start", { x, y: 0 }]])));
+    history.change(states[0]!, "a");
+    now += 500;
+    history.change(states[1]!, "a");
+    now += 5_000;
+    history.change(states[2]!, "a");
+    expect(history.undo() && history.current).toBe(states[1]);
+    history.undo();
+    expect([history.canUndo, history.canRedo]).toEqual([false, true]);
+    history.redo();
+    expect(history.current).toBe(states[1]);
+    history.change(states[3]!);
+    expect([history.redo(), history.current]).toEqual([false, states[3]]);
+  });
+});
+
+/** A server with one draft; `next` is what the next write raises. */
+function server(structure: Structure = GRAPH) {
+  let version = 1;
+  const held = { structure, writes: 0, next: null as unknown, kept: null as string | null, wait: null as Promise<void> | null };
+  const workflow = (): Workflow => ({ id: 7, name: "F", description: null, status: "draft", canManage: true, variation: { workflowStructure: held.structure } });
+  const calls = {
+    read: async () => ({ workflow: workflow(), etag: `"${version}"` }),
+    save: async (_: number, next: Structure, etag: string | null) => {
+      await held.wait;
+      if (held.next) {
+        const error = held.next;
+        held.next = null;
+        throw error;
+      }
+      if (etag !== `"${version}"`) throw new ApiError(409, "stale", { reason: "stale" });
+      held.structure = next;
+      held.writes++;
+      version++;
+      return { workflow: workflow(), etag: `"${version}"` };
+    },
+    issues: async () => [{ path: "workflowStructure.nodes[1].data", message: "no", rule: "x" }],
+    deploy: async () => workflow(),
+  };
+  const keeper = { get: () => held.kept, set: (text: string | null) => void (held.kept = text) };
+  const other = (next: Structure) => {
+    held.structure = next;
+    version++;
+  };
+  return { held, other, editor: () => new Editor(calls as unknown as Editing, 7, keeper) };
+}
+
+const more = (structure: Structure) => addNode(structure, { type: "action", base: "x", data: {} }).structure;
+
+describe("Editor", () => {
+  it("writes nothing before a change, then the latest one, and shows the issues", async () => {
+    const { held, editor } = server();
+    const one = editor();
+    await one.start();
+    await one.save();
+    expect([held.writes, one.current().issues[0]!.at.node]).toEqual([0, "ask"]);
+    one.change(more(GRAPH));
+    one.change(more(one.current().structure));
+    expect(one.current().saving).toBe("dirty");
+    expect(JSON.parse(held.kept!).structure.nodes).toHaveLength(5);
+    await one.save();
+    expect([held.writes, held.structure.nodes.length, one.current().saving, held.kept]).toEqual([1, 5, "saved", null]);
+    one.undo();
+    await one.save();
+    expect(held.structure.nodes).toHaveLength(4);
+  });
+
+  it("saves what was changed while it saved", async () => {
+    const { held, editor } = server();
+    const one = editor();
+    await one.start();
+    let go = () => {};
+    held.wait = new Promise((resolve) => (go = resolve));
+    one.change(more(GRAPH));
+    const saving = one.save();
+    one.change(more(one.current().structure));
+    go();
+    await saving;
+    expect(one.current().saving).toBe("dirty");
+    await one.save();
+    expect([held.writes, held.structure.nodes.length, held.kept]).toEqual([2, 5, null]);
+    one.stop();
+  });
+
+  it.each([true, false])("offers both versions after a change of somebody else (mine: %s)", async (mine) => {
+    const { held, other, editor } = server();
+    const one = editor();
+    await one.start();
+    one.change(more(GRAPH));
+    const theirs = without(GRAPH, ["pay"]);
+    other(theirs);
+    await one.save();
+    expect(one.current().saving).toBe("conflict");
+    expect(one.current().conflict!.differs).toEqual({ added: ["pay", "x", "ask (big) → pay"], removed: [], changed: [] });
+    expect(held.structure).toBe(theirs);
+    one.resolve(mine);
+    await one.save();
+    expect(held.structure.nodes.map((node) => node.id)).toEqual(mine ? ["start", "ask", "pay", "x"] : ["start", "ask"]);
+    expect([one.current().saving, held.kept]).toEqual(["saved", null]);
+    if (!mine) {
+      one.undo();
+      expect(one.current().structure.nodes).toHaveLength(4);
+    }
+    one.stop();
+  });
+
+  it("keeps unsaved changes for the next page, and sends them again", async () => {
+    vi.useFakeTimers();
+    const { held, editor } = server();
+    const one = editor();
+    await one.start();
+    held.next = new ApiError(0, "the server cannot be reached");
+    one.change(more(GRAPH));
+    await one.save();
+    expect([one.current().saving, held.kept !== null]).toEqual(["failed", true]);
+    await vi.advanceTimersByTimeAsync(3_000);
+    expect([one.current().saving, held.kept]).toEqual(["saved", null]);
+    held.next = new ApiError(0, "the server cannot be reached");
+    one.change(more(one.current().structure));
+    one.stop();
+    await vi.advanceTimersByTimeAsync(10);
+    expect(held.kept).not.toBeNull();
+    const next = editor();
+    await next.start();
+    expect([next.current().restored, next.current().structure.nodes.length, next.current().saving]).toEqual([true, 5, "dirty"]);
+    next.undo();
+    expect(next.current().structure.nodes).toHaveLength(4);
+    vi.useRealTimers();
+    next.stop();
+  });
+
+  it("shows what the server refuses at its node", async () => {
+    const { held, editor } = server();
+    const one = editor();
+    await one.start();
+    held.next = new ApiError(422, "no", { errors: [{ path: "workflowStructure.nodes[2].data.params", message: "bad", rule: "type" }] });
+    one.change(more(GRAPH));
+    await one.save();
+    expect([one.current().saving, one.current().issues[0]!.at]).toEqual(["refused", { node: "pay", pointer: "/params" }]);
+    expect(held.kept).not.toBeNull();
+  });
+});

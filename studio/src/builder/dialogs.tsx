@@ -1,0 +1,151 @@
+import { useEffect, useMemo, useState } from "react";
+import type { Editing } from "../api/editing";
+import type { GraphDiff, Json, JsonObject } from "../api/types";
+import { problemOf, useHost } from "../elements/context";
+import { Form } from "../forms/Form";
+import { check, type FieldError, fieldOf, initial, withValue } from "../forms/schema";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Dialog, Loading, type Problem } from "../kit/kit";
+import { brief, visible } from "../kit/safe";
+import type { Conflict, Editor, EditorState } from "./editor";
+
+const MOST = 12;
+
+function Changes({ title, tone, names }: { title: string; tone: string; names: string[] }) {
+  const { t } = useLanguage();
+  if (!names.length) return null;
+  return (
+    <div>
+      <h3>{title}</h3>
+      <ul className="changes">
+        {names.slice(0, MOST).map((name) => <li key={name} className={tone}>{brief(name, 120)}</li>)}
+        {names.length > MOST && <li className="muted">{t("common.moreRows", { count: names.length - MOST })}</li>}
+      </ul>
+    </div>
+  );
+}
+
+const isEmpty = (diff: GraphDiff) =>
+  ![diff.nodes, diff.edges].some((part) => part.added.length + part.removed.length + part.changed.length) && !diff.fields.length;
+
+/** What deploying the draft changes, before it is done. */
+export function DeployDialog({ editor, state, editing, onClose }: { editor: Editor; state: EditorState; editing: Editing; onClose: () => void }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const workflow = state.workflow!;
+  const [diff, setDiff] = useState<GraphDiff | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const errors = state.issues.filter((issue) => issue.severity !== "warning");
+  useEffect(() => {
+    void editor.save().then(() => editing.diff(workflow.id)).then(setDiff, (error: unknown) => setProblem(problemOf(error)));
+  }, [editor, editing, workflow.id]);
+  const deploy = async () => {
+    if (!host.emit("before-deploy", { workflowId: workflow.id })) return;
+    setBusy(true);
+    setProblem(null);
+    try {
+      await editor.deploy();
+      host.emit("deployed", { workflowId: workflow.id, variationId: editor.current().workflow?.activeVariationId ?? null });
+      onClose();
+    } catch (error) {
+      setProblem(problemOf(error));
+      await editor.validate();
+    }
+    setBusy(false);
+  };
+  return (
+    <Dialog title={t("builder.deployAsk")} onClose={onClose} actions={
+      <>
+        <button type="button" className="button" onClick={onClose}>{t("common.cancel")}</button>
+        <button type="button" className="button primary" disabled={busy || errors.length > 0 || !diff} onClick={() => void deploy()}>{t("builder.deploy")}</button>
+      </>
+    }>
+      <p className="muted">{t("builder.deployHint")}</p>
+      {errors.length > 0 && <p className="problem" role="alert"><Icon name="error" />{t("builder.fixFirst", { count: errors.length })}</p>}
+      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      {!diff && !problem && <Loading rows={2} />}
+      {diff && isEmpty(diff) && <p>{t("builder.noChanges")}</p>}
+      {diff && !isEmpty(diff) && (
+        <div className="stack">
+          <Changes title={t("builder.added")} tone="ok" names={diff.nodes.added} />
+          <Changes title={t("builder.removed")} tone="bad" names={diff.nodes.removed} />
+          <Changes title={t("builder.changed")} tone="" names={diff.nodes.changed.map((one) => `${one.id}: ${one.paths.join(", ")}`)} />
+          <Changes title={t("builder.edges")} tone="" names={[...diff.edges.added.map((id) => `+ ${id}`), ...diff.edges.removed.map((id) => `− ${id}`), ...diff.edges.changed.map((one) => `~ ${one.id}`)]} />
+          <Changes title={t("builder.fields")} tone="" names={diff.fields} />
+        </div>
+      )}
+    </Dialog>
+  );
+}
+
+/** Two versions of one draft: the user says which one stands. */
+export function ConflictDialog({ conflict, onResolve }: { conflict: Conflict; onResolve: (mine: boolean) => void }) {
+  const { t } = useLanguage();
+  return (
+    <Dialog title={t("builder.conflict")} onClose={() => undefined} actions={
+      <>
+        <button type="button" className="button" onClick={() => onResolve(false)}>{t("builder.takeTheirs")}</button>
+        <button type="button" className="button primary" onClick={() => onResolve(true)}>{t("builder.keepMine")}</button>
+      </>
+    }>
+      <p>{t("builder.conflictHint")}</p>
+      <div className="stack">
+        <Changes title={t("builder.onlyMine")} tone="ok" names={conflict.differs.added} />
+        <Changes title={t("builder.onlyTheirs")} tone="bad" names={conflict.differs.removed} />
+        <Changes title={t("builder.differs")} tone="" names={conflict.differs.changed} />
+      </div>
+    </Dialog>
+  );
+}
+
+/** The input of a run of the draft, as a form of the start node's `inputSchema`. */
+export function RunDialog({ editor, state, editing, onStarted, onClose }: {
+  editor: Editor; state: EditorState; editing: Editing; onStarted: (runId: string) => void; onClose: () => void;
+}) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const given = state.structure.nodes.find((node) => node.type === "start")?.data?.inputSchema;
+  const schema = useMemo<JsonObject>(
+    () => (given && typeof given === "object" && !Array.isArray(given) ? given : { type: "object", properties: { input: { title: t("builder.input") } } }), [given, t],
+  );
+  const hasSchema = schema === given;
+  const field = useMemo(() => fieldOf(schema), [schema]);
+  const [value, setValue] = useState<Json | undefined>(() => initial(field));
+  const [errors, setErrors] = useState<Map<string, FieldError>>(new Map());
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const start = async () => {
+    const held = (value ?? {}) as JsonObject;
+    const input = hasSchema ? held : (held.input ?? {});
+    const found = hasSchema ? check(schema, input) : new Map<string, FieldError>();
+    setErrors(found);
+    if (found.size) return;
+    const body: JsonObject = { workflowId: state.workflow!.id, version: host.readonly || !editor.canEdit ? "published" : "draft", input };
+    if (!host.emit("before-run", body)) return;
+    setBusy(true);
+    setProblem(null);
+    try {
+      await editor.save();
+      const run = await editing.start(body);
+      host.emit("run-start", { runId: run.runId, workflowId: state.workflow!.id });
+      onStarted(run.runId);
+    } catch (error) {
+      setProblem(problemOf(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={t("builder.runAsk")} onClose={onClose} actions={
+      <>
+        <button type="button" className="button" onClick={onClose}>{t("common.cancel")}</button>
+        <button type="button" className="button primary" disabled={busy} onClick={() => void start()}><Icon name="start" />{t("builder.run")}</button>
+      </>
+    }>
+      <p className="muted">{t(editor.canEdit ? "builder.runHint" : "builder.runPublished")}</p>
+      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <Form field={field} value={value} errors={errors} disabled={busy} onChange={(pointer, next) => setValue((old) => withValue(old, pointer, next))} />
+    </Dialog>
+  );
+}

@@ -1,0 +1,250 @@
+import type { GraphEdge, GraphNode, Issue, Json, JsonObject, NodeType, Structure } from "../api/types";
+
+/** Pure functions on a graph that is edited. None changes what it is given: each returns a new structure. */
+
+export const STEP_X = 248;
+export const STEP_Y = 144;
+
+export interface Point {
+  x: number;
+  y: number;
+}
+
+/** The start of a new workflow. */
+export function blank(): Structure {
+  return { nodes: [{ id: "start", type: "start", data: {}, position: { x: 0, y: 0 } }], edges: [] };
+}
+
+/** The name of a node that people see: a label of the builder, else its id. */
+export function titleOf(node: GraphNode): string {
+  const given = [node.data?.label, node.data?.name, node.data?.title].find((one) => typeof one === "string" && one);
+  return typeof given === "string" ? given : node.id;
+}
+
+const branchesOf = (data: JsonObject | undefined): (string | null)[] =>
+  (Array.isArray(data?.branches) ? data.branches : []).map((one) => {
+    const handle = one && typeof one === "object" && !Array.isArray(one) ? one.handle : null;
+    return typeof handle === "string" && handle ? handle : null;
+  });
+
+/** The handles from which edges of the node can start; null is the plain one. */
+export function handlesOf(node: GraphNode, types: Map<string, NodeType>): (string | null)[] {
+  const type = types.get(node.type);
+  const own = type?.handlesFrom === "branches" ? branchesOf(node.data).filter((one) => one !== null) : [];
+  return [...new Set([...own, ...(type ? type.handles.map((one) => one.handle) : [null])])];
+}
+
+/** An id that no node has: words of the base, and a number if it is taken. */
+export function freshId(taken: Iterable<string>, base: string): string {
+  const known = new Set(taken);
+  const word = base.replace(/[^A-Za-z0-9]+/g, "_").replace(/^_+|_+$/g, "").replace(/^(\d)/, "n$1").toLowerCase() || "node";
+  if (!known.has(word)) return word;
+  let number = 2;
+  while (known.has(`${word}_${number}`)) number++;
+  return `${word}_${number}`;
+}
+
+const ids = (structure: Structure) => structure.nodes.map((node) => node.id);
+
+/** A place near `wanted` that no node covers. */
+export function freePlace(structure: Structure, wanted: Point): Point {
+  const near = (one: GraphNode, at: Point) =>
+    one.position && Math.abs(one.position.x - at.x) < STEP_X - 40 && Math.abs(one.position.y - at.y) < STEP_Y - 20;
+  const at = { ...wanted };
+  while (structure.nodes.some((one) => near(one, at))) at.y += STEP_Y;
+  return at;
+}
+
+/** The structure with an edge more; unchanged if it is there, leads into a start or from a node to itself. */
+export function connect(structure: Structure, source: string, handle: string | null, target: string): Structure {
+  const to = structure.nodes.find((node) => node.id === target);
+  if (!to || to.type === "start" || source === target || !structure.nodes.some((node) => node.id === source)) return structure;
+  if (structure.edges.some((edge) => edge.source === source && edge.target === target && (edge.sourceHandle ?? null) === handle)) return structure;
+  const id = freshId(structure.edges.map((edge) => edge.id), [source, handle, target].filter(Boolean).join("_"));
+  const edge: GraphEdge = { id, source, target, ...(handle === null ? {} : { sourceHandle: handle }) };
+  return { ...structure, edges: [...structure.edges, edge] };
+}
+
+export interface Addition {
+  type: string;
+  base: string;
+  data: JsonObject;
+  /** The node and handle from which an edge leads to the new node. */
+  after?: { id: string; handle: string | null } | undefined;
+  position?: Point | undefined;
+}
+
+/** The structure with a new node, and its id. */
+export function addNode(structure: Structure, { type, base, data, after, position }: Addition): { structure: Structure; id: string } {
+  const id = freshId(ids(structure), base);
+  const before = structure.nodes.find((node) => node.id === after?.id)?.position ?? structure.nodes.at(-1)?.position ?? { x: -STEP_X, y: 0 };
+  const at = freePlace(structure, position ?? { x: before.x + STEP_X, y: before.y });
+  const added = { ...structure, nodes: [...structure.nodes, { id, type, data, position: at }] };
+  return { structure: after ? connect(added, after.id, after.handle, id) : added, id };
+}
+
+/** The structure without these nodes, their edges, and these edges. */
+export function without(structure: Structure, nodes: Iterable<string>, edges: Iterable<string> = []): Structure {
+  const gone = new Set(nodes);
+  const cut = new Set(edges);
+  return {
+    ...structure,
+    nodes: structure.nodes.filter((node) => !gone.has(node.id)),
+    edges: structure.edges.filter((edge) => !cut.has(edge.id) && !gone.has(edge.source) && !gone.has(edge.target)),
+  };
+}
+
+/** The structure with nodes at new places, rounded to whole numbers. */
+export function moved(structure: Structure, places: Map<string, Point>): Structure {
+  const at = (node: GraphNode) => {
+    const place = places.get(node.id);
+    return place ? { ...node, position: { x: Math.round(place.x), y: Math.round(place.y) } } : node;
+  };
+  return { ...structure, nodes: structure.nodes.map(at) };
+}
+
+/** The structure with other data of a node. Edges follow branches whose handle was renamed. */
+export function withData(structure: Structure, id: string, data: JsonObject): Structure {
+  const node = structure.nodes.find((one) => one.id === id);
+  if (!node) return structure;
+  const before = branchesOf(node.data);
+  const after = branchesOf(data);
+  const renamed = new Map<string, string>();
+  if (before.length === after.length) {
+    before.forEach((one, index) => {
+      const next = after[index];
+      if (one && next && one !== next && !after.includes(one) && !before.includes(next)) renamed.set(one, next);
+    });
+  }
+  return {
+    ...structure,
+    nodes: structure.nodes.map((one) => (one.id === id ? { ...one, data } : one)),
+    edges: structure.edges.map((edge) => {
+      const next = edge.source === id && edge.sourceHandle ? renamed.get(edge.sourceHandle) : undefined;
+      return next === undefined ? edge : { ...edge, sourceHandle: next };
+    }),
+  };
+}
+
+const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** Every text of a value with the references to a node, `nodes.old` and `nodes["old"]`, under its new id. */
+function readdressed(value: Json, names: Map<string, string>): Json {
+  if (typeof value === "string") {
+    let text = value;
+    for (const [old, next] of names) {
+      const plain = /^[A-Za-z_][A-Za-z0-9_]*$/.test(next);
+      const found = new RegExp(`\\bnodes(?:\\.${escaped(old)}(?![A-Za-z0-9_])|\\[(["'])${escaped(old)}\\1\\])`, "g");
+      text = text.replace(found, () => (plain ? `nodes.${next}` : `nodes[${JSON.stringify(next)}]`));
+    }
+    return text;
+  }
+  if (Array.isArray(value)) return value.map((one) => readdressed(one, names));
+  if (value && typeof value === "object") {
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, readdressed(one, names)]));
+  }
+  return value;
+}
+
+/** The structure with another id of a node, in edges and expressions too; unchanged if the id is empty or taken. */
+export function renamed(structure: Structure, from: string, to: string): Structure {
+  if (!to || to === from || ids(structure).includes(to)) return structure;
+  const names = new Map([[from, to]]);
+  return {
+    ...structure,
+    nodes: structure.nodes.map((node) => ({
+      ...node, id: node.id === from ? to : node.id, ...(node.data ? { data: readdressed(node.data, names) as JsonObject } : {}),
+    })),
+    edges: structure.edges.map((edge) => ({
+      ...edge, source: edge.source === from ? to : edge.source, target: edge.target === from ? to : edge.target,
+    })),
+  };
+}
+
+/** What is copied: nodes but starts, and the edges between them, as JSON. */
+export function copied(structure: Structure, chosen: Iterable<string>): string {
+  const wanted = new Set(chosen);
+  const nodes = structure.nodes.filter((node) => wanted.has(node.id) && node.type !== "start");
+  const kept = new Set(nodes.map((node) => node.id));
+  const edges = structure.edges.filter((edge) => kept.has(edge.source) && kept.has(edge.target));
+  return nodes.length ? JSON.stringify({ nodes, edges }, null, 2) : "";
+}
+
+/** The structure with what a text has as JSON, under new ids; null if the text is not a graph. */
+export function pasted(structure: Structure, text: string): { structure: Structure; ids: string[] } | null {
+  const read = graphIn(text);
+  if (!read?.nodes.length) return null;
+  const known = new Set(ids(structure));
+  const names = new Map<string, string>();
+  for (const node of read.nodes) {
+    if (node.type === "start") continue;
+    const id = known.has(node.id) ? freshId(known, node.id) : node.id;
+    known.add(id);
+    names.set(node.id, id);
+  }
+  const changed = new Map([...names].filter(([old, next]) => old !== next));
+  let next = structure;
+  for (const node of read.nodes) {
+    const id = names.get(node.id);
+    if (id === undefined) continue;
+    const position = freePlace(next, node.position ? { x: node.position.x + 32, y: node.position.y + 32 } : { x: 0, y: 0 });
+    next = { ...next, nodes: [...next.nodes, { ...node, id, position, data: readdressed(node.data ?? {}, changed) as JsonObject }] };
+  }
+  for (const edge of read.edges) {
+    const [source, target] = [names.get(edge.source), names.get(edge.target)];
+    if (source && target) next = connect(next, source, edge.sourceHandle ?? null, target);
+  }
+  return { structure: next, ids: [...names.values()] };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+
+function graphIn(text: string): Structure | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  const outer = isObject(value) && isObject(value.workflowStructure) ? value.workflowStructure : value;
+  if (!isObject(outer) || !Array.isArray(outer.nodes)) return null;
+  const isPoint = (one: unknown) => isObject(one) && Number.isFinite(one.x) && Number.isFinite(one.y);
+  const nodes = outer.nodes.filter((one): one is GraphNode =>
+    isObject(one) && typeof one.id === "string" && one.id !== "" && typeof one.type === "string"
+    && (one.data === undefined || isObject(one.data)) && (one.position === undefined || one.position === null || isPoint(one.position)));
+  const edges = (Array.isArray(outer.edges) ? outer.edges : []).filter((one): one is GraphEdge =>
+    isObject(one) && typeof one.source === "string" && typeof one.target === "string" && (one.sourceHandle === undefined || typeof one.sourceHandle === "string"));
+  return { nodes: nodes.map(({ id, type, data, position }) => ({ id, type, data: data ?? {}, ...(position ? { position } : {}) })), edges };
+}
+
+/** Where an issue is: the id of a node or edge, and for a node the JSON Pointer within its data. */
+export interface IssuePlace {
+  node?: string;
+  edge?: string;
+  pointer: string;
+}
+
+export function placeOf(issue: Issue, structure: Structure): IssuePlace {
+  const found = /^workflowStructure\.(nodes|edges)\[(\d+)\](?:\.data)?(.*)$/.exec(issue.path);
+  const part = found && found[1] === "nodes" ? structure.nodes[Number(found[2])] : undefined;
+  const edge = found && found[1] === "edges" ? structure.edges[Number(found[2])] : undefined;
+  const escape = (name: string) => name.replace(/~/g, "~0").replace(/\//g, "~1");
+  const steps = [...(found?.[3] ?? "").matchAll(/\.([^.[\]]+)|\[(\d+)\]|\["([^"]*)"\]/g)].map((one) => one[1] ?? one[2] ?? one[3] ?? "");
+  return { ...(part ? { node: part.id } : {}), ...(edge ? { edge: edge.id, node: edge.source } : {}), pointer: steps.map((one) => `/${escape(one)}`).join("") };
+}
+
+/** How two structures differ, by the ids of their nodes and edges. Places do not count. */
+export function differences(before: Structure, after: Structure): { added: string[]; removed: string[]; changed: string[] } {
+  const content = (structure: Structure) => new Map<string, string>([
+    ...structure.nodes.map((node): [string, string] => [node.id, JSON.stringify([node.type, node.data ?? {}])]),
+    ...structure.edges.map((edge): [string, string] => [
+      `${edge.source}${edge.sourceHandle ? ` (${edge.sourceHandle})` : ""} → ${edge.target}`, "edge",
+    ]),
+  ]);
+  const [old, fresh] = [content(before), content(after)];
+  return {
+    added: [...fresh.keys()].filter((id) => !old.has(id)),
+    removed: [...old.keys()].filter((id) => !fresh.has(id)),
+    changed: [...fresh].filter(([id, value]) => old.has(id) && old.get(id) !== value).map(([id]) => id),
+  };
+}

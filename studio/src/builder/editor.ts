@@ -1,0 +1,290 @@
+import { ApiError } from "../api/client";
+import type { Editing } from "../api/editing";
+import type { Issue, Structure, Workflow } from "../api/types";
+import { blank, differences, type IssuePlace, placeOf } from "./document";
+import { History } from "./history";
+
+export type Saving = "saved" | "dirty" | "saving" | "failed" | "refused" | "conflict";
+
+export interface Found extends Issue {
+  at: IssuePlace;
+}
+
+export interface Conflict {
+  workflow: Workflow;
+  etag: string | null;
+  structure: Structure;
+  /** What saving the own version would change in the other one. */
+  differs: { added: string[]; removed: string[]; changed: string[] };
+}
+
+export interface EditorState {
+  workflow: Workflow | null;
+  structure: Structure;
+  issues: Found[];
+  saving: Saving;
+  error: unknown;
+  conflict: Conflict | null;
+  /** Unsaved changes of an earlier page were found and are in the structure. */
+  restored: boolean;
+  canUndo: boolean;
+  canRedo: boolean;
+  /** Changes when inputs have to read their values again: after undo, redo and a version of somebody else. */
+  revision: number;
+}
+
+/** Where changes are kept until they are saved: `localStorage`, or nothing where the page has none. */
+export interface Keeper {
+  get: () => string | null;
+  set: (text: string | null) => void;
+}
+
+const SAVE_MS = 600;
+const RETRY_MS = 3_000;
+const KEEPALIVE_BYTES = 60_000;
+
+/**
+ * One workflow that is edited: its draft is saved a moment after each change, under the `ETag` that was read.
+ *
+ * A change is kept in the browser until the server has it. Nothing is written before the first change.
+ */
+export class Editor {
+  private state: EditorState = {
+    workflow: null, structure: blank(), issues: [], saving: "saved", error: null, conflict: null, restored: false,
+    canUndo: false, canRedo: false, revision: 0,
+  };
+  private history = new History(this.state.structure);
+  private etag: string | null = null;
+  private saved: Structure = this.state.structure;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private turn: Promise<void> | null = null;
+  private stopped = false;
+  private readonly listeners = new Set<() => void>();
+
+  constructor(
+    private readonly calls: Editing,
+    private readonly id: number,
+    private readonly keeper: Keeper,
+    private readonly onChange: (what: "dirty" | "saved") => void = () => undefined,
+  ) {}
+
+  subscribe = (listener: () => void) => {
+    this.listeners.add(listener);
+    return () => void this.listeners.delete(listener);
+  };
+
+  current = () => this.state;
+
+  get canEdit(): boolean {
+    return this.state.workflow?.canManage === true && this.state.workflow.status !== "deleted";
+  }
+
+  private set(change: Partial<EditorState>) {
+    this.state = {
+      ...this.state, ...change, structure: this.history.current, canUndo: this.history.canUndo, canRedo: this.history.canRedo,
+    };
+    for (const listener of this.listeners) listener();
+  }
+
+  async start(): Promise<void> {
+    this.stopped = false;
+    try {
+      const { workflow, etag } = await this.calls.read(this.id);
+      this.begin(workflow, etag);
+      await this.validate();
+    } catch (error) {
+      this.set({ error });
+    }
+  }
+
+  private begin(workflow: Workflow, etag: string | null) {
+    const structure = structureOf(workflow);
+    this.etag = etag;
+    this.saved = structure;
+    this.history = new History(structure);
+    const kept = this.kept();
+    if (kept && etag !== null && canonical(kept.structure) !== canonical(structure)) {
+      this.history.change(kept.structure);
+      if (kept.etag === etag) this.set({ workflow, error: null, restored: true, saving: "dirty", revision: this.state.revision + 1 });
+      else this.set({ workflow, error: null, saving: "conflict", conflict: conflictOf(workflow, etag, kept.structure), revision: this.state.revision + 1 });
+      return;
+    }
+    this.keeper.set(null);
+    this.set({ workflow, error: null, saving: "saved", conflict: null, restored: false, revision: this.state.revision + 1 });
+  }
+
+  private kept(): { etag: string | null; structure: Structure } | null {
+    try {
+      const found = JSON.parse(this.keeper.get() ?? "null") as { etag: string | null; structure: Structure } | null;
+      return found && Array.isArray(found.structure?.nodes) && Array.isArray(found.structure.edges) ? found : null;
+    } catch {
+      return null;
+    }
+  }
+
+  stop() {
+    this.stopped = true;
+    clearTimeout(this.timer);
+    this.flush();
+  }
+
+  /** Make another structure the draft. Changes with the same `key` in quick succession are undone together. */
+  change(structure: Structure, key?: string) {
+    if (!this.canEdit || !this.history.change(structure, key)) return;
+    this.edited();
+  }
+
+  undo() {
+    if (this.canEdit && this.history.undo()) this.edited(true);
+  }
+
+  redo() {
+    if (this.canEdit && this.history.redo()) this.edited(true);
+  }
+
+  private edited(read = false) {
+    const revision = this.state.revision + (read ? 1 : 0);
+    if (this.state.saving !== "conflict") {
+      if (this.state.saving !== "dirty") this.onChange("dirty");
+      this.set({ saving: "dirty", revision, issues: this.issuesOf(this.state.issues) });
+      this.later(SAVE_MS);
+    } else this.set({ revision });
+    this.keep();
+  }
+
+  /** The issues at the places where their nodes are now. */
+  private issuesOf(issues: Found[]): Found[] {
+    const nodes = new Set(this.history.current.nodes.map((node) => node.id));
+    return issues.filter((issue) => issue.at.node === undefined || nodes.has(issue.at.node));
+  }
+
+  private keep() {
+    this.keeper.set(JSON.stringify({ etag: this.etag, structure: this.history.current }));
+  }
+
+  private later(ms: number) {
+    clearTimeout(this.timer);
+    if (!this.stopped) this.timer = setTimeout(() => void this.save(), ms);
+  }
+
+  /** Save the draft now if it has changed. Saves one after the other; resolves when the last change is saved or refused. */
+  async save(): Promise<void> {
+    clearTimeout(this.timer);
+    while (this.turn) await this.turn;
+    if (!this.canEdit || this.state.saving === "conflict" || this.history.current === this.saved) {
+      if (this.canEdit && this.state.saving === "dirty") this.set({ saving: "saved" });
+      return;
+    }
+    this.turn = this.write();
+    await this.turn;
+    if (this.state.saving === "dirty") this.later(SAVE_MS);
+  }
+
+  private async write(): Promise<void> {
+    const structure = this.history.current;
+    this.set({ saving: "saving" });
+    try {
+      const { workflow, etag } = await this.calls.save(this.id, structure, this.etag);
+      this.etag = etag;
+      this.saved = structure;
+      const behind = this.history.current !== structure;
+      if (behind) this.keep();
+      else this.keeper.set(null);
+      this.set({ workflow: { ...this.state.workflow, ...workflow }, saving: behind ? "dirty" : "saved", error: null, restored: false });
+      this.onChange("saved");
+      if (!behind) await this.validate();
+    } catch (error) {
+      await this.failed(error);
+    } finally {
+      this.turn = null;
+    }
+  }
+
+  private async failed(error: unknown): Promise<void> {
+    if (error instanceof ApiError && error.status === 409 && error.info.reason === "stale") {
+      const { workflow, etag } = await this.calls.read(this.id).catch(() => ({ workflow: null, etag: null }));
+      if (workflow) return this.set({ saving: "conflict", error: null, conflict: conflictOf(workflow, etag, this.history.current) });
+    }
+    if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {
+      const issues = Array.isArray(error.info.errors) ? (error.info.errors as unknown as Issue[]) : [];
+      return this.set({ saving: "refused", error, issues: this.found(issues) });
+    }
+    this.set({ saving: "failed", error });
+    this.later(RETRY_MS);
+  }
+
+  private found(issues: Issue[]): Found[] {
+    return issues.map((issue) => ({ ...issue, at: placeOf(issue, this.history.current) }));
+  }
+
+  async validate(): Promise<void> {
+    if (!this.canEdit) return;
+    const structure = this.history.current;
+    try {
+      const issues = await this.calls.issues(this.id);
+      if (structure === this.history.current) this.set({ issues: this.found(issues) });
+    } catch {
+      // the issues of before stay; the next change asks again
+    }
+  }
+
+  /** End a conflict: the own version replaces the other one, or the other one is taken. */
+  resolve(mine: boolean) {
+    const { conflict } = this.state;
+    if (!conflict) return;
+    this.etag = conflict.etag;
+    const workflow = conflict.workflow;
+    if (mine) {
+      this.saved = conflict.structure;
+      this.set({ workflow, conflict: null, saving: "dirty" });
+      this.keep();
+      void this.save();
+      return;
+    }
+    this.saved = conflict.structure;
+    this.history.change(conflict.structure);
+    this.keeper.set(null);
+    this.set({ workflow, conflict: null, saving: "saved", restored: false, revision: this.state.revision + 1 });
+    void this.validate();
+  }
+
+  /** The page is closed or hidden: send what is not saved, in a request that outlives the page. */
+  flush() {
+    const structure = this.history.current;
+    if (!this.canEdit || this.turn || structure === this.saved || this.state.saving === "conflict" || this.state.saving === "refused") return;
+    if (JSON.stringify(structure).length > KEEPALIVE_BYTES) return void this.save();
+    clearTimeout(this.timer);
+    this.turn = this.calls.save(this.id, structure, this.etag, true).then(
+      ({ workflow, etag }) => {
+        this.etag = etag;
+        this.saved = structure;
+        if (this.history.current === structure) {
+          this.keeper.set(null);
+          this.set({ workflow: { ...this.state.workflow, ...workflow }, saving: "saved", error: null });
+        }
+      },
+      (error: unknown) => this.failed(error),
+    ).finally(() => void (this.turn = null));
+  }
+
+  /** Deploy the saved draft. Raises ApiError. */
+  async deploy(): Promise<void> {
+    await this.save();
+    const workflow = await this.calls.deploy(this.id, this.etag);
+    const read = await this.calls.read(this.id);
+    this.etag = read.etag;
+    this.set({ workflow: { ...this.state.workflow, ...workflow, ...read.workflow }, error: null });
+  }
+}
+
+/** The same text for equal values, whatever the order of their keys. */
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_, one: unknown) =>
+    one && typeof one === "object" && !Array.isArray(one) ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1))) : one);
+
+const structureOf = (workflow: Workflow): Structure => workflow.variation?.workflowStructure ?? blank();
+
+function conflictOf(workflow: Workflow, etag: string | null, mine: Structure): Conflict {
+  const structure = structureOf(workflow);
+  return { workflow, etag, structure, differs: differences(structure, mine) };
+}

@@ -1,0 +1,320 @@
+import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { Editing } from "../api/editing";
+import { connect, copied, addNode, handlesOf, moved, pasted, type Point, renamed, titleOf, withData, without } from "../builder/document";
+import { ConflictDialog, DeployDialog, RunDialog } from "../builder/dialogs";
+import { Editor, type EditorState } from "../builder/editor";
+import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
+import { type Catalog, NodeEditor } from "../builder/NodeEditor";
+import { type Entry, entryIn, Palette } from "../builder/Palette";
+import { problemOf, useHost, useLoaded } from "../elements/context";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Empty, Failure, Loading, Status } from "../kit/kit";
+import { brief, visible } from "../kit/safe";
+import { PlaceLink } from "./parts";
+import RunPage from "./RunPage";
+
+export interface BuilderProps {
+  workflowId: string;
+  /** Called with the methods of the element. */
+  onEditor?: (methods: BuilderMethods | null) => void;
+}
+
+export interface BuilderMethods {
+  save: () => Promise<void>;
+  validate: () => Promise<unknown>;
+  deploy: () => Promise<void>;
+  fitView: () => void;
+  focusNode: (id: string) => void;
+  undo: () => void;
+  redo: () => void;
+}
+
+export default function BuilderPage({ workflowId, onEditor }: BuilderProps) {
+  const id = Number(workflowId);
+  return Number.isInteger(id) && id > 0 ? <OneBuilder key={id} id={id} {...(onEditor ? { onEditor } : {})} /> : <Empty icon="workflows" title="workflow-id" />;
+}
+
+/** Unsaved changes of this workflow in this browser. A page without storage keeps none. */
+function keeperOf(baseUrl: string, id: number) {
+  const key = `wfcore-draft ${baseUrl} ${id}`;
+  const held = () => {
+    try {
+      return globalThis.localStorage;
+    } catch {
+      return null;
+    }
+  };
+  return {
+    get: () => held()?.getItem(key) ?? null,
+    set: (text: string | null) => {
+      try {
+        if (text === null) held()?.removeItem(key);
+        else held()?.setItem(key, text);
+      } catch {
+        // the storage is full: the change is still saved on the server
+      }
+    },
+  };
+}
+
+function useEditor(id: number, editing: Editing): Editor {
+  const { client, emit } = useHost();
+  const editor = useMemo(
+    () => new Editor(editing, id, keeperOf(client.baseUrl, id), (what) => void (what === "dirty" ? emit("dirty", { workflowId: id }) : emit("saved", { workflowId: id }))), [editing, id, client, emit],
+  );
+  useEffect(() => {
+    void editor.start();
+    const hide = () => document.visibilityState === "hidden" && editor.flush();
+    const leave = (event: BeforeUnloadEvent) => {
+      editor.flush();
+      if (["failed", "refused", "conflict"].includes(editor.current().saving)) event.preventDefault();
+    };
+    document.addEventListener("visibilitychange", hide);
+    addEventListener("beforeunload", leave);
+    return () => {
+      document.removeEventListener("visibilitychange", hide);
+      removeEventListener("beforeunload", leave);
+      editor.stop();
+    };
+  }, [editor]);
+  return editor;
+}
+
+const NO_CATALOG: Catalog = { types: new Map(), tools: [], skills: [], models: [] };
+
+/** What nodes can be made of. Lists that the caller may not read are empty. */
+function useCatalog(editing: Editing) {
+  const loaded = useLoaded<Catalog>("catalog", async () => {
+    const none = () => [];
+    const [types, tools, skills, models] = await Promise.all([
+      editing.nodeTypes(), editing.tools().catch(none), editing.skills().catch(none), editing.models().catch(none),
+    ]);
+    return { types: new Map(types.map((type) => [type.type, type])), tools, skills, models };
+  });
+  return { catalog: loaded.value ?? NO_CATALOG, problem: loaded.problem, reload: loaded.reload };
+}
+
+const isField = (event: { nativeEvent: Event }) => {
+  const target = event.nativeEvent.composedPath()[0];
+  return target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement;
+};
+
+function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: BuilderMethods | null) => void }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const editing = useMemo(() => new Editing(host.client), [host.client]);
+  const editor = useEditor(id, editing);
+  const state = useSyncExternalStore(editor.subscribe, editor.current);
+  const { catalog, problem, reload } = useCatalog(editing);
+  const canvas = useRef<CanvasHandle>(null);
+  const [selected, setSelected] = useState<string[]>([]);
+  const [open, setOpen] = useState<"palette" | "problems" | null>(null);
+  const [asking, setAsking] = useState<"deploy" | "run" | null>(null);
+  const [runId, setRunId] = useState<string | null>(null);
+  const canEdit = editor.canEdit && !host.readonly;
+  const { structure } = state;
+
+  useEffect(() => {
+    onEditor?.({
+      save: () => editor.save(), validate: () => editor.validate().then(() => editor.current().issues), deploy: () => editor.deploy(),
+      fitView: () => canvas.current?.fit(), focusNode: (node) => select(node), undo: () => editor.undo(), redo: () => editor.redo(),
+    });
+    return () => onEditor?.(null);
+  }, [editor, onEditor]);
+
+  const select = useCallback((node: string) => {
+    setSelected([node]);
+    setOpen(null);
+    requestAnimationFrame(() => canvas.current?.show(node));
+  }, []);
+  /** The structure with a place for every node: what is beside a node that is added must not move. */
+  const placed = () => {
+    const now = editor.current().structure;
+    return now.nodes.every((node) => node.position) ? now : moved(now, canvas.current?.places() ?? new Map());
+  };
+  const choose = useCallback((ids: string[]) => setSelected((old) => (old.join("\n") === ids.join("\n") ? old : ids)), []);
+  const add = (entry: Entry, position?: Point) => {
+    const last = structure.nodes.find((node) => node.id === selected.at(-1)) ?? (structure.nodes.length === 1 ? structure.nodes[0] : undefined);
+    const taken = new Set(structure.edges.filter((edge) => edge.source === last?.id).map((edge) => edge.sourceHandle ?? null));
+    const free = last ? handlesOf(last, catalog.types).filter((handle) => handle !== "error") : [];
+    const after = last && !position && free.length ? { id: last.id, handle: free.find((handle) => !taken.has(handle)) ?? free[0]! } : undefined;
+    const at = position ?? (after ? undefined : canvas.current?.middle());
+    const made = addNode(placed(), { ...entry, after, position: at });
+    editor.change(made.structure);
+    select(made.id);
+  };
+  const drop = (text: string, at: Point) => {
+    const entry = entryIn(text, [...catalog.types.values()]);
+    if (entry) add(entry, at);
+  };
+  const remove = useCallback((nodes: string[], edges: string[] = []) => {
+    editor.change(without(editor.current().structure, nodes, edges));
+    setSelected((old) => old.filter((one) => !nodes.includes(one)));
+  }, [editor]);
+  const move = useCallback((places: Map<string, Point>) => editor.change(moved(editor.current().structure, places), `move ${[...places.keys()].join()}`), [editor]);
+  const link = useCallback((source: string, handle: string | null, target: string) => editor.change(connect(editor.current().structure, source, handle, target)), [editor]);
+  const tidy = async () => {
+    const places = await canvas.current?.tidy();
+    if (!places) return;
+    editor.change(moved(editor.current().structure, places));
+    requestAnimationFrame(() => canvas.current?.fit());
+  };
+
+  const onKey = (event: KeyboardEvent) => {
+    if (isField(event) || !(event.ctrlKey || event.metaKey) || !canEdit) return;
+    const key = event.key.toLowerCase();
+    if (key === "z" && !event.shiftKey) editor.undo();
+    else if (key === "y" || (key === "z" && event.shiftKey)) editor.redo();
+    else if (key === "a") setSelected(structure.nodes.map((node) => node.id));
+    else return;
+    event.preventDefault();
+  };
+  const onCopy = (event: ClipboardEvent) => {
+    if (isField(event) || host.readonly) return;
+    const text = copied(structure, selected);
+    if (!text) return;
+    event.clipboardData.setData("text/plain", text);
+    event.preventDefault();
+    if (event.type === "cut" && canEdit) remove(selected.filter((one) => structure.nodes.find((node) => node.id === one)?.type !== "start"));
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    if (isField(event) || !canEdit) return;
+    const made = pasted(placed(), event.clipboardData.getData("text/plain"));
+    if (!made) return;
+    event.preventDefault();
+    editor.change(made.structure);
+    setSelected(made.ids);
+  };
+
+  const problems = useMemo(() => {
+    const counts = new Map<string, number>();
+    for (const issue of state.issues) if (issue.at.node) counts.set(issue.at.node, (counts.get(issue.at.node) ?? 0) + 1);
+    return counts;
+  }, [state.issues]);
+  const one = selected.length === 1 ? structure.nodes.find((node) => node.id === selected[0]) : undefined;
+
+  if (!state.workflow) {
+    return state.error ? <Failure problem={problemOf(state.error)} onRetry={() => void editor.start()} /> : <Loading rows={9} />;
+  }
+  if (problem && !catalog.types.size) return <Failure problem={problem} onRetry={reload} />;
+  if (!catalog.types.size) return <Loading rows={9} />;
+  if (runId !== null) {
+    return (
+      <div className="page">
+        <div className="crumbs"><button type="button" onClick={() => setRunId(null)}><Icon name="back" /> {t("builder.backToDraft")}</button></div>
+        <RunPage runId={runId} />
+      </div>
+    );
+  }
+  return (
+    <div className="page builder" onKeyDown={onKey} onCopy={onCopy} onCut={onCopy} onPaste={onPaste}>
+      <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
+        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onDeploy={() => setAsking("deploy")} onRun={() => setAsking("run")} />
+      <Notices editor={editor} state={state} />
+      {open === "problems" && <Problems state={state} onSelect={select} />}
+      <div className={`studiobuild${open === "palette" ? " adding" : ""}${one ? " chosen" : ""}`}>
+        {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
+        <EditorCanvas ref={canvas} structure={structure} types={catalog.types} problems={problems} selected={selected} canEdit={canEdit} label={t("run.graph")}
+          onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
+        {one && (
+          <aside className="side" aria-label={t("node.details")}>
+            <NodeEditor key={`${one.id} ${state.revision}`} node={one} structure={structure} catalog={catalog} canEdit={canEdit}
+              issues={state.issues.filter((issue) => issue.at.node === one.id)}
+              onData={(data, key) => editor.change(withData(editor.current().structure, one.id, data), key)}
+              onRename={(to) => { editor.change(renamed(editor.current().structure, one.id, to)); setSelected([to]); }}
+              onConnect={(handle, target) => link(one.id, handle, target)} onCut={(edge) => remove([], [edge])}
+              onSelect={select} onDelete={() => remove([one.id])} onClose={() => { setSelected([]); canvas.current?.show(one.id); }} />
+          </aside>
+        )}
+      </div>
+      {state.conflict && <ConflictDialog conflict={state.conflict} onResolve={(mine) => editor.resolve(mine)} />}
+      {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
+      {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); }} />}
+    </div>
+  );
+}
+
+function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onProblems, onDeploy, onRun }: {
+  editor: Editor; state: EditorState; canEdit: boolean; open: string | null; onTidy: () => void; onPalette: () => void; onProblems: () => void;
+  onDeploy: () => void; onRun: () => void;
+}) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const workflow = state.workflow!;
+  const may = (feature: string) => !host.readonly && host.wants(feature);
+  const errors = state.issues.length;
+  return (
+    <div className="head" part="toolbar">
+      <div style={{ minWidth: 0, marginInlineEnd: "auto" }} className="row wrap">
+        <h1 className="clip">{brief(workflow.name, 120)}</h1>
+        <Status value={workflow.status} />
+        {workflow.hasUnpublishedChanges && workflow.status === "active" && <span className="tag wait">{t("workflows.unpublished")}</span>}
+        {canEdit && <span className={`saving ${state.saving}`} role="status">{t(`builder.saving.${state.saving}`)}</span>}
+      </div>
+      {canEdit && (
+        // `aria-disabled`: a disabled button would keep the focus and swallow the keys.
+        <div className="row" role="group" aria-label={t("builder.edit")}>
+          <button type="button" className="button small-only" aria-expanded={open === "palette"} onClick={onPalette}><Icon name="plus" />{t("builder.add")}</button>
+          <button type="button" className="button square" aria-label={t("builder.undo")} title={t("builder.undo")} aria-disabled={!state.canUndo} onClick={() => editor.undo()}><Icon name="undo" /></button>
+          <button type="button" className="button square" aria-label={t("builder.redo")} title={t("builder.redo")} aria-disabled={!state.canRedo} onClick={() => editor.redo()}><Icon name="redo" /></button>
+          <button type="button" className="button hide-small" onClick={onTidy}>{t("builder.tidy")}</button>
+        </div>
+      )}
+      {canEdit && (
+        <button type="button" className={`button${errors ? " danger" : ""}`} aria-expanded={open === "problems"} onClick={onProblems}>
+          <Icon name={errors ? "error" : "done"} />{t("builder.problems", { count: errors })}
+        </button>
+      )}
+      {host.wants("runs") && <PlaceLink to={{ page: "runs", query: { workflowId: String(workflow.id) } }} className="button hide-small">{t("workflows.runs")}</PlaceLink>}
+      {may("run") && workflow.canUse !== false && (canEdit || workflow.activeVariationId) && <button type="button" className="button" onClick={onRun}><Icon name="start" />{t("builder.run")}</button>}
+      {canEdit && may("deploy") && <button type="button" className="button primary" disabled={!workflow.hasUnpublishedChanges && state.saving === "saved"} onClick={onDeploy}>{t("builder.deploy")}</button>}
+    </div>
+  );
+}
+
+function Notices({ editor, state }: { editor: Editor; state: EditorState }) {
+  const { t } = useLanguage();
+  const message = state.error ? problemOf(state.error).message : "";
+  return (
+    <div className="notices">
+      {!editor.canEdit && (
+        <div className="notice"><Icon name="user" /><span>{t(state.workflow?.manageDenial === "not_owner" ? "builder.notOwner" : "builder.readOnly")}</span></div>
+      )}
+      {state.restored && (
+        <div className="notice wait">
+          <Icon name="retry" /><span className="grow">{t("builder.restored")}</span>
+          <button type="button" className="button small" onClick={() => editor.undo()}>{t("builder.discard")}</button>
+          <button type="button" className="button small" onClick={() => void editor.save()}>{t("builder.save")}</button>
+        </div>
+      )}
+      {state.saving === "failed" && (
+        <div className="notice wait" role="alert">
+          <Icon name="waiting" /><span className="grow">{t("builder.failedHint")}</span>
+          <button type="button" className="button small" onClick={() => void editor.save()}>{t("common.retry")}</button>
+        </div>
+      )}
+      {state.saving === "refused" && <div className="notice bad" role="alert"><Icon name="error" /><span className="text">{t("builder.refusedHint")} {visible(brief(message, 400))}</span></div>}
+    </div>
+  );
+}
+
+/** The findings of the server's validation. Each leads to its node. */
+function Problems({ state, onSelect }: { state: EditorState; onSelect: (id: string) => void }) {
+  const { t } = useLanguage();
+  const byId = new Map(state.structure.nodes.map((node) => [node.id, node]));
+  return (
+    <ul className="problems" aria-label={t("builder.problemList")}>
+      {!state.issues.length && <li className="muted">{t("builder.noProblems")}</li>}
+      {state.issues.map((issue, index) => (
+        <li key={index} className="row">
+          <Icon name={issue.severity === "warning" ? "waiting" : "error"} />
+          <span className="grow text">{visible(brief(issue.message, 400))}</span>
+          {issue.at.node !== undefined && byId.has(issue.at.node) && (
+            <button type="button" className="button small" onClick={() => onSelect(issue.at.node!)}>{brief(titleOf(byId.get(issue.at.node)!), 40)}</button>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}

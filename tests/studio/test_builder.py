@@ -1,0 +1,319 @@
+"""The builder: by keyboard and by pointer, its draft on the server, and what happens when things go wrong."""
+
+import re
+from typing import Any
+
+import demo
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+from servers import Server, eventually
+from watching import Open
+
+SMALL = demo.graph([demo.transform("first", 1), demo.transform("second", 2)], ("start", "first"))
+SAVED = ".saving.saved"
+
+
+def create(client: httpx.Client, structure: demo.Json = SMALL, name: str = "Build me") -> int:
+    body = {"name": name, "type": "workflow", "workflowStructure": structure}
+    made = client.post("/api/v1/workflows", json=body)
+    assert made.status_code == 201, made.text
+    return int(made.json()["id"])
+
+
+def stored(client: httpx.Client, workflow: int) -> demo.Json:
+    """The graph of the draft."""
+    found = client.get(f"/api/v1/workflows/{workflow}", params={"view": "draft"}).json()
+    structure: demo.Json = found["variation"]["workflowStructure"]
+    return structure
+
+
+def names(structure: demo.Json) -> list[str]:
+    return [each["id"] for each in structure["nodes"]]
+
+
+def node(page: Page, name: str) -> Any:
+    return page.locator(f".react-flow__node[data-id={name}]")
+
+
+def opened(open_page: Open, workflow: int, **context: Any) -> Page:
+    page = open_page(f"/studio/workflows/{workflow}", **context)
+    expect(page.locator(".react-flow__node").first).to_be_visible()
+    return page
+
+
+def middle(what: Any) -> tuple[float, float]:
+    box = what.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def drag(page: Page, what: Any, to: tuple[float, float]) -> None:
+    page.mouse.move(*middle(what))
+    page.mouse.down()
+    page.mouse.move(*to, steps=8)
+    page.mouse.up()
+
+
+def test_by_keyboard_alone(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """From nothing to a run that waits for an approval: created, built, connected, deployed and run."""
+    page = open_page("/studio/workflows")
+
+    def press(name: str, role: str = "button") -> None:
+        page.get_by_role(role, name=name, exact=True).first.focus()  # type: ignore[arg-type]
+        page.keyboard.press("Enter")
+
+    press("New workflow")
+    page.keyboard.type("Refund by keyboard")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Refund by keyboard")).to_be_visible()
+    press("Approval")
+    expect(node(page, "approval")).to_be_focused()
+    expect(page.get_by_label("Id", exact=True)).to_have_value("approval")
+    page.get_by_label("Message").focus()
+    page.keyboard.type("Refund {{ input.order }}?")
+    press("Transform")
+    expect(node(page, "transform")).to_be_focused()
+    page.get_by_label("value", exact=True).focus()
+    page.keyboard.type("Refunded {{ input.order }}")
+    node(page, "approval").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("Connect denied to").focus()
+    page.keyboard.type("transform")
+    page.keyboard.press("Enter")
+    expect(page.locator(SAVED)).to_be_visible()
+    expect(page.get_by_role("button", name="0 problems")).to_be_visible()
+    press("Deploy")
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("approval", exact=True)).to_be_visible()
+    dialog.get_by_role("button", name="Deploy").focus()
+    page.keyboard.press("Enter")
+    expect(dialog).to_have_count(0)
+    expect(page.locator(".head .status")).to_have_text("Active")
+    press("Run")
+    page.get_by_label("Input").focus()
+    page.keyboard.type('{"order": 7}')
+    dialog.get_by_role("button", name="Run").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".react-flow__node[data-id=approval] .gnode")).to_have_attribute("data-status", "waiting")
+    expect(page.locator(".notice.wait")).to_contain_text("Refund 7?")
+    number = page.url.rsplit("/", 1)[1]
+    with server.client() as client:
+        edges = stored(client, int(number))["edges"]
+        assert {(one["source"], one.get("sourceHandle"), one["target"]) for one in edges} == {
+            ("start", None, "approval"), ("approval", "approved", "transform"), ("approval", "denied", "transform"),
+        }  # fmt: skip
+    press("Back to the draft")
+    expect(node(page, "approval")).to_be_visible()
+
+
+def test_by_pointer(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Nodes are dragged, connected by their handles, added by drag, deleted, undone and done again."""
+    with server.client() as client:
+        workflow = create(client)
+        page = opened(open_page, workflow)
+        x, y = middle(node(page, "second"))
+        drag(page, node(page, "second"), (x + 60, y + 160))
+        expect(page.get_by_role("button", name="Undo")).to_be_enabled()
+        expect(page.locator(SAVED)).to_be_visible()
+        assert all("position" in each for each in stored(client, workflow)["nodes"])
+        page.get_by_role("button", name="Fit").click()
+        source = node(page, "first").locator(".react-flow__handle-right")
+        drag(page, source, middle(node(page, "second").locator(".react-flow__handle-left")))
+        expect(page.locator(".react-flow__edge")).to_have_count(2)
+        page.get_by_role("button", name="Wait", exact=True).drag_to(
+            page.locator(".react-flow__pane"), target_position={"x": 200, "y": 560}
+        )
+        expect(node(page, "wait")).to_be_visible()
+        expect(page.locator(SAVED)).to_be_visible()
+        assert names(stored(client, workflow)) == ["start", "first", "second", "wait"]
+        node(page, "first").click()
+        page.keyboard.press("Delete")
+        expect(node(page, "first")).to_have_count(0)
+        expect(page.locator(".react-flow__edge")).to_have_count(0)
+        page.get_by_role("button", name="Undo").click()
+        expect(page.locator(".react-flow__edge")).to_have_count(2)
+        page.get_by_role("button", name="Redo").click()
+        expect(node(page, "first")).to_have_count(0)
+        page.keyboard.press("Control+z")
+        expect(node(page, "first")).to_be_visible()
+        expect(page.locator(SAVED)).to_be_visible()
+        assert names(stored(client, workflow)) == ["start", "first", "second", "wait"]
+
+
+def test_moves_by_arrow_keys_are_saved_and_undone(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    with server.client() as client:
+        workflow = create(client)
+        page = opened(open_page, workflow)
+        node(page, "first").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("ArrowDown")
+        expect(page.get_by_role("button", name="Undo")).to_be_enabled()
+        expect(page.locator(SAVED)).to_be_visible()
+        start, first, _ = [each["position"]["y"] for each in stored(client, workflow)["nodes"]]
+        assert first != start
+        page.keyboard.press("Control+z")
+        expect(page.get_by_role("button", name="Undo")).to_be_disabled()
+        expect(page.locator(SAVED)).to_be_visible()
+        assert "position" not in stored(client, workflow)["nodes"][1]
+
+
+def test_copy_and_paste(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Nodes are JSON on the clipboard, and get new ids where they are pasted."""
+    with server.client() as client:
+        workflow = create(client)
+        page = opened(open_page, workflow, permissions=["clipboard-read", "clipboard-write"])
+        node(page, "first").click()
+        page.keyboard.press("Control+a")
+        page.keyboard.press("Control+c")
+        page.keyboard.press("Control+v")
+        expect(node(page, "first_2")).to_be_visible()
+        expect(page.locator(SAVED)).to_be_visible()
+        assert names(stored(client, workflow)) == ["start", "first", "second", "first_2", "second_2"]
+        assert "core.transform" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_problems_are_at_their_nodes(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """What the server finds has a mark on the node, its field, and a line that leads there."""
+    with server.client() as client:
+        page = opened(open_page, create(client))
+    expect(node(page, "second").locator(".gnode.bad")).to_be_visible()
+    node(page, "first").click()
+    page.get_by_label("value", exact=True).fill("{{ nodes.nowhere.output }}")
+    expect(node(page, "first").locator(".gnode.bad")).to_be_visible()
+    expect(page.locator(".side .problem")).to_contain_text("nowhere")
+    page.locator(".head").get_by_role("button", name=re.compile("problems?$")).click()
+    page.get_by_role("list", name="Problems").get_by_role("button", name="second").first.click()
+    expect(page.get_by_label("Id", exact=True)).to_have_value("second")
+    node(page, "second").focus()
+    page.keyboard.press("Delete")
+    node(page, "first").click()
+    page.get_by_label("value", exact=True).fill("fine")
+    expect(page.get_by_role("button", name="0 problems")).to_be_visible()
+    expect(page.locator(".gnode.bad")).to_have_count(0)
+
+
+def test_an_id_is_renamed_everywhere(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    structure = demo.graph(
+        [demo.transform("first", 1), demo.transform("second", "{{ nodes.first.output + 1 }}")],
+        ("start", "first"), ("first", "second"),
+    )  # fmt: skip
+    with server.client() as client:
+        workflow = create(client, structure)
+        page = opened(open_page, workflow)
+        node(page, "first").click()
+        page.get_by_label("Id", exact=True).fill("second")
+        expect(page.get_by_text("must not be empty or that of another node")).to_be_visible()
+        page.get_by_label("Id", exact=True).fill("amount")
+        page.keyboard.press("Enter")
+        expect(node(page, "amount")).to_be_visible()
+        expect(page.locator(SAVED)).to_be_visible()
+        found = stored(client, workflow)
+        assert found["nodes"][2]["data"]["params"]["value"] == "{{ nodes.amount.output + 1 }}"
+        assert [(one["source"], one["target"]) for one in found["edges"]] == [("start", "amount"), ("amount", "second")]
+
+
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_draft_that_was_changed_elsewhere(open_page: Open, server: Server, ids: dict[str, str], mine: bool) -> None:
+    """Both versions are offered, with what differs; neither is lost without a choice."""
+    with server.client() as client:
+        workflow = create(client)
+        page = opened(open_page, workflow)
+        expect(page.locator(SAVED)).to_be_visible()
+        other = demo.graph([demo.transform("first", 1), demo.transform("third", 3)], ("start", "first"))
+        assert client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": other}).status_code == 200
+        page.get_by_role("button", name="Wait", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("third")
+        expect(dialog).to_contain_text("wait")
+        assert names(stored(client, workflow)) == ["start", "first", "third"]
+        dialog.get_by_role("button", name="Keep my version" if mine else "Take the other version").click()
+        expect(dialog).to_have_count(0)
+        expect(node(page, "wait" if mine else "third")).to_be_visible()
+        expect(page.locator(SAVED)).to_be_visible()
+        expected = ["start", "first", "second", "wait"] if mine else ["start", "first", "third"]
+        eventually(lambda: names(stored(client, workflow)) == expected)
+
+
+def test_nothing_is_lost_when_the_page_is_closed(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Closed at once after a change: a request that outlives the page brings it to the server."""
+    with server.client() as client:
+        workflow = create(client)
+        page = opened(open_page, workflow)
+        page.get_by_role("button", name="Wait", exact=True).click()
+        expect(page.locator(".saving.dirty")).to_be_visible()
+        page.goto(f"{server.url}/studio/runs")
+        eventually(lambda: "wait" in names(stored(client, workflow)))
+        page.goto(f"{server.url}/studio/workflows/{workflow}")
+        expect(node(page, "wait")).to_be_visible()
+        expect(page.locator(SAVED)).to_be_visible()
+        assert page.evaluate("localStorage.length") == 0
+
+
+def without_writes(route: Any) -> None:
+    if route.request.method == "PATCH":
+        route.abort()
+    else:
+        route.continue_()
+
+
+def test_nothing_is_lost_while_the_server_is_away(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Changes are kept in the browser, and restored in the next page, which saves them when the user says so."""
+    with server.client() as client:
+        workflow = create(client)
+        page = opened(open_page, workflow)
+        page.route("**/api/v1/workflows/*", without_writes)
+        page.get_by_role("button", name="Wait", exact=True).click()
+        expect(page.locator(".saving.failed")).to_be_visible()
+        (kept,) = page.evaluate("Object.values(localStorage)")
+        assert "core.wait" in kept
+        second = page.context.new_page()
+        second.goto(f"{server.url}/studio/workflows/{workflow}")
+        expect(second.get_by_text("had not been saved were restored")).to_be_visible()
+        expect(node(second, "wait")).to_be_visible()
+        assert "wait" not in names(stored(client, workflow))
+        second.get_by_role("button", name="Save", exact=True).click()
+        expect(second.locator(SAVED)).to_be_visible()
+        assert "wait" in names(stored(client, workflow))
+        second.close()
+
+
+def test_who_cannot_manage_only_looks(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Without manage there is no palette, no form that can be changed, and no deploy."""
+    with server.client() as client:
+        structure = demo.graph([demo.transform("first", 1)], ("start", "first"))
+        workflow = demo.workflow(client, "Look only", structure)
+        org = client.get("/api/v1/me").json()["orgUuid"]
+    page = open_page("/studio/runs")
+
+    def denied(route: Any) -> None:
+        found = route.fetch().json()
+        route.fulfill(json={**found, "canManage": False, "manageDenial": "needs_group_manage", "orgUuid": org})
+
+    page.route(f"**/api/v1/workflows/{workflow}*", denied)
+    page.goto(f"{server.url}/studio/workflows/{workflow}")
+    expect(page.get_by_text("You can look at this workflow")).to_be_visible()
+    expect(page.locator(".palette")).to_have_count(0)
+    expect(page.get_by_role("button", name="Deploy")).to_have_count(0)
+    node(page, "first").click()
+    expect(page.get_by_label("Id", exact=True)).to_be_disabled()
+    page.keyboard.press("Delete")
+    expect(node(page, "first")).to_be_visible()
+
+
+def test_the_host_can_stop_a_deploy_and_a_run(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """`wfcore-before-deploy` and `wfcore-before-run` can be prevented."""
+    with server.client() as client:
+        workflow = create(client, demo.graph([demo.transform("first", 1)], ("start", "first")))
+    script = """for (const name of ['wfcore-before-deploy', 'wfcore-before-run']) addEventListener(name, (event) => {
+      event.preventDefault();
+      (window.stopped ??= []).push([name, event.detail.workflowId]);
+    })"""
+    page = opened(open_page, workflow, script=script)
+    page.get_by_role("button", name="Deploy").click()
+    page.get_by_role("dialog").get_by_role("button", name="Deploy").click()
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Run").click()
+    assert page.evaluate("window.stopped") == [["wfcore-before-deploy", workflow], ["wfcore-before-run", workflow]]
+    with server.client() as client:
+        assert client.get(f"/api/v1/workflows/{workflow}").json()["status"] == "draft"
