@@ -1,7 +1,9 @@
-"""The shapes of variations and of their differences (interface, Variations)."""
+"""The shapes of variations, of their differences, and of the impact of a deploy (interface, Variations and Impact)."""
 
-from typing import TypedDict
+from typing import Literal, NotRequired, TypedDict
 
+from wfcore.api.management import NextRun
+from wfcore.api.repairs import DifferenceDto
 from wfcore.domain.json.codec import JsonObject, Time
 
 
@@ -38,3 +40,88 @@ class VariationDifference(TypedDict):
     nodes: ElementDifference
     edges: ElementDifference
     fields: list[str]
+
+
+class ImpactIssue(TypedDict):
+    """An issue of the draft, as `validate` lists it."""
+
+    path: str
+    message: str
+    rule: str
+    severity: Literal["error", "warning"]
+    counterExample: NotRequired[list[str]]
+
+
+class WaitingRunsDto(TypedDict):
+    """The waiting runs of one variation that fit the draft, or do not.
+
+    `fits` is null for what was not checked: beyond the newest 1,000, and while the draft has errors.
+    """
+
+    variationId: str | None
+    count: int
+    fits: bool | None
+    differences: list[DifferenceDto]
+
+
+class PlannedScheduleDto(TypedDict):
+    """A trigger, and when its schedule fires next, enabled or not."""
+
+    trigger: JsonObject | None
+    isEnabled: bool
+    nextRuns: list[NextRun]
+
+
+class SchedulesDto(TypedDict):
+    """Before and after the deploy."""
+
+    before: PlannedScheduleDto
+    after: PlannedScheduleDto
+
+
+class PolicyImpact(TypedDict):
+    """The verdict on a policy. `unknown`: the draft has errors. `counterExample`: node ids of a path that breaks it."""
+
+    policyId: str
+    name: str
+    severity: Literal["error", "warning"]
+    status: Literal["kept", "broken", "unknown"]
+    counterExample: list[str] | None
+
+
+class EvaluationImpact(TypedDict):
+    """The state of a case of a skill that the graph uses, and that the caller can manage."""
+
+    skillId: int
+    caseId: str
+    name: str | None
+    required: bool
+    state: Literal["passed", "failed", "running", "never_ran"]
+    runId: str | None
+
+
+class MeanUsage(TypedDict):
+    """The mean of a run; null without runs. `cost` is null without prices."""
+
+    inputTokens: int | None
+    outputTokens: int | None
+    cost: float | None
+
+
+class CostImpact(TypedDict):
+    """What models consumed in the newest runs of the last 30 days, at most 1,000."""
+
+    runs: int
+    perRun: MeanUsage
+
+
+class DeployImpact(TypedDict):
+    """What a deploy of the draft would change."""
+
+    diff: VariationDifference
+    issues: list[ImpactIssue]
+    waiting: list[WaitingRunsDto]
+    schedule: SchedulesDto
+    policies: list[PolicyImpact]
+    evaluations: list[EvaluationImpact]
+    cost: CostImpact

@@ -20,6 +20,7 @@ WRITES: list[tuple[str, str, Json | None]] = [
     ("POST", "/deploy", None),
     ("POST", "/restore", None),
     ("POST", "/toggle", {"isEnabled": False}),
+    ("POST", "/move-runs", {"all": True}),
     ("POST", "/discard-draft", None),
     ("POST", "/rollback", {"variationId": "x"}),
     ("POST", "/ownership-transfer", {"userId": "bob"}),

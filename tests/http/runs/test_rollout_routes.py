@@ -2,7 +2,20 @@
 
 import httpx
 import pytest
-from clients import APPROVAL, INVALID, Json, World, assert_envelope, chain, counting, deployed, keyed, node, performed
+from clients import (
+    APPROVAL,
+    CONFLICT,
+    INVALID,
+    Json,
+    World,
+    assert_envelope,
+    chain,
+    counting,
+    deployed,
+    keyed,
+    node,
+    performed,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -61,3 +74,28 @@ class TestMoveRuns:
         assert [(one["nodeId"], one["what"]) for one in row["differences"]] == [("count", "removed")]
         for body in ({}, {"all": True, "runIds": ["r"]}):
             assert_envelope(await ada.post(f"{FLOWS}/{number}/move-runs", json=body), *INVALID)
+
+
+class TestImpact:
+    async def test_a_deploy_is_bound_to_what_was_seen(self, either: World) -> None:
+        """The impact has an ETag, which the deploy takes in `If-Match`; a change since is 409 `stale`."""
+        ada, name = await either.user(), f"{either.org}/impact"
+        number = await deployed(ada, chain(counting(name), APPROVAL))
+        record = await waiting(ada, number, f"{either.org}-r")
+        await ada.patch(f"{FLOWS}/{number}", json={"workflowStructure": chain(counting(name), APPROVAL, AFTER)})
+        first = await ada.get(f"{FLOWS}/{number}/impact")
+        shown = first.json()
+        assert shown.keys() == {"diff", "issues", "waiting", "schedule", "policies", "evaluations", "cost"}
+        assert shown["diff"]["nodes"]["added"] == ["after"]
+        assert shown["waiting"] == [{"variationId": record["variationId"], "count": 1, "fits": True, "differences": []}]
+        assert (shown["cost"]["runs"], shown["policies"], shown["issues"]) == (1, [], [])
+        etag = {"If-None-Match": first.headers["ETag"]}
+        assert (await ada.get(f"{FLOWS}/{number}/impact", headers=etag)).status_code == 304
+        await ada.patch(f"{FLOWS}/{number}", json={"workflowStructure": chain(APPROVAL, AFTER)})
+        place, seen = f"{FLOWS}/{number}/deploy", {"If-Match": first.headers["ETag"]}
+        stale = assert_envelope(await ada.post(place, headers=seen), *CONFLICT)
+        second = await ada.get(f"{FLOWS}/{number}/impact")
+        assert stale["info"] == {"reason": "stale", "etag": second.headers["ETag"]}
+        assert [(row["fits"], row["count"]) for row in second.json()["waiting"]] == [(False, 1)]
+        done = await ada.post(place, headers={"If-Match": second.headers["ETag"]})
+        assert (done.status_code, done.json()["draftVariationId"]) == (200, None)

@@ -98,6 +98,7 @@ OPERATIONS: Final = [
     Request("deploy", ("manage",), Operation.DEPLOY, LIVE, "POST", "/deploy"),
     Request("discard", ("manage",), Operation.DISCARD_DRAFT, (ACTIVE,), "POST", "/discard-draft"),
     Request("toggle", ("manage",), Operation.TOGGLE, (ACTIVE,), "POST", "/toggle", {"isEnabled": False}),
+    Request("impact", ("manage",), None, EVERYWHERE, "GET", "/impact"),
     Request("move runs", ("manage",), Operation.RUN, (ACTIVE,), "POST", "/move-runs", {"all": True}),
     Request("delete", ("manage",), Operation.DELETE, EVERYWHERE, "DELETE", ""),
     Request("restore", ("manage",), Operation.RESTORE, EVERYWHERE, "POST", "/restore"),

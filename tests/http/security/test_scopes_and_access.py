@@ -18,7 +18,7 @@ EXPECTED = {
     "restore": ("workflows:write",), "discardDraft": ("workflows:write",), "toggle": ("workflows:write",),
     "validate": ("workflows:read",), "validateSaved": ("workflows:read",),
     "variation": ("workflows:read",), "diff": ("workflows:read",), "variations": ("workflows:read",),
-    "moveRuns": ("workflows:write",),
+    "moveRuns": ("workflows:write",), "impact": ("workflows:read",),
     "rollback": ("workflows:write",), "nextRuns": ("workflows:read",),
     "runs": ("workflows:read",), "transferOwnership": ("workflows:write",), "cancelTransfer": ("workflows:write",),
     "acceptTransfer": ("workflows:write",), "declineTransfer": ("workflows:write",),

@@ -63,15 +63,16 @@ class Organization:
         """Create and deploy workflows, by name and structure."""
         asyncio.run(self._deploy(workflows))
 
-    def changed(self, number: int, structure: Any) -> None:
-        """Deploy another graph of a workflow."""
-        asyncio.run(self._change(number, structure))
+    def changed(self, number: int, structure: Any, *, deploy: bool = True, **fields: Any) -> None:
+        """Change the draft of a workflow, and deploy it."""
+        asyncio.run(self._change(number, {"structure": structure, **fields}, deploy=deploy))
 
-    async def _change(self, number: int, structure: Any) -> None:
+    async def _change(self, number: int, fields: Any, *, deploy: bool) -> None:
         async with wfcore.open("sqlite:///wfcore.db", worker=False) as core:
             me = core.principal(self.id, user="ada", role="owner")
-            await core.workflows.patch(me, number, structure=structure)
-            await core.workflows.deploy(me, number)
+            await core.workflows.patch(me, number, **fields)
+            if deploy:
+                await core.workflows.deploy(me, number)
 
     def skill(self, name: str, **fields: Any) -> None:
         """Create a skill."""

@@ -10,6 +10,7 @@ from wfcore.cli.common import print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.declared.commands import DeclaredCommands
 from wfcore.cli.declared.documents import KINDS
+from wfcore.cli.impacts import impact_text
 from wfcore.cli.output import print_rows
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_integer, as_object
@@ -40,9 +41,10 @@ class ResourceCommands:
         app = App(name=self._kind, help=f"The {self._kind}s of an organization.")
         commands: dict[str, Callable[..., Any]] = {
             "list": self.list, "show": self.show,
-            "deploy": self.deploy_skill if self._kind == "skill" else self.deploy, "rollback": self.rollback,
-            "delete": self.delete, "restore": self.restore,
+            "deploy": self.deploy_skill, "rollback": self.rollback, "delete": self.delete, "restore": self.restore,
         }  # fmt: skip
+        if self._kind == "workflow":
+            commands |= {"deploy": self.deploy_workflow, "impact": self.impact}
         for name, command in commands.items():
             app.command(command, name=name)
         return app
@@ -87,9 +89,32 @@ class ResourceCommands:
             number = await self.number(api, reference)
             print_result(await api.get(f"{self._path}/{number}", view="draft" if draft else None))
 
-    async def deploy(self, reference: Reference, /, *, target: CommandTarget = TARGET) -> None:
-        """Publish the draft: runs that start from now on use it."""
-        await self._do(reference, "deploy", target)
+    async def deploy_workflow(
+        self, reference: Reference, /, *, impact: str | None = None, target: CommandTarget = TARGET
+    ) -> None:
+        """Publish the draft: runs that start from now on use it.
+
+        Parameters
+        ----------
+        impact
+            The tag that `workflow impact` printed: deploy only if nothing of what it showed has changed since.
+        """
+        headers = {} if impact is None else {"if_match": impact}
+        async with connected(target) as api:
+            number = await self.number(api, reference)
+            print_result(await api.post(f"{self._path}/{number}/deploy", {}, **headers))
+
+    async def impact(self, reference: Reference, /, *, json: Json = False, target: CommandTarget = TARGET) -> None:
+        """Show what a deploy of the draft would change: the graph, waiting runs, the schedule, policies, the cost.
+
+        The last line is a tag for `workflow deploy --impact`.
+        """
+        async with connected(target) as api:
+            found = await api.read(f"{self._path}/{await self.number(api, reference)}/impact")
+        if json:
+            print_result({**as_object(found.value), "etag": found.etag})
+        else:
+            print(impact_text(as_object(found.value)), found.etag, sep="\n")  # noqa: T201  (the result of the command)
 
     async def deploy_skill(
         self,

@@ -89,13 +89,29 @@ def unmet(content: SkillContent, verdicts: Iterable[VerdictRow]) -> list[dict[st
 
     `verdicts` are the newest of each case on the same content. The state is `failed`, `running` or `never_ran`.
     """
+    return [
+        {name: value for name, value in one.items() if name != "required"}
+        for one in case_states(content, verdicts)
+        if one["required"] and one["state"] != "passed"
+    ]
+
+
+def case_states(content: SkillContent, verdicts: Iterable[VerdictRow]) -> list[dict[str, JSON]]:
+    """The state of each case of this content: `{"caseId", "name", "required", "state", "runId"}`.
+
+    `verdicts` are the newest of each case on the same content. The state is `passed`, `failed`, `running` or
+    `never_ran`.
+    """
     newest = {row.case_id: row for row in verdicts}
-    found: list[dict[str, JSON]] = []
-    for case in cases_of(content):
-        row = newest.get(case.id)
-        if not given(case.required) or (row is not None and row.passed):
-            continue
-        state = "never_ran" if row is None else "running" if row.passed is None else "failed"
-        run_id = None if row is None else row.run_id
-        found.append({"caseId": case.id, "name": given(case.name), "state": state, "runId": run_id})
-    return found
+    return [_case_state(case, newest.get(case.id)) for case in cases_of(content)]
+
+
+def _case_state(case: EvaluationCase, row: VerdictRow | None) -> dict[str, JSON]:
+    states = {None: "running", True: "passed", False: "failed"}
+    return {
+        "caseId": case.id,
+        "name": given(case.name),
+        "required": bool(given(case.required)),
+        "state": "never_ran" if row is None else states[row.passed],
+        "runId": None if row is None else row.run_id,
+    }

@@ -60,7 +60,7 @@ async def read_inputs(work: UnitOfWork, me: Principal, content: Content) -> Poli
     else:
         skills = subordinates(content)
     known, hidden = await _workflows(work, me, workflows, skills)
-    return PolicyInputs(content, policies, Parts(known, await _skills(work, skills), hidden))
+    return PolicyInputs(content, policies, Parts(known, await skill_contents(work, skills), hidden))
 
 
 async def check_inputs(inputs: PolicyInputs, known: PolicyCheck | None = None) -> PolicyCheck:
@@ -100,8 +100,8 @@ async def _workflows(
     return found, frozenset(hidden)
 
 
-async def _skills(work: UnitOfWork, named: set[int]) -> dict[int, SkillContent]:
-    """The contents of these skills and of those below them."""
+async def skill_contents(work: UnitOfWork, named: set[int]) -> dict[int, SkillContent]:
+    """The active contents of these skills and of those below them."""
     found, known, waiting = dict[int, SkillContent](), set[int](), set(named)
     while waiting and len(known) < MOST_PARTS:
         number = waiting.pop()

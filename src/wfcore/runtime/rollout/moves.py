@@ -17,12 +17,11 @@ from wfcore.domain.kernel.json_readers import as_list
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
-from wfcore.domain.resources.resource import Kind
+from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import Append, Execution, JournalConflict, RunFilter, RunRow
-from wfcore.runtime.common.authorization import authorize
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.append import Projection, run_change
 from wfcore.runtime.execution.plans import PlanKey, Plans
@@ -93,26 +92,23 @@ class RunMoves:
         self._ports = ports
         self._plans = plans
 
-    async def move(self, me: Principal, workflow: int, body: MoveRuns) -> list[MoveOutcome]:
-        """Move the runs that the body selects. Errors: NotFound, Forbidden; Conflict for what is not deployed."""
+    async def move(self, me: Principal, workflow: Resource, body: MoveRuns) -> list[MoveOutcome]:
+        """Move the runs of the workflow that the body selects. Conflict for one that is not deployed."""
         target = await self._target(me, workflow)
         names = given(body.run_ids)
         if names is not None:
             return [await self._move_run(me, name, target) for name in dict.fromkeys(names)]
-        rows = waiting_runs(self._ports, me.org_uuid, workflow)
+        rows = waiting_runs(self._ports, me.org_uuid, workflow.id)
         selected = [row.id async for row in rows if row.variation_id != target.pinned[2]]
         return [await self._move_run(me, name, target) for name in selected]
 
-    async def _target(self, me: Principal, number: int) -> MoveTarget:
-        resource = await self._ports.storage.find_resource(me.org_uuid, Kind.WORKFLOW, number)
-        authorize(me, resource, "manage")
-        assert resource is not None  # noqa: S101  (authorize raised)
-        move(resource.status, Operation.RUN)
-        chosen = resource.active_variation_id or ""
+    async def _target(self, me: Principal, workflow: Resource) -> MoveTarget:
+        move(workflow.status, Operation.RUN)
+        chosen = workflow.active_variation_id or ""
         async with self._ports.storage.reading(me.org_uuid) as work:
-            variation = await work.workflows.variation(number, chosen)
+            variation = await work.workflows.variation(workflow.id, chosen)
             refusal = await lost_access(work, me.org_uuid, variation) if variation else ""
-        return MoveTarget(number, (Kind.WORKFLOW.value, number, chosen), refusal)
+        return MoveTarget(workflow.id, (Kind.WORKFLOW.value, workflow.id, chosen), refusal)
 
     async def _move_run(self, me: Principal, run_id: str, target: MoveTarget) -> MoveOutcome:
         for _ in range(TRIES):

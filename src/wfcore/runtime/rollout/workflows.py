@@ -1,14 +1,29 @@
-"""Workflows with what their deploys mean for runs: the impact of a deploy, moves, tests of nodes."""
+"""Workflows with what their deploys mean for runs: the impact of a deploy, moves of waiting runs."""
 
+from functools import partial
 from typing import Unpack
 
 from wfcore.api.repairs import MoveFields, MoveRuns
+from wfcore.domain.json.codec import fingerprint
+from wfcore.domain.json.values import to_json
+from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
-from wfcore.runtime.common.authorization import needs
+from wfcore.domain.resources.content import WorkflowContent, every_field
+from wfcore.domain.resources.differences import difference
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Resource, Variation
+from wfcore.domain.rules.policies import MOST_POLICIES
+from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.resources.base import ResourceView
+from wfcore.runtime.resources.deployment import look_up_tools
+from wfcore.runtime.resources.policy_checks import check_inputs
 from wfcore.runtime.resources.workflows import Workflows
+from wfcore.runtime.rollout.impacts import PREFIX, DeployInputs, Impact, Impacts
 from wfcore.runtime.rollout.moves import MoveOutcome, RunMoves, move_issues
 
 MOVE_NAMES = {"runs": "runIds"}
@@ -20,16 +35,116 @@ class RolloutWorkflows(Workflows):
 
     def __init__(self, ports: Ports, plans: Plans) -> None:
         super().__init__(ports)
+        self._plans = plans
         self._moves = RunMoves(ports, plans)
+        self._impacts = Impacts(ports, plans)
 
     @needs("*:write")
     async def move_runs(
-        self, me: Principal, id: int, body: MoveRuns | Tree | None = None, **fields: Unpack[MoveFields]
+        self,
+        me: Principal,
+        id: int,
+        body: MoveRuns | Tree | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: Unpack[MoveFields],
     ) -> list[MoveOutcome]:
         """Move waiting runs to the active variation, one by one, where they fit: those named, or all of them.
 
         Requires manage. `runs` is short for `run_ids`; with `all`, runs that are on the active variation are left out.
         Ids of runs and interrupts stay. Errors: Malformed, Invalid, NotFound, Forbidden; Conflict with `info.reason`
-        `not_deployed` or `deleted`.
+        `not_deployed`, `deleted` or `stale`.
         """
-        return await self._moves.move(me, id, parsed(MoveRuns, body, fields, move_issues, names=MOVE_NAMES))
+        wanted = parsed(MoveRuns, body, fields, move_issues, names=MOVE_NAMES)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            workflow = await self._managed(work, me, id, if_match)
+        return await self._moves.move(me, workflow, wanted)
+
+    @needs("*:write")
+    async def deploy(self, me: Principal, id: int, *, if_match: str | None = None) -> ResourceView:
+        """Publish the draft, if there is one. `Invalid`, with every issue, when it cannot run.
+
+        `if_match` also takes the `etag` of an impact: Conflict `stale` when what it shows has changed since.
+        """
+        tags = [tag.strip() for tag in (if_match or "").split(",")]
+        seen = [tag for tag in tags if tag.startswith(PREFIX)]
+        if not seen:
+            return await super().deploy(me, id, if_match=if_match)
+        impact = await self._impact(me, id)
+        if impact.etag in seen:
+            try:
+                return await self._deploy(me, id, None, partial(self._check_seen, me, id, impact))
+            except _Outdated:
+                impact = await self._impact(me, id)
+        elif len(seen) < len(tags):
+            return await super().deploy(me, id, if_match=if_match)
+        raise conflict("the impact of this deploy has changed since it was read", "stale", etag=impact.etag)
+
+    @needs("*:read")
+    async def impact(self, me: Principal, id: int) -> Impact:
+        """What a deploy of the draft would change; without a draft, what is deployed. Requires manage.
+
+        Nothing is written. `etag` is a precondition of the deploy. Errors: NotFound, Forbidden.
+        """
+        return await self._impact(me, id)
+
+    async def _impact(self, me: Principal, id: int) -> Impact:
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = await self._managed(work, me, id)
+            active, draft = await self._variations(work, resource)
+        old, chosen = active.workflow if active else WorkflowContent(), draft or active
+        new = chosen.workflow if chosen else WorkflowContent()
+        served = await look_up_tools(self._ports, me, new)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            issues = await self._deploy_issues(work, new, me, served)
+            issues += await self._link_issues(work, me, id, new, new, every_field(new))
+            inputs = await self._inputs(work, me, resource, new, issues)
+        check = None if inputs.checked is None else await check_inputs(inputs.checked)
+        runs = chosen is not None and not _has_errors(issues)
+        plan = self._plans.keep(me.org_uuid, chosen.id, new) if chosen is not None and runs else None
+        after = self._activated(me, resource, draft)
+        return Impact(
+            inputs,
+            difference(old, new),
+            [*issues, *(check.issues() if check else ())],
+            await self._impacts.waiting(me, id, chosen.id if chosen else "", plan),
+            self._impacts.schedule(old, is_enabled=resource.is_enabled),
+            self._impacts.schedule(new, is_enabled=after.is_enabled),
+            inputs.policies_to_wire(check),
+            await self._impacts.cost(me, id),
+        )
+
+    async def _inputs(
+        self, work: UnitOfWork, me: Principal, resource: Resource, content: WorkflowContent, issues: list[Issue]
+    ) -> DeployInputs:
+        """What a deploy of this content depends on. What cannot run is not looked into."""
+        runs = not _has_errors(issues)
+        return DeployInputs(
+            resource.active_variation_id,
+            resource.draft_variation_id,
+            fingerprint(to_json(content)),
+            await work.policies.page(limit=MOST_POLICIES),
+            await self._policy_inputs(work, me, content, issues),
+            await self._impacts.evaluations(work, me, content) if runs else [],
+        )
+
+    async def _check_seen(self, me: Principal, id: int, impact: Impact, work: UnitOfWork, draft: Variation) -> None:
+        """Raise _Outdated if what the impact depends on has changed since it was computed."""
+        resource = await self._managed(work, me, id)
+        issues = [issue for issue in impact.issues if issue.rule != "policy"]
+        if await self._inputs(work, me, resource, draft.workflow, issues) != impact.inputs:
+            raise _Outdated
+
+    def _activated(self, me: Principal, resource: Resource, draft: Variation | None) -> Resource:
+        """The workflow after the deploy. What is deleted cannot be deployed."""
+        if resource.status is Status.DELETED:
+            return resource
+        return rules.deploy(resource, draft, by=me.user_id, now=self._ports.now()).resource
+
+
+class _Outdated(Exception):
+    """What an impact depends on has changed before its deploy."""
+
+
+def _has_errors(issues: list[Issue]) -> bool:
+    return any(issue.severity == "error" for issue in issues)

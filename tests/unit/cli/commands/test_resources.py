@@ -3,6 +3,11 @@
 import pytest
 from managing import ASK, ECHO, FAILING, Organization
 
+from wfcore.testing.histories import sketch
+
+DAILY = {"trigger_type": "schedule", "schedule": {
+    "frequency": "daily", "timezone": "Europe/Berlin", "time_of_day": "09:00"}}  # fmt: skip
+
 
 def test_workflows_are_listed_and_shown(acme: Organization) -> None:
     """A table for people and an array for programs; one is named by number or slug."""
@@ -31,6 +36,24 @@ def test_an_earlier_variation_is_deployed_again(acme: Organization) -> None:
     assert acme.call("workflow", "deploy", "refund").json["activeVariationId"] == first
     assert acme.call("workflow", "rollback", "refund", first).json["activeVariationId"] == first
     assert acme.call("workflow", "show", "refund", "--draft").status == 0
+
+
+def test_the_impact_of_a_deploy(acme: Organization) -> None:
+    """A line for each fact, then the tag to which a deploy can be bound."""
+    acme.deployed(("Refund", ASK))
+    assert acme.call("workflow", "impact", "refund").out.splitlines()[0] == "no difference from what is deployed"
+    acme.call("run", "start", "refund", "--key", "r", "--input", '{"order": 1}', "--follow")
+    step = {"toolId": "core.transform", "params": {"value": 1}}
+    acme.changed(1, sketch("s -> n", "n -> t", t=step, n=step), trigger=DAILY, deploy=False)
+    *lines, tag = acme.call("workflow", "impact", "refund").out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [
+        "+ node n", "- node w", "~ node t", "~ edge edge 1", "~ edge edge 2", "~ trigger", "waiting",
+        "  node `w` has begun, and is not in the other graph", "schedule", "a run used 0 + 0 tokens (mean of 1)",
+    ]  # fmt: skip
+    assert acme.call("workflow", "impact", "refund", "--json").json["etag"] == tag
+    stale = acme.call("workflow", "deploy", "refund", "--impact", '"impact-old"')
+    assert (stale.status, "has changed since" in stale.err) == (1, True)
+    assert acme.call("workflow", "deploy", "refund", "--impact", tag).status == 0
 
 
 @pytest.mark.parametrize("reference", ["9", "unknown"])

@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.projections.verdicts import VerdictRow, unmet, verdict_of
+from wfcore.domain.projections.verdicts import VerdictRow, case_states, unmet, verdict_of
 from wfcore.domain.resources.content import SkillContent
 from wfcore.domain.run.effects import CallModel, CallTool, OpenChild
 from wfcore.domain.run.plan import evaluation_plan, skill_plan
@@ -161,3 +161,8 @@ def test_what_prevents_a_deploy() -> None:
         {"caseId": "d", "name": "D", "state": "never_ran", "runId": None},
     ]
     assert unmet(SkillContent(), ()) == []
+    states = case_states(SkillContent(evaluations=cases), verdicts)
+    assert [(one["caseId"], one["required"], one["state"], one["runId"]) for one in states] == [
+        ("a", True, "passed", "r-a"), ("b", True, "failed", "r-b"), ("c", True, "running", "r-c"),
+        ("d", True, "never_ran", None), ("e", False, "failed", "r-e"),
+    ]  # fmt: skip

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 
 from starlette.responses import Response
 
+from wfcore.adapters.http.core.request_parsing import if_match
 from wfcore.adapters.http.core.responses import json_response
-from wfcore.adapters.http.core.route import Call, Route
+from wfcore.adapters.http.core.route import IF_MATCH, Call, Route
 from wfcore.api.repairs import MoveOutcomes, MoveRuns
+from wfcore.api.variations import DeployImpact
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.rollout.workflows import RolloutWorkflows
 
@@ -21,11 +23,19 @@ class RolloutRoutes:
     def table(self) -> Iterator[Route]:
         cases, one = self._cases, f"{self._base}/{{id}}"
         yield Route(
+            "workflows.impact", "GET", f"{one}/impact", self.impact, "Read what a deploy of the draft would change",
+            scopes_of(cases.impact), DeployImpact,
+        )  # fmt: skip
+        yield Route(
             "workflows.moveRuns", "POST", f"{one}/move-runs", self.move_runs,
             "Move waiting runs to the active variation, where they fit", scopes_of(cases.move_runs), MoveOutcomes,
-            body=MoveRuns, body_required=True,
+            body=MoveRuns, body_required=True, headers=(IF_MATCH,),
         )  # fmt: skip
 
+    async def impact(self, call: Call) -> Response:
+        found = await self._cases.impact(call.me, call.id)
+        return json_response(found.to_wire(), headers={"ETag": found.etag})
+
     async def move_runs(self, call: Call) -> Response:
-        outcomes = await self._cases.move_runs(call.me, call.id, call.body)
+        outcomes = await self._cases.move_runs(call.me, call.id, call.body, if_match=if_match(call.headers))
         return json_response({"runs": [one.to_wire() for one in outcomes]})
