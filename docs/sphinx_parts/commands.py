@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from wfcore.cli.main import app
 
@@ -67,16 +67,24 @@ def example(name: str, command: Any) -> str:
     """A command line that shows the command."""
     if name in EXAMPLES:
         return f"wfcore {name} {EXAMPLES[name]}".strip()
-    values = {**VALUES, **({"REFERENCE": "support"} if name.startswith("skill") else {})}
-    names = [argument.name for argument in _arguments(command)]
-    words = [values.get(each, each) for each in names if not each.startswith("-")]
+    found = _arguments(command)
+    words = [_value(name, argument) for argument in found if not argument.name.startswith("-")]
     required = [
-        f"{argument.name} {argument.name.strip('-').upper()}"
-        for argument in _arguments(command)
+        f"{argument.name} {_value(name, argument)}"
+        for argument in found
         if argument.required and argument.name.startswith("-")
     ]
-    needs = HERE if "--org" in names and not required else ""
+    needs = HERE if "--org" in {argument.name for argument in found} and not required else ""
     return " ".join(part for part in ("wfcore", name, *words, *required, needs) if part)
+
+
+def _value(name: str, argument: Any) -> str:
+    """A value of an argument: a known one, the first choice, a number, or its name."""
+    if name.startswith("skill") and argument.name == "REFERENCE":
+        return "support"
+    choices = get_args(argument.hint) if get_origin(argument.hint) is Literal else ()
+    other = "1" if argument.hint is int else argument.name.strip("-").upper()
+    return VALUES.get(argument.name, str(choices[0]) if choices else other)
 
 
 def _arguments(command: Any) -> list[Any]:

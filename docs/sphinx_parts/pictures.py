@@ -13,6 +13,7 @@ from wfcore.domain.graph.structure import Edge, Graph, Node
 from wfcore.flows.svg import svg
 
 MOVE = re.compile(r"^ *(\S+) --> (\S+?)(?:: (.*))?$", re.MULTILINE)
+MIDDLE = "text:not(.handle){transform:translateY(8px)}"
 SECOND_LINE = re.compile(r'<text class="what".*?</text>')
 
 
@@ -25,7 +26,8 @@ def state_diagram(source: str) -> str:
     names = dict.fromkeys(name for begin, end, _ in moves for name in (begin, end))
     places = tuple(Node(name, NodeType.START if name in {"start", "end"} else NodeType.ACTION) for name in names)
     edges = tuple(Edge(str(number), *move) for number, move in enumerate(moves))
-    return SECOND_LINE.sub("", svg(Graph(places, edges)))
+    drawing = svg(Graph(places, edges)).replace("</style>", f"{MIDDLE}</style>", 1)
+    return SECOND_LINE.sub("", drawing)
 
 
 def image(drawing: str, text: str) -> str:
