@@ -216,8 +216,12 @@ def test_validate_prints_every_issue_as_json(tmp_path: Path) -> None:
     bad = wfcore(tmp_path, "validate", "good.yaml")
     assert bad.returncode == 1
     (issue,) = json.loads(bad.stdout)["issues"]
-    assert set(issue) == {"path", "message", "rule", "severity"}
+    assert set(issue) == {"path", "message", "rule", "severity", "line"}
     assert "refund" in issue["message"]
+    text = (tmp_path / "good.yaml").read_text().splitlines()
+    assert "toolId: refund" in text[issue["line"] - 1]
+    refused = wfcore(tmp_path, "run", "good.yaml")
+    assert f"error: good.yaml:{issue['line']}: `{issue['path']}`" in refused.stderr
 
     (tmp_path / "broken.yaml").write_text("a: [\n")
     broken = wfcore(tmp_path, "validate", "broken.yaml")

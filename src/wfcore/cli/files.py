@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.kernel.json_type import JSON
 
 if TYPE_CHECKING:
+    from wfcore.domain.kernel.errors import Issue
     from wfcore.ports.providers import Tool
 
 
@@ -42,6 +43,25 @@ def read_skill(path: str) -> dict[str, JSON]:
         return read_body(path)
     except OSError as error:
         raise _unreadable(path, error) from None
+
+
+def located(path: str, issues: Iterable[Mapping[str, JSON]]) -> list[dict[str, JSON]]:
+    """The issues of a workflow or skill file, each with the `line` of its value; those of a `Flow` have none."""
+    from wfcore.workflow_files import line_at, lines_of
+
+    lines = {} if _FLOW.fullmatch(path) else lines_of(_read(Path(path)))
+    found = [(dict(issue), line_at(lines, str(issue["path"]))) for issue in issues]
+    return [issue if line is None else {**issue, "line": line} for issue, line in found]
+
+
+def shown_issues(path: str, issues: "Iterable[Issue]") -> list[str]:
+    """A line of text for each issue: the file, the line, the path in the file, the message."""
+    issues = list(issues)
+    places = [issue.get("line") for issue in located(path, [issue.to_wire() for issue in issues])]
+    return [
+        f"{issue.severity}: {path}{'' if line is None else f':{line}'}: `{issue.path}`: {issue.message}"
+        for issue, line in zip(issues, places, strict=True)
+    ]
 
 
 _FLOW = re.compile(r".+\.py:\w+")

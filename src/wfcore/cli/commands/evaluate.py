@@ -17,7 +17,7 @@ from wfcore.cli.common import (
     print_message,
     print_result,
 )
-from wfcore.cli.files import load_tools, read_skill
+from wfcore.cli.files import load_tools, read_skill, shown_issues
 
 if TYPE_CHECKING:
     from wfcore.core import Core
@@ -49,7 +49,7 @@ async def evaluate(
     """
     body = read_skill(file)
     async with open_core(IN_MEMORY, config, tools=load_tools(tools), worker=True) as core:
-        results = await _results(core, await local_principal(core), body)
+        results = await _results(core, await local_principal(core), file, body)
     for result in results:
         for line in _lines(result):
             print_message(line)
@@ -59,11 +59,11 @@ async def evaluate(
     return int(any(result.case.required is True and not result.passed for result in results))
 
 
-async def _results(core: "Core", me: "Principal", body: "dict[str, JSON]") -> "Sequence[CaseResult]":
+async def _results(core: "Core", me: "Principal", file: str, body: "dict[str, JSON]") -> "Sequence[CaseResult]":
     """The result of every case, in the order of the file, once all have ended."""
     skill = await core.skills.create(me, body)
-    for issue in await core.skills.validate_saved(me, skill.id):
-        print_message(f"{issue.severity}: `{issue.path}`: {issue.message}")
+    for line in shown_issues(file, await core.skills.validate_saved(me, skill.id)):
+        print_message(line)
     begun = await core.evaluations.run(me, skill.id)
     for run in begun.runs:
         async for _ in await core.runs.follow(me, run.id):

@@ -3,7 +3,7 @@
 from cyclopts import CycloptsError
 
 from wfcore.cli.common import IN_MEMORY, Config, Flag, UnusedDatabase, print_message
-from wfcore.cli.files import read_workflow
+from wfcore.cli.files import read_workflow, shown_issues
 
 
 def graph(
@@ -41,8 +41,8 @@ def graph(
     structure, limits = body.get("workflowStructure"), load(config).settings().graph
     issues = write_issues(structure, limits=limits) if structure is not None else []
     issues += selection_issues(body["agentSelection"]) if body.get("agentSelection") is not None else []
-    for issue in issues:
-        print_message(f"error: `{issue.path}`: {issue.message}")
+    for line in shown_issues(file, issues):
+        print_message(line)
     if issues:
         return 1
     drawn = parse_graph(structure_of_body(body))

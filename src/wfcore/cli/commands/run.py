@@ -18,7 +18,7 @@ from wfcore.cli.common import (
     print_message,
     print_result,
 )
-from wfcore.cli.files import load_tools, read_input, read_workflow
+from wfcore.cli.files import load_tools, read_input, read_workflow, shown_issues
 from wfcore.cli.progress import Progress
 from wfcore.domain.kernel.json_readers import as_object, as_text
 
@@ -61,7 +61,7 @@ async def run(
     always: Literal["approve", "deny"] | None = "approve" if yes else "deny" if no else None
     async with open_core(database, config, schema, tools=load_tools(tools), worker=True) as core:
         me = await local_principal(core)
-        flow = await _deploy(core, me, body)
+        flow = await _deploy(core, me, file, body)
         if flow is None or flow.variation is None:
             return 1
         structure = flow.variation.workflow.workflow_structure or {}
@@ -70,11 +70,11 @@ async def run(
     return _report(ended)
 
 
-async def _deploy(core: "Core", me: "Principal", body: dict[str, Any]) -> "ResourceView | None":
+async def _deploy(core: "Core", me: "Principal", file: str, body: dict[str, Any]) -> "ResourceView | None":
     """The deployed workflow; None, after printing the errors, when it cannot run."""
     errors = [issue for issue in await core.workflows.validate(me, body) if issue.severity == "error"]
-    for issue in errors:
-        print_message(f"error: `{issue.path}`: {issue.message}")
+    for line in shown_issues(file, errors):
+        print_message(line)
     if errors:
         return None
     created = await core.workflows.create(me, body)

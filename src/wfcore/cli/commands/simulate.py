@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from wfcore.cli.common import IN_MEMORY, Config, UnusedDatabase, print_message, print_result
-from wfcore.cli.files import read_input, read_workflow
+from wfcore.cli.files import read_input, read_workflow, shown_issues
 
 if TYPE_CHECKING:
     from wfcore.domain.kernel.json_type import JSON
@@ -56,8 +56,8 @@ def simulate(
     rules = [parse_rule(text, f"--rule {text}") for text in rule or ()]
     body = read_workflow(file)
     issues = body_errors(body, load(config).settings().graph)
-    for issue in issues:
-        print_message(f"error: `{issue.path}`: {issue.message}")
+    for line in shown_issues(file, issues):
+        print_message(line)
     if issues:
         return 1
     structure = structure_of_body(body)

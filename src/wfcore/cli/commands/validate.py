@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from wfcore.cli.common import IN_MEMORY, Config, Tools, UnusedDatabase, local_principal, open_core, print_result
-from wfcore.cli.files import load_tools, read_workflow
+from wfcore.cli.files import load_tools, located, read_workflow
 
 if TYPE_CHECKING:
     from wfcore.domain.kernel.json_type import JSON
@@ -17,14 +17,14 @@ async def validate(
     database: UnusedDatabase = IN_MEMORY,
     config: Config = None,
 ) -> int:
-    """Check a workflow file; prints its issues as JSON and fails when one of them is an error.
+    """Check a workflow file; prints its issues with their lines as JSON, and fails when one of them is an error.
 
     Parameters
     ----------
     file
         YAML or JSON with the fields of the create body.
     """
-    issues = await _issues(file, tools, config)
+    issues = located(file, await _issues(file, tools, config))
     print_result({"issues": issues})
     return int(any(issue["severity"] == "error" for issue in issues))
 

@@ -6,7 +6,6 @@ validates the body, and then either does the whole operation or raises and chang
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from itertools import islice
 from typing import Any, Final, TypeVar, Unpack
 
 import attrs
@@ -21,31 +20,28 @@ from wfcore.api.resources import (
 from wfcore.domain.json.codec import check
 from wfcore.domain.json.values import UNSET, changed, given, structure, to_json
 from wfcore.domain.kernel.errors import Issue, refuse
-from wfcore.domain.kernel.ids import slug_candidates, slugify_name
+from wfcore.domain.kernel.ids import slugify_name
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Access, Principal, derive
-from wfcore.domain.resources.content import Content, content_of, every_field, given_fields, names_of
+from wfcore.domain.resources.content import Content, content_of, every_field, given_fields
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import CONTENTS, Change, Resource, Variation
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
-from wfcore.runtime.common.authorization import check_not_limited, conflict, needs
+from wfcore.runtime.common.authorization import check_not_limited, needs
 from wfcore.runtime.common.bodies import Tree, parsed, tree_of
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
 from wfcore.runtime.resources.deployment import look_up_tools
 from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking_issues
 from wfcore.runtime.resources.policy_checks import PolicyCheck, PolicyInputs, check_inputs, read_inputs
+from wfcore.runtime.resources.slugs import free_slug
 from wfcore.runtime.resources.variations import VariationUseCases
 from wfcore.runtime.tools.mcp_tools import ToolLookup
 
 NAMES = {"structure": "workflowStructure", "access": "accessConfig"}
 """Short keyword arguments of the library, in addition to the wire names in snake case."""
-
-
-MOST_SLUGS = 512
-"""The most candidates for a slug that are looked up at once."""
 
 
 T = TypeVar("T")
@@ -81,6 +77,11 @@ class _Created:
         return ResourceView(self.resource, self.access, draft, with_variation=True)
 
 
+def field_of(issue: Issue) -> str:
+    """The field of a body that an issue is about."""
+    return re.split("[.[]", issue.path, maxsplit=1)[0]
+
+
 class ResourceUseCases(OwnershipUseCases, VariationUseCases):
     """The lifecycle that workflows and skills share. Checks run in the order: scope, body, resource."""
 
@@ -102,7 +103,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             number = await repository.next_id()
             fields_given = self._given(new)
             content = CONTENTS[self.kind](**fields_given)
-            slug = await self._slug(work, given(new.slug), slugify_name(new.name, self.kind, number))
+            slug = await free_slug(work, self.kind, given(new.slug), slugify_name(new.name, self.kind, number))
             change = rules.create(
                 self.kind,
                 org_uuid=me.org_uuid,
@@ -248,11 +249,9 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             async with self._ports.storage.reading(me.org_uuid) as work:
                 issues = await self._access_issues(work, me, access, None)
             found += [issue for issue in issues if issue.rule != "readonly"]  # only a saved resource has an owner
-        cls = CONTENTS[self.kind]
-        if frozenset(names_of(cls)).isdisjoint(re.split("[.[]", issue.path, maxsplit=1)[0] for issue in found):
-            content = self._runnable(content_of(cls, body))
-            found += await self._content_issues(me, content)
-        return found
+        sound, is_true = self._sound_parts(body, found)
+        content = self._runnable(content_of(CONTENTS[self.kind], sound))
+        return [*found, *filter(is_true, await self._content_issues(me, content))]
 
     @needs("*:read")
     async def validate_saved(self, me: Principal, id: int, view: str = "draft") -> list[Issue]:
@@ -319,6 +318,11 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         """The faults of a body beyond its shape."""
         return []
 
+    def _sound_parts(self, body: Tree, found: list[Issue]) -> tuple[Tree, Callable[[Issue], bool]]:
+        """The parts of a body that are checked further although others have faults, and which issues then are true."""
+        faulty = {field_of(issue) for issue in found}
+        return {name: body[name] for name in body if name not in faulty}, lambda issue: field_of(issue) not in faulty
+
     def _given(self, body: Creation | Edit) -> dict[str, Any]:
         """The fields of the content that a body has, by name."""
         return given_fields(CONTENTS[self.kind], body)
@@ -383,21 +387,3 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             refuse(found, as_invalid=True)
         await self._save(work, me, resource, change, deployed=True)
         return await self._view(work, me, resource.id, "see")
-
-    async def _slug(self, work: UnitOfWork, wanted: str | None, base: str) -> str:
-        """The wanted slug, else a free one from `base`. Raises Conflict when the wanted slug is taken."""
-        if wanted is None:
-            return await self._free_slug(work, base)
-        if await work.resources(self.kind).slugs_taken([wanted]):
-            raise conflict(f"the slug `{wanted}` is taken: use another one", "slug_taken", slug=wanted)
-        return wanted
-
-    async def _free_slug(self, work: UnitOfWork, base: str) -> str:
-        candidates, size = slug_candidates(base), 1
-        while True:
-            some = list(islice(candidates, size))
-            taken = await work.resources(self.kind).slugs_taken(some)
-            for slug in some:
-                if slug not in taken:
-                    return slug
-            size = min(size * 8, MOST_SLUGS)

@@ -1,5 +1,6 @@
 """Workflows: what they have in addition to the lifecycle (interface, Workflow)."""
 
+from collections.abc import Callable
 from typing import Any, Unpack
 
 from wfcore.api.resources import (
@@ -12,6 +13,7 @@ from wfcore.api.resources import (
     ValidateBody,
 )
 from wfcore.domain.graph.rules import write_issues
+from wfcore.domain.graph.sound_parts import SoundNodes
 from wfcore.domain.graph.structure import selection_issues, structure_of
 from wfcore.domain.json.values import changed, given
 from wfcore.domain.kernel.errors import Issue
@@ -29,7 +31,7 @@ from wfcore.runtime.common.run_views import RunView, views
 from wfcore.runtime.resources.base import ResourceView
 from wfcore.runtime.resources.deployment import deploy_faults
 from wfcore.runtime.resources.interfaces import Interfaces
-from wfcore.runtime.resources.resources import ResourceUseCases
+from wfcore.runtime.resources.resources import ResourceUseCases, field_of
 from wfcore.runtime.resources.schedules import ScheduleUseCases
 from wfcore.runtime.resources.webhooks import WebhookUseCases
 from wfcore.runtime.tools.mcp_tools import ToolLookup
@@ -120,6 +122,18 @@ class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
             if isinstance(structure, dict) and structure.get("nodes"):
                 found.append(Issue("agentSelection", "cannot be combined with a graph that has nodes", "exclusive"))
         return found
+
+    def _sound_parts(self, body: Tree, found: list[Issue]) -> tuple[Tree, Callable[[Issue], bool]]:
+        """A graph with faults is checked as far as its sound nodes allow."""
+        sound, is_true = super()._sound_parts(body, found)
+        if {"workflowStructure", "agentSelection"} & body.keys() <= sound.keys():
+            return sound, is_true
+        nodes = SoundNodes(body.get("workflowStructure"), found, self._ports.settings.graph)
+        graph = {"workflowStructure": nodes.structure, "agentSelection": None}
+        return {
+            **sound,
+            **graph,
+        }, lambda issue: nodes.concerns(issue) or (field_of(issue) != "workflowStructure" and is_true(issue))
 
     def _given(self, body: Any) -> dict[str, Any]:
         """The fields of the content; an `agentSelection` is compiled into its graph."""

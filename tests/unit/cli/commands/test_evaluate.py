@@ -53,8 +53,9 @@ def test_a_case_whose_model_fails(tmp_path: Path, capsys: pytest.CaptureFixture[
     """The reason is the error of its run, which the validation of the skill announces."""
     status, _, stderr = evaluate(tmp_path, capsys, {"model": "none", "evaluations": [CASE]})
     assert status == 1
-    assert stderr.splitlines() == [
-        "error: `model`: there is no model `none`", "failed  tea", "        the model `none` is not configured"
+    place, *lines = stderr.splitlines()
+    assert place == f"error: {tmp_path / 'helper.json'}:1: `model`: there is no model `none`"
+    assert lines == ["failed  tea", "        the model `none` is not configured"
     ]  # fmt: skip
 
 

@@ -58,8 +58,8 @@ def test_paths_are_printed_as_text_and_as_json(tmp_path: Path, capsys: pytest.Ca
         (sketch("start -> a", a={"toolId": "core.fail"}), (), 1, "error   a failed"),
         (sketch("start -> ask", "ask -expired-> a", ask={"type": "humanApproval"}), (), 1, "never reached: a"),
         (sketch("start -> ask", "ask -denied-> a", ask=ASK), (), 0, "leads nowhere: ask approved"),
-        (sketch("start -> a", "a -nowhere-> b"), (), 1, "error: `workflowStructure.edges[1].sourceHandle`"),
-        ({"nodes": [{"id": 1}]}, (), 1, "error: `workflowStructure.nodes[0].id`"),
+        (sketch("start -> a", "a -nowhere-> b"), (), 1, ":1: `workflowStructure.edges[1].sourceHandle`"),
+        ({"nodes": [{"id": 1}]}, (), 1, ":1: `workflowStructure.nodes[0].id`"),
         (None, (), 1, "a graph must have a `start` node"),
     ],
 )

@@ -117,6 +117,25 @@ class TestEdit:
             "name", "accessConfig.sharedWith[0].email", "workflowStructure.nodes[1].data.toolId",
         ]  # fmt: skip
 
+    async def test_validate_checks_what_is_sound(self, bench: Bench) -> None:
+        """Faults of the form hide no unknown tool of another node, and no unknown model of a skill."""
+        structure = one(act("nope"))
+        structure["nodes"] += [{"id": "x", "type": "nothing"}, {"id": "y", "typ": 1, **act("gone")}, 7]
+        body = {"name": "n", "workflowStructure": structure, "trigger": {"trigger_type": "schedule"}}
+        assert {(issue.path, issue.rule) for issue in await bench.core.workflows.validate(bench.me, body)} == {
+            ("workflowStructure.nodes[1].data.toolId", "reference"), ("workflowStructure.nodes[2].type", "enum"),
+            ("workflowStructure.nodes[3].typ", "unknown"), ("workflowStructure.nodes[3].data.toolId", "reference"),
+            ("workflowStructure.nodes[4]", "type"), ("trigger.schedule", "required_if"),
+        }  # fmt: skip
+        both = {"agentSelection": {"agents": []}}
+        assert {issue.path for issue in await bench.core.workflows.validate(bench.me, both)} == {
+            "agentSelection.agents"
+        }
+        skill = {"instructions": 1, "toolset": {"nope": {"enabled": True}}}
+        assert {issue.path for issue in await bench.core.skills.validate(bench.me, skill)} == {
+            "instructions", "toolset.nope",
+        }  # fmt: skip
+
     async def test_a_graph_has_both_its_lists(self, bench: Bench) -> None:
         """Absent `nodes` and `edges` are read back as empty lists."""
         flows = bench.core.workflows
