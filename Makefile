@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint serve bench crash power mutants mutate extras lowest lock clean studio studio-check studio-test browser
+.PHONY: demo docs test lint serve bench crash power mutants mutate extras package lowest lock clean studio studio-check studio-test typing browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -81,6 +81,16 @@ mutate: $(READY)
 extras: $(READY)
 	$(BIN)/python tests/project/install_extras.py
 
+# Builds what is published into dist/, checks it with twine, and tries both in empty environments. WFCORE_REPOSITORY is the
+# address of the repository, for the URLs and the links of the README.
+TWINE := twine==6.2.0
+
+package: $(READY)
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	$(BIN)/uv tool run --quiet --from $(TWINE) twine check --strict dist/*
+	$(BIN)/python tests/project/install_extras.py core sdist
+
 # The contracts, the domain and the command line with the lowest versions that pyproject.toml allows; minutes.
 LOWEST := .venv-lowest
 
@@ -117,6 +127,17 @@ studio-test: studio/node_modules/.package-lock.json browser
 	cd studio && $(STUDIO_ENV) npm test
 	$(BIN)/pytest tests/studio
 
+# Code of users under mypy and pyright, both strict, and the generated TypeScript client: compiled, and run on a server.
+# `make test` runs these tests too, once the Node and the packages are there.
+PYRIGHT := tests/typing/node_modules/.package-lock.json
+
+$(PYRIGHT): tests/typing/package-lock.json $(STUDIO_READY)
+	cd tests/typing && PATH="$(CURDIR)/$(STUDIO)/bin:$$PATH" npm ci --no-fund --no-audit
+	@touch $@
+
+typing: $(PYRIGHT) studio/node_modules/.package-lock.json
+	$(BIN)/pytest tests/typing
+
 # A Chromium for the tests: the one of the system, of Debian, or of an npm package.
 browser: $(READY)
 	@$(BIN)/python tests/studio/browser.py
@@ -129,4 +150,4 @@ lock: $(READY)
 		--generate-hashes --no-emit-index-url --custom-compile-command "make lock" $(UPGRADE) --output-file $(LOCK)
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(STUDIO) studio/node_modules .coverage .mypy_cache .ruff_cache .hypothesis .import_linter_cache .demo .site dist
+	rm -rf $(VENV) $(LOWEST) $(STUDIO) studio/node_modules tests/typing/node_modules .coverage .mypy_cache .ruff_cache .hypothesis .import_linter_cache .demo .site dist

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from wfcore.runtime.common.run_views import RunCancelled, RunFailed
     from wfcore.synchronous import SyncCore, open_sync
 
+    __version__: str
+
 __all__ = [
     "Conflict",
     "ConnectionRequired",
@@ -120,6 +122,8 @@ def __getattr__(name: str) -> Any:
         return import_module(_MODULES[name])
     if name in _WHERE:
         return getattr(import_module(_WHERE[name]), name)
+    if name == "__version__":
+        return import_module("importlib.metadata").version("wfcore")
     raise AttributeError(f"module `wfcore` has no attribute `{name}`")
 
 

@@ -1,8 +1,8 @@
-"""Builds the wheel, installs it with each extra alone into an environment of its own, and uses it there.
+"""Builds wheel and source distribution, installs them into environments of their own, and uses them there.
 
-`python tests/project/install_extras.py [EXTRA ...]` prints, for the core and each extra, the number of distributions
-and their size in MB without bytecode. The exit status is 1 when a use fails for a missing package, or when the core
-installs more distributions than its goal.
+`python tests/project/install_extras.py [core|sdist|EXTRA ...]` prints the number of distributions and their size in MB
+without bytecode: for the core, for the core from the source distribution, and for the wheel with each extra alone. The
+exit status is 1 when a use fails for a missing package, or when the core installs more distributions than its goal.
 """
 
 import subprocess
@@ -17,17 +17,21 @@ MISSING = ("needs packages", "ModuleNotFoundError", "ImportError", "SyntaxError"
 """What stands in the output of a use that fails for another reason than the network."""
 
 
-def built(folder: Path) -> Path:
-    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT)], check=True)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+CORE, SDIST = "core", "sdist"
 
 
-def installed(wheel: Path, extra: str, folder: Path) -> Path:
+def built(folder: Path) -> tuple[Path, Path]:
+    """The wheel, which is built from the source distribution, and the source distribution."""
+    subprocess.run([UV, "build", "--quiet", "--out-dir", str(folder), str(ROOT)], check=True)
+    (wheel,), (source,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, source
+
+
+def installed(distribution: Path, extra: str, folder: Path) -> Path:
     """The interpreter of a fresh environment."""
     python = folder / "bin" / "python"
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
-    requirement = f"wfcore[{extra}] @ {wheel.as_uri()}" if extra else f"wfcore @ {wheel.as_uri()}"
+    requirement = f"wfcore[{extra}] @ {distribution.as_uri()}" if extra else f"wfcore @ {distribution.as_uri()}"
     subprocess.run([UV, "pip", "install", "--quiet", "--python", str(python), requirement], check=True)
     return python
 
@@ -56,20 +60,18 @@ def fault(python: Path, extra: str, folder: Path) -> str:
 def main(extras: list[str]) -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        wheel = built(Path(folder, "wheel"))
-        for extra in extras:
-            place = Path(folder, extra or "core")
-            python = installed(wheel, extra, place)
+        wheel, source = built(Path(folder, "dist"))
+        for name in extras:
+            place, extra = Path(folder, name), "" if name in (CORE, SDIST) else name
+            python = installed(source if name == SDIST else wheel, extra, place)
             count, size = measured(place)
             problem = fault(python, extra, place / "use")
             if not extra and count > GOAL:
                 problem += f"the core installs {count} distributions, more than {GOAL}"
             failed += bool(problem)
-            print(
-                f"{extra or 'core':<10} {count:4} distributions {size / 2**20:7.1f} MB  {problem or 'ok'}", flush=True
-            )
+            print(f"{name:<10} {count:4} distributions {size / 2**20:7.1f} MB  {problem or 'ok'}", flush=True)
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or ["", *sorted(EXTRAS), "all"]))
+    sys.exit(main(sys.argv[1:] or [CORE, SDIST, *sorted(EXTRAS), "all"]))

@@ -1,9 +1,13 @@
-"""Code of an embedding product, as mypy sees it: a comment `E: code` marks the lines that it must refuse."""
+"""Code of an embedding product, as type checkers see it.
+
+A comment `E: code` marks the lines that they must refuse, with the code of mypy.
+"""
 
 from collections.abc import Mapping
 
 import wfcore
 from wfcore.api.runs import CreateRun
+from wfcore.testing import Cassette, ScriptedModel, run_until_idle
 
 
 async def start(core: wfcore.Core, me: wfcore.Principal) -> None:
@@ -29,3 +33,41 @@ async def build(core: wfcore.Core, me: wfcore.Principal) -> None:
     await core.skills.create(me, name="Support", instructions="Be kind.")  # E: arg-type
     await core.memories.create(me, 1, memory="likes tea", user_id="u1")
     await core.members.create(me, user_id="u1", rol="member")  # E: call-arg
+
+
+class Shop:
+    """What the tools of the product need."""
+
+    def price(self, item: str) -> float:
+        return float(len(item))
+
+
+@wfcore.tool(idempotent=True)
+async def price(item: str, ctx: wfcore.RunContext[Shop]) -> float:
+    """The price of an item."""
+    print(ctx.deps.prise(item))  # E: attr-defined
+    return ctx.deps.price(item)
+
+
+@wfcore.tool(idempotnet=True)  # E: call-overload  # E: untyped-decorator
+async def sell(item: str, call: wfcore.ToolCall) -> str:
+    """Sell an item."""
+    return call.key + item
+
+
+async def run() -> None:
+    async with wfcore.open("sqlite:///app.db", tools=[price, sell], deps=Shop()) as core:
+        await start(core, core.principal("00000000-0000-4000-8000-000000000001", "ann"))
+    async with wfcore.open("sqlite:///app.db", toools=[price]) as core:  # E: call-arg
+        pass
+    with wfcore.open_sync("sqlite:///app.db", worker="yes"):  # E: arg-type
+        pass
+
+
+async def checked(core: wfcore.Core) -> None:
+    model = ScriptedModel(["one", {"content": "two"}])
+    await run_until_idle(core, timeout=5)
+    print(model.requests[0].messages, wfcore.__version__.split("."))
+    ScriptedModel(7)  # E: arg-type
+    with Cassette("calls.json", record="sometimes"):  # E: arg-type
+        pass
