@@ -154,6 +154,15 @@ class Supervision(Body):
 
 
 @value
+class SkillInterface:
+    """An interface of the skill, one of a kind. `url` is the server's: it is ignored."""
+
+    kind: Literal["chatapp", "mcp"]
+    config: JsonObject | UnsetType = UNSET
+    url: str | UnsetType = UNSET
+
+
+@value
 class SkillBody(Supervision):
     access_config: AccessJson | UnsetType = UNSET
     budget: BudgetDto | UnsetType = UNSET
@@ -164,7 +173,7 @@ class SkillBody(Supervision):
     connection_set: list[JsonObject] | UnsetType = UNSET
     context_selections: list[JsonObject] | UnsetType = UNSET
     evaluations: list[EvaluationCase] | UnsetType = UNSET
-    interfaces: list[JsonObject] | UnsetType = UNSET
+    interfaces: list[SkillInterface] | UnsetType = UNSET
 
 
 @creation

@@ -180,10 +180,17 @@ class DirectoryRepository(Protocol):
 
 
 class InterfaceRepository(Protocol):
-    """The interface rows of one organization's workflows. The workflow of a row need not exist."""
+    """The interface rows of one organization's workflows and skills. What a row belongs to need not exist.
+
+    All methods with a `workflow_id` are about rows of workflows.
+    """
 
     async def add(self, interface: Interface) -> None:
-        """`Duplicate` when the workflow has a row of this id."""
+        """`Duplicate` when the workflow or skill has a row of this id."""
+        ...
+
+    async def of_skill(self, skill_id: int) -> list[Interface]:
+        """The rows of a skill, by id, ascending."""
         ...
 
     async def get(self, workflow_id: int, id: str) -> Interface | None: ...

@@ -90,7 +90,7 @@ async def official(client: httpx.AsyncClient, path: str, thread: str = "thread-1
         yield made
 
 
-def asked(text: Any, run_id: str = "run-1", **more: Any) -> Json:
+def agent_input(text: Any, run_id: str = "run-1", **more: Any) -> Json:
     return {"threadId": "t", "runId": run_id, "messages": [{"id": "1", "role": "user", "content": text}], **more}
 
 
@@ -178,7 +178,7 @@ class TestRequests:
         """The text that a workflow returns is a message of the assistant."""
         ada = await office.user("ada")
         flow = await deployed(ada, chain(SAY))
-        answer = await ada.post(f"/agent/v1/ag-ui/workflows/{flow}", json=asked("hi"))
+        answer = await ada.post(f"/agent/v1/ag-ui/workflows/{flow}", json=agent_input("hi"))
         said = [event for event in events_of(answer) if event["type"] == "TEXT_MESSAGE_CONTENT"]
         assert [(one["messageId"], one["delta"]) for one in said] == [("run-1-output", "You said hi")]
 
@@ -187,15 +187,15 @@ class TestRequests:
         ada = await office.user("ada")
         flow = await deployed(ada, chain(APPROVAL, counting(office.org)))
         path = f"/agent/v1/ag-ui/workflows/{flow}"
-        first, again = [events_of(await ada.post(path, json=asked("hi"))) for _ in range(2)]
+        first, again = [events_of(await ada.post(path, json=agent_input("hi"))) for _ in range(2)]
         assert first == again
         resume = [{"interruptId": first[-1]["outcome"]["interrupts"][0]["id"], "status": "resolved",
                    "payload": {"decision": "approve"}}]  # fmt: skip
-        resumed = asked("ignored", "run-2", resume=resume)
+        resumed = agent_input("ignored", "run-2", resume=resume)
         done, repeated = [events_of(await ada.post(path, json=resumed)) for _ in range(2)]
         assert done == repeated
         assert done[-1]["result"] == 1
-        other = await ada.post(path, json=asked("other"))
+        other = await ada.post(path, json=agent_input("other"))
         assert other.status_code == 409
         assert [(one["type"], one["code"]) for one in events_of(other)] == [("RUN_ERROR", "CONFLICT")]
 
@@ -204,19 +204,19 @@ class TestRequests:
         ada = await office.user("ada")
         flow = await deployed(ada, chain(APPROVAL, ECHO))
         path = f"/agent/v1/ag-ui/workflows/{flow}"
-        waiting = events_of(await ada.post(path, json=asked("hi")))[-1]["outcome"]["interrupts"][0]["id"]
+        waiting = events_of(await ada.post(path, json=agent_input("hi")))[-1]["outcome"]["interrupts"][0]["id"]
         resume = [{"interruptId": waiting, "status": "cancelled"}]
-        await ada.post(path, json=asked("", "run-2", resume=resume))
+        await ada.post(path, json=agent_input("", "run-2", resume=resume))
         decided = (await ada.get("/agent/v1/interrupts", params={"status": "decided"})).json()["interrupts"][0]
         assert (decided["interruptId"], decided["decision"]) == (waiting, "deny")
         waits = node("wait", "action", toolId="core.wait", params={"seconds": 600})
         slow = await deployed(ada, chain(waits, ECHO))
         path = f"/agent/v1/ag-ui/workflows/{slow}"
-        await ada.post(path, json=asked("hi", "run-3"), headers=POLL)
+        await ada.post(path, json=agent_input("hi", "run-3"), headers=POLL)
         await ada.post("/agent/v1/runs/run-3/interrupt")
         parked = events_of(await ada.get("/agent/v1/runs/run-3/events", headers=PROFILE))
         assert parked[-1]["outcome"]["interrupts"][0]["id"] == "paused"
-        back = asked("", "run-4", resume=[{"interruptId": "paused", "status": "resolved"}])
+        back = agent_input("", "run-4", resume=[{"interruptId": "paused", "status": "resolved"}])
         polled = await ada.post(path, json=back, headers=POLL)
         assert (polled.status_code, polled.json()["runId"]) == (202, "run-4")
         assert (await ada.get("/agent/v1/runs/run-4")).json()["parentRunId"] == "run-3"
@@ -230,7 +230,7 @@ class TestRequests:
             {"type": "text", "text": "this"},
             {"type": "document", "source": {"type": "data", "value": "cGxhbg==", "mimeType": "text/plain"}},
         ]
-        body = asked(content, context=[{"description": "page.txt", "value": "the open page"}])
+        body = agent_input(content, context=[{"description": "page.txt", "value": "the open page"}])
         events = events_of(await ada.post(f"/agent/v1/ag-ui/skills/{skill}", json=body))
         assert events[-1]["type"] == "RUN_FINISHED", events
         sent = " ".join(str(message["content"]) for message in requests[-1].messages)
@@ -255,7 +255,7 @@ class TestRequests:
         """The error names the field."""
         ada = await office.user("ada")
         flow = await deployed(ada, chain(ECHO))
-        answer = await ada.post(f"/agent/v1/ag-ui/workflows/{flow}", json=asked("hi") | change)
+        answer = await ada.post(f"/agent/v1/ag-ui/workflows/{flow}", json=agent_input("hi") | change)
         assert answer.status_code == status, answer.text
         assert path in [issue["path"] for issue in answer.json()["error"]["info"]["errors"]]
         assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
@@ -265,17 +265,17 @@ class TestRequests:
         ada = await office.user("ada")
         flow, other = await deployed(ada, chain(APPROVAL)), await deployed(ada, chain(APPROVAL))
         path = f"/agent/v1/ag-ui/workflows/{flow}"
-        waiting = events_of(await ada.post(path, json=asked("hi")))[-1]["outcome"]["interrupts"][0]["id"]
+        waiting = events_of(await ada.post(path, json=agent_input("hi")))[-1]["outcome"]["interrupts"][0]["id"]
         resume = [{"interruptId": waiting, "status": "resolved", "payload": {"decision": "approve"}}]
         for place, change in (
             (path, {"threadId": "u"}),
             (f"/agent/v1/ag-ui/workflows/{other}", {}),
             (path, {"resume": [resume[0] | {"interruptId": "other"}]}),
         ):
-            answer = await ada.post(place, json=asked("", "r2", resume=resume) | change)
+            answer = await ada.post(place, json=agent_input("", "r2", resume=resume) | change)
             error = assert_envelope(answer, 409, "CONFLICT", "ALREADY_EXISTS")
             assert error["info"]["reason"] == "not_interrupted"
-        bad = await ada.post(path, json=asked("", "r2", resume=[resume[0] | {"payload": {"approved": True}}]))
+        bad = await ada.post(path, json=agent_input("", "r2", resume=[resume[0] | {"payload": {"approved": True}}]))
         assert [issue["path"] for issue in bad.json()["error"]["info"]["errors"]] == ["resume[0].payload"]
 
 

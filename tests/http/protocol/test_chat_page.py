@@ -94,7 +94,14 @@ async def test_users_of_the_workflow_can_read_it(either: World) -> None:
     found = await ada.get(place)
     assert (found.status_code, found.json()) == (
         200,
-        {"id": row["id"], "workflowId": number, "name": "Canary desk", "description": "Ask away", "takesMessage": True},
+        {
+            "id": row["id"],
+            "workflowId": number,
+            "skillId": None,
+            "name": "Canary desk",
+            "description": "Ask away",
+            "takesMessage": True,
+        },
     )
     assert_envelope(await nobody.get(place), 401, "UNAUTHORIZED", "UNAUTHENTICATED")
     reader = await either.user("eve", scopes=["workflows:write"])

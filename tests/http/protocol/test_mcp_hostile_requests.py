@@ -118,7 +118,7 @@ class TestMessages:
     async def test_an_unknown_method_is_not_found(self, world: World) -> None:
         """Since 2026-07-28 with its own status; before, in a 200."""
         ada, path = await reached(world)
-        for method in ("resources/list", "prompts/get", "no/such", "logging/setLevel", "subscriptions/listen"):
+        for method in ("resources/subscribe", "prompts/get", "no/such", "logging/setLevel", "subscriptions/listen"):
             unknown = {"jsonrpc": "2.0", "id": "a", "method": method, "params": {}}
             found = await ada.post(path, json=unknown)
             assert found.json()["error"]["code"] in (METHOD, PARAMS)

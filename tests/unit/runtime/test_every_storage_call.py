@@ -124,6 +124,7 @@ USE_CASES: dict[str, UseCase] = {
     "evaluations.run": lambda core, me: core.evaluations.run(me, 1, key="k"),
     "evaluations.results": lambda core, me: core.evaluations.results(me, 1),
     "skills.create": lambda core, me: core.skills.create(me, name="New", key="k"),
+    "skills.deploy": lambda core, me: core.skills.deploy(me, 2),
     "interfaces.create": lambda core, me: core.workflows.interfaces.create(me, 1, kind="mcp", key="k"),
     "interfaces.patch": lambda core, me: core.workflows.interfaces.patch(me, 1, INTERFACE, config={"a": 1}),
     "interfaces.delete": lambda core, me: core.workflows.interfaces.delete(me, 1, INTERFACE),
@@ -306,6 +307,7 @@ async def furnished(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
         hooks["delivery"] = (await core.hooks.deliveries(me, hooks["own"]))[0].id
         working = await core.workflows.create(me, name="Working", structure=WORKING)
         await core.workflows.deploy(me, working.id)
+        await core.skills.create(me, name="Helper", interfaces=[{"kind": "mcp"}])
         async with core.ports.storage.transaction(ORG) as work:
             timer = await work.schedules.get(1)
             assert timer
@@ -336,7 +338,7 @@ class Trials:
         """The calls that it makes without a failure. Its changes are remembered."""
         self._start_over()
         self.before = dump(self._file)
-        assert await self._outcome() is None
+        assert await self._outcome() is None, self.name
         self.after = dump(self._file)
         return list(self._faults.calls)
 

@@ -5,10 +5,11 @@ from copy import deepcopy
 import attrs
 
 from wfcore.domain.channels.interfaces import Interface
+from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, Stale
 
-InterfaceKey = tuple[int, str]
-"""The id of a workflow, and the id of one of its interfaces."""
+InterfaceKey = tuple[Kind, int, str]
+"""A workflow or a skill, and the id of one of its interfaces."""
 
 
 @attrs.frozen
@@ -18,28 +19,38 @@ class MemoryInterfaces:
     rows: dict[InterfaceKey, Interface]
 
     async def add(self, interface: Interface) -> None:
-        if (interface.workflow_id, interface.id) in self.rows:
+        if _key(interface) in self.rows:
             raise Duplicate("interfaces")
-        self.rows[interface.workflow_id, interface.id] = deepcopy(interface)
+        self.rows[_key(interface)] = deepcopy(interface)
 
     async def get(self, workflow_id: int, id: str) -> Interface | None:
-        return deepcopy(self.rows.get((workflow_id, id)))
+        return deepcopy(self.rows.get((Kind.WORKFLOW, workflow_id, id)))
 
     async def page(self, workflow_id: int, *, limit: int, after: str = "") -> list[Interface]:
-        keys = sorted(key for key in self.rows if key[0] == workflow_id and key[1] > after)
+        keys = [key for key in self._keys_of(Kind.WORKFLOW, workflow_id) if key[2] > after]
         return [deepcopy(self.rows[key]) for key in keys[:limit]]
 
+    async def of_skill(self, skill_id: int) -> list[Interface]:
+        return [deepcopy(self.rows[key]) for key in self._keys_of(Kind.SKILL, skill_id)]
+
     async def save(self, interface: Interface) -> None:
-        key = (interface.workflow_id, interface.id)
+        key = _key(interface)
         if key not in self.rows:
             raise Stale(f"interface {interface.id}")
         self.rows[key] = attrs.evolve(self.rows[key], config=deepcopy(interface.config), sealed=interface.sealed)
 
     async def remove(self, workflow_id: int, id: str) -> None:
-        self.rows.pop((workflow_id, id), None)
+        self.rows.pop((Kind.WORKFLOW, workflow_id, id), None)
 
     async def clear(self, workflow_id: int) -> int:
-        keys = [key for key in self.rows if key[0] == workflow_id]
+        keys = self._keys_of(Kind.WORKFLOW, workflow_id)
         for key in keys:
             del self.rows[key]
         return len(keys)
+
+    def _keys_of(self, target: Kind, number: int) -> list[InterfaceKey]:
+        return sorted(key for key in self.rows if key[:2] == (target, number))
+
+
+def _key(interface: Interface) -> InterfaceKey:
+    return interface.target, interface.resource_id, interface.id

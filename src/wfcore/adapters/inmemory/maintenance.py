@@ -142,8 +142,9 @@ class MemoryMaintenance:
         del table.rows[resource.id]
         table.slugs.discard(resource.slug)
         table.variations = {key: one for key, one in table.variations.items() if key[0] != resource.id}
+        place = resource.kind, resource.id
+        tenant.interfaces = {key: one for key, one in tenant.interfaces.items() if key[:2] != place}
         if resource.kind is Kind.WORKFLOW:
-            tenant.interfaces = {key: one for key, one in tenant.interfaces.items() if key[0] != resource.id}
             tenant.timers.pop(resource.id, None)
             tenant.webhooks.pop(resource.id, None)
 

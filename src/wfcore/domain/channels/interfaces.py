@@ -1,4 +1,4 @@
-"""The interfaces of a workflow, by which people and programs call it (interface, functional areas)."""
+"""The interfaces of workflows and skills, by which people and programs call them (interface, functional areas)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -10,15 +10,19 @@ import attrs
 
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.ids import iso
-from wfcore.domain.kernel.json_readers import as_object, as_texts
+from wfcore.domain.kernel.json_readers import as_object, as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.kernel.urls import URL_RULE, is_url
+from wfcore.domain.resources.resource import Kind
 
 MAX_ANCESTORS: Final = 20
 """The most sites that may show a chat page in a frame."""
 
 MAX_URL: Final = 2_048
 """The most characters of a URL."""
+
+MAX_TEXT: Final = 10_000
+"""The most characters of the title and of the description of a tool."""
 
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]{1,253}(?::[0-9]{1,5})?", re.ASCII)
 
@@ -33,14 +37,17 @@ class InterfaceKind(StrEnum):
 
 @attrs.frozen
 class Interface:
-    """One interface. `config` is kept verbatim; `sealed` is the signing secret, if the kind has one."""
+    """One interface of a workflow or, with `target`, of a skill. `config` is kept verbatim; that of a skill's interface
+    is content of the skill. `sealed` is the signing secret, if the kind has one.
+    """
 
     id: str
-    workflow_id: int
+    resource_id: int
     kind: InterfaceKind
     config: Mapping[str, JSON]
     created_at: datetime
     sealed: str | None = attrs.field(default=None, repr=False)
+    target: Kind = Kind.WORKFLOW
 
     @property
     def path(self) -> str:
@@ -64,7 +71,36 @@ def config_issues(kind: InterfaceKind, config: Mapping[str, JSON]) -> list[Issue
         return _ancestor_issues(config["frameAncestors"])
     if kind is InterfaceKind.TEAMCHAT and "postUrl" in config:
         return _post_issues(config["postUrl"])
+    if kind is InterfaceKind.MCP:
+        named = [(name, config[name]) for name in ("title", "description") if name in config]
+        return [issue for name, given in named for issue in _text_issues(name, given)]
     return []
+
+
+def _text_issues(name: str, given: JSON) -> list[Issue]:
+    if not isinstance(given, str):
+        return [Issue(f"config.{name}", "must be a string", "type")]
+    if len(given) > MAX_TEXT:
+        return [Issue(f"config.{name}", f"must have at most {MAX_TEXT} characters", "maxLength")]
+    return []
+
+
+def entry_issues(entries: Sequence[Mapping[str, JSON]]) -> list[Issue]:
+    """The issues of a skill's `interfaces`, whose shape is checked: one entry of a kind, with a valid `config`."""
+    issues, seen = list[Issue](), set[JSON]()
+    for position, entry in enumerate(entries):
+        place, kind = f"interfaces[{position}]", as_text(entry["kind"])
+        if kind in seen:
+            issues.append(Issue(f"{place}.kind", f"must not be repeated: another entry has `{kind}`", "unique"))
+        seen.add(kind)
+        found = config_issues(InterfaceKind(kind), as_object(entry.get("config") or {}))
+        issues += [Issue(f"{place}.{issue.path}", issue.message, issue.rule) for issue in found]
+    return issues
+
+
+def entry_of(entries: Sequence[Mapping[str, JSON]], kind: InterfaceKind) -> Mapping[str, JSON] | None:
+    """The entry of this kind among a skill's `interfaces`."""
+    return next((entry for entry in entries if entry.get("kind") == kind), None)
 
 
 def _post_issues(given: JSON) -> list[Issue]:

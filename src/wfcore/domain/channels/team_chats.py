@@ -87,7 +87,7 @@ def reply_address(message: TeamMessage, message_id: str) -> dict[str, JSON]:
 def run_id_of(interface: Interface, message_id: str) -> str:
     """The id of the run that a message starts: `teamchat-7-` and 32 hexadecimal digits (as `webhooks.run_id_of`)."""
     digest = hmac.digest(interface.id.encode(), message_id.encode(), hashlib.sha256).hex()
-    return f"teamchat-{interface.workflow_id}-{digest[:32]}"
+    return f"teamchat-{interface.resource_id}-{digest[:32]}"
 
 
 def answer_id_of(interface: Interface, run_id: str, status: str) -> str:

@@ -1,10 +1,11 @@
-"""Chat pages: the data of a chat with a workflow (interface, workflow interfaces: chat-app)."""
+"""Chat pages: the data of a chat with a workflow or a skill (interface, workflow interfaces: chat-app)."""
 
 import attrs
 
 from wfcore.domain.channels.interfaces import InterfaceKind, takes_message
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.resource import Kind
 from wfcore.runtime.channels.endpoints import Endpoint, endpoint_for, find_endpoint, input_schema
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
@@ -12,18 +13,19 @@ from wfcore.runtime.common.ports import Ports
 
 @attrs.frozen
 class ChatApp:
-    """The chat with one workflow. `takes_message`: the run's input also contains the `message`."""
+    """The chat with one workflow or skill. `takes_message`: the run's input also contains the `message`."""
 
     endpoint: Endpoint
     takes_message: bool
 
     def to_wire(self) -> dict[str, JSON]:
-        workflow = self.endpoint.workflow
+        target = self.endpoint.target
         return {
             "id": self.endpoint.row.id,
-            "workflowId": workflow.id,
-            "name": workflow.name,
-            "description": workflow.description,
+            "workflowId": target.id if target.kind is Kind.WORKFLOW else None,
+            "skillId": target.id if target.kind is Kind.SKILL else None,
+            "name": target.name,
+            "description": target.description,
             "takesMessage": self.takes_message,
         }
 
@@ -38,13 +40,15 @@ class ChatApps:
 
     @needs("*:invoke")
     async def get(self, me: Principal, id: str) -> ChatApp:
-        """The chat of this interface, if the caller can use its workflow.
+        """The chat of this interface, if the caller can use its workflow or skill.
 
         The client starts a run for each message, with `message`, with `origin` `chatapp`, and with one `sessionId` for
-        the whole chat; its `input` is `{"message": ...}` if the chat `takes_message`, otherwise `{}`. Errors: NotFound,
-        Forbidden with `info.canUse` false.
+        the whole chat; the `input` of a workflow's run is `{"message": ...}` if the chat `takes_message`, otherwise
+        `{}`. Errors: NotFound, Forbidden with `info.canUse` false.
         """
         endpoint = await endpoint_for(self._ports, me, InterfaceKind.CHATAPP, id)
+        if endpoint.target.kind is Kind.SKILL:
+            return ChatApp(endpoint, takes_message=False)
         return ChatApp(endpoint, takes_message(await input_schema(self._ports, endpoint)))
 
     async def page(self, id: str) -> Endpoint:

@@ -85,7 +85,7 @@ class TeamChats:
 
     async def _prepare(self, received: _ReceivedMessage) -> tuple[Principal | None, dict[str, JSON]]:
         """The deployer, as whom the run starts, and the body of the run."""
-        endpoint, workflow = received.endpoint, received.endpoint.workflow
+        endpoint, workflow = received.endpoint, received.endpoint.target
         move(workflow.status, Operation.RUN)
         async with self._ports.storage.reading(endpoint.org) as work:
             variation = await active_variation(work, workflow)

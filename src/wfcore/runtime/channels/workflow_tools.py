@@ -1,45 +1,73 @@
-"""A deployed workflow as a tool of an MCP server (interface, workflow interfaces; Model Context Protocol, Tools).
+"""A deployed workflow or skill as a tool of an MCP server (interface, workflow interfaces; Model Context Protocol).
 
-The tool is the active variation: its start node's `inputSchema` describes the arguments, and a call starts a run.
+The tool is the active variation: its start node's `inputSchema` describes the arguments, or it takes a message. A call
+starts a run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Final
 
 import attrs
 
+from wfcore.domain.channels.elicitations import decision_of, form_of, question_of
 from wfcore.domain.channels.interfaces import InterfaceKind
 from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.json.codec import dumps, fingerprint
-from wfcore.domain.kernel.errors import Conflict, NotFound
-from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
+from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.kernel.errors import Conflict, Invalid, NotFound, refuse
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.resources.resource import Resource, Variation
+from wfcore.domain.resources.resource import Kind, Variation
+from wfcore.domain.resources.supervision import subordinates
 from wfcore.domain.run.events import Event, EventKind
+from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import RunRow
+from wfcore.ports.journal import RunFilter, RunRow
 from wfcore.runtime.channels.endpoints import Endpoint, active_variation, endpoint_for
-from wfcore.runtime.common.authorization import needs
+from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import Batches, RunView, Turn, latest_turn
 from wfcore.runtime.runs.runs import Runs
 
 ANYTHING: Final[Mapping[str, JSON]] = {"type": "object"}
-"""The schema of a workflow without an `inputSchema`."""
+"""The schema of a workflow without an `inputSchema` that takes no message."""
+
+MESSAGE: Final[Mapping[str, JSON]] = {
+    "type": "object",
+    "properties": {"message": {"type": "string", "minLength": 1, "description": "The message to it"}},
+    "required": ["message"],
+    "additionalProperties": False,
+}
+"""The schema of a skill, and of a workflow without an `inputSchema` in which an agent receives the run's message."""
+
+MOST_OUTPUTS: Final = 50
+"""How many of the caller's latest outputs are listed."""
+
+_HARMLESS: Final = (TRANSFORM, WAIT, FAIL)
 
 
 @attrs.frozen
 class WorkflowTool:
-    """A workflow as a tool. `parameters` is the JSON Schema of a call's arguments, which are an object."""
+    """A workflow or skill as a tool. `parameters` is the JSON Schema of a call's arguments, which are an object.
+
+    `is_read_only`: a call changes nothing outside of its run. `is_open_world`: a call can reach what is outside of the
+    installation's own tools.
+    """
 
     name: str
     title: str
     description: str
     parameters: Mapping[str, JSON]
+    is_read_only: bool = False
+    is_open_world: bool = False
+
+    @property
+    def takes_message(self) -> bool:
+        return self.parameters is MESSAGE
 
 
 @attrs.frozen
@@ -60,17 +88,34 @@ class CallEnd:
     def text(self) -> str:
         """The outcome as text: the output itself, or why there is none."""
         if self.status is RunStatus.done:
-            return self.output if isinstance(self.output, str) else dumps(self.output)
+            return text_of(self.output)
         if self.failed:
             return self.problem
         open_ = "; ".join(str(interrupt.get("message") or interrupt["type"]) for interrupt in self.interrupts)
         return f"The run `{self.run_id}` is not done: it waits for {f'a decision: {open_}' if open_ else 'its resume'}"
 
 
-class WorkflowTools:
-    """The endpoint of an interface row of kind `mcp`, for callers who can use its workflow.
+@attrs.frozen
+class Question:
+    """An open approval that the caller can decide, as a form. `form` is a JSON Schema."""
 
-    All use cases raise the errors of `endpoint_for`. The row's id follows the principal.
+    interrupt_id: str
+    message: str
+    form: Mapping[str, JSON]
+
+
+@attrs.frozen
+class Reply:
+    """The answer to a question: `accept` with the content of the form, `decline` or `cancel`."""
+
+    action: str
+    content: Mapping[str, JSON] | None = None
+
+
+class WorkflowTools:
+    """The endpoint of an interface of kind `mcp`, for callers who can use its workflow or skill.
+
+    All use cases raise the errors of `endpoint_for`. The interface's id follows the principal.
     """
 
     area = "workflows"
@@ -81,21 +126,26 @@ class WorkflowTools:
 
     @needs("*:invoke")
     async def endpoint(self, me: Principal, id: str) -> Endpoint:
-        """The row and its workflow."""
+        """The interface and its workflow or skill."""
         return await endpoint_for(self._ports, me, InterfaceKind.MCP, id)
 
     @needs("*:invoke")
     async def tool(self, me: Principal, id: str) -> WorkflowTool | None:
         """The tool of the active variation; None before the first deployment."""
-        workflow = (await self.endpoint(me, id)).workflow
+        return await self._tool(me, await self.endpoint(me, id))
+
+    async def _tool(self, me: Principal, endpoint: Endpoint) -> WorkflowTool | None:
         async with self._ports.storage.reading(me.org_uuid) as work:
-            active = await active_variation(work, workflow)
-        return None if active is None else tool_of(workflow, active)
+            active = await active_variation(work, endpoint.target)
+        return None if active is None else tool_of(endpoint, active)
+
+    # Calls
 
     @needs("*:invoke")
     def call(self, me: Principal, id: str, arguments: Mapping[str, JSON], *, key: str | None = None) -> Turn:
-        """Run the workflow with these arguments as its input: await the turn for its run, or iterate over its events.
+        """Run the target with these arguments: await the turn for its run, or iterate over its events.
 
+        The arguments are the input of a workflow's run; a `message` among them is the run's message too.
         `key` identifies the call among those of this caller: a repeated call joins its run, at the latest turn. When
         a decision resumes the run while other branches are active, the events continue with those of the new turn.
         Other errors: as for `Runs.start`.
@@ -103,10 +153,25 @@ class WorkflowTools:
         return Turn(self._call(me, id, arguments, key), partial(self._batches, me))
 
     async def _call(self, me: Principal, id: str, arguments: Mapping[str, JSON], key: str | None) -> RunView:
-        workflow = (await self.endpoint(me, id)).workflow
-        body: dict[str, JSON] = {"workflowId": workflow.id, "input": dict(arguments), "origin": "mcp"}
+        endpoint = await self.endpoint(me, id)
+        tool, message = await self._tool(me, endpoint), optional_text(arguments.get("message"))
+        if tool is not None and tool.takes_message:
+            refuse(compile_schema(dict(MESSAGE)).check(dict(arguments), "input"), as_invalid=True)
+        body: dict[str, JSON] = {**endpoint.target_field, "origin": "mcp"}
+        if message:
+            body["message"] = message
+        if endpoint.target.kind is Kind.WORKFLOW:
+            body["input"] = dict(arguments)
         begun = await self._runs.start_from(me, "mcp", body, key=None if key is None else run_id_of(me, id, key))
         return begun if begun.row.resumed_by is None else RunView(await self._latest(me, begun.id))
+
+    @needs("*:invoke")
+    def follow(self, me: Principal, id: str, run_id: str) -> Turn:
+        """The latest turn of an earlier call of the caller. NotFound for any other run."""
+        return Turn(self._found(me, id, run_id), partial(self._batches, me))
+
+    async def _found(self, me: Principal, id: str, run_id: str) -> RunView:
+        return RunView(await self._own_run(me, await self.endpoint(me, id), run_id))
 
     async def _batches(self, me: Principal, view: RunView) -> Batches:
         """The events of the turn. When another turn resumed it, that turn's events replace its terminal event."""
@@ -130,6 +195,74 @@ class WorkflowTools:
             return False
         return True
 
+    # Questions
+
+    @needs("*:invoke")
+    async def questions(self, me: Principal, end: CallEnd, problem: str = "") -> list[Question]:
+        """The approvals of a parked call that the caller can decide in a flat form; `problem` goes above each."""
+        if end.status is not RunStatus.interrupted or not end.interrupts:
+            return []
+        own = {item.found.interrupt.id for item in await self._runs.decidable(me)}
+        return [
+            Question(as_text(one["interruptId"]), question_of(one, problem), form)
+            for one in end.interrupts
+            if one["interruptId"] in own and (form := form_of(one)) is not None
+        ]
+
+    @needs("*:invoke")
+    async def reply(self, me: Principal, id: str, run_id: str, replies: Mapping[str, Reply]) -> str:
+        """Decide interrupts of the caller's own call: accepted ones as the form says, declined ones are denied.
+
+        Cancelled ones stay open. Returns what was wrong with an answer, or "". A decision that came from elsewhere in
+        the meantime stands. NotFound for any other run.
+        """
+        row = await self._own_run(me, await self.endpoint(me, id), run_id)
+        found = {name: decision_of(reply.action, reply.content) for name, reply in replies.items()}
+        decisions: list[JSON] = [{"interruptId": name, **one} for name, one in found.items() if one is not None]
+        if not decisions:
+            return ""
+        try:
+            await self._runs.resume(me, row.id, {"decisions": decisions})
+        except Invalid as error:
+            return error.message
+        except Conflict:
+            return ""
+        return ""
+
+    @needs("*:invoke")
+    async def is_resumed(self, me: Principal, id: str, run_id: str) -> bool:
+        """Whether another turn has resumed this one of a call of the caller. NotFound for any other run."""
+        return (await self._own_run(me, await self.endpoint(me, id), run_id)).id != run_id
+
+    # Outputs
+
+    @needs("*:invoke")
+    async def outputs(self, me: Principal, id: str) -> list[RunRow]:
+        """The latest runs of the target that the caller has started and that are done, newest first."""
+        target = (await self.endpoint(me, id)).target
+        where = RunFilter(RunStatus.done, target.kind, target.id, started_by=me.user_id)
+        return await self._ports.journal.list_runs(me.org_uuid, limit=MOST_OUTPUTS, where=where, principal=me)
+
+    @needs("*:invoke")
+    async def output(self, me: Principal, id: str, run_id: str) -> JSON:
+        """The output of a run of the target: of an own one or, with the scope `workflows:read`, of any.
+
+        NotFound for other runs; Conflict `not_done` while there is no output.
+        """
+        endpoint = await self.endpoint(me, id)
+        row = await self._own_run(me, endpoint, run_id, all_with="workflows:read")
+        if row.status is not RunStatus.done:
+            raise conflict(f"the run has no output: its status is `{row.status}`", "not_done")
+        return as_object(row.result or {}).get("output")
+
+    async def _own_run(self, me: Principal, endpoint: Endpoint, run_id: str, *, all_with: str = "") -> RunRow:
+        """The latest turn of a run of the target that the caller, or with the scope `all_with` anybody, has started."""
+        row, target = await self._latest(me, run_id), endpoint.target
+        is_readable = row.root_user_id == me.user_id or all_with in me.scopes
+        if (row.kind, row.resource_id) != (target.kind, target.id) or not is_readable:
+            raise NotFound
+        return row
+
     async def _latest(self, me: Principal, run_id: str) -> RunRow:
         """The latest turn of this run's execution."""
         row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
@@ -138,19 +271,45 @@ class WorkflowTools:
         return row
 
 
-def tool_of(workflow: Resource, active: Variation) -> WorkflowTool:
-    """This variation as a tool. Its name is the workflow's slug, which a rename does not change."""
+def tool_of(endpoint: Endpoint, active: Variation) -> WorkflowTool:
+    """This variation as a tool. Its name is the slug of its workflow or skill, which a rename does not change.
+
+    Title and description are those of the interface's `config`, or else of the workflow or skill.
+    """
+    target, config = endpoint.target, endpoint.row.config
+    title = optional_text(config.get("title")) or target.name
+    described = optional_text(config.get("description")) or target.description
+    described = described or f"Runs the {target.kind} {target.name}"
+    if target.kind is Kind.SKILL:
+        acts = bool(active.skill.enabled_tools or subordinates(active.skill))
+        return WorkflowTool(target.slug, title, described, MESSAGE, not acts, acts)
     nodes = as_objects(structure_of(active.workflow).get("nodes") or ())
-    start: Mapping[str, JSON] = next((node for node in nodes if node["type"] == NodeType.START), {})
-    schema = as_object(start.get("data") or {}).get("inputSchema")
-    parameters = {**schema, **ANYTHING} if isinstance(schema, dict) else ANYTHING
-    described = workflow.description or f"Runs the workflow {workflow.name}"
-    return WorkflowTool(workflow.slug, workflow.name, described, parameters)
+    data = {as_text(node["id"]): (node["type"], optional_object(node.get("data")) or {}) for node in nodes}
+    tools = [optional_text(own.get("toolId")) or "" for kind, own in data.values() if kind == NodeType.ACTION]
+    agents = [own for kind, own in data.values() if kind == NodeType.AGENT]
+    reaches_out = bool(agents) or any(tool == "core.http" or tool.startswith("mcp.") for tool in tools)
+    harmless = not agents and all(tool in _HARMLESS for tool in tools)
+    return WorkflowTool(target.slug, title, described, _parameters(data.values()), harmless, reaches_out)
+
+
+def _parameters(nodes: Iterable[tuple[JSON, Mapping[str, JSON]]]) -> Mapping[str, JSON]:
+    """The `inputSchema` of the start node; without one a message, if an agent receives the run's."""
+    schemas = [own.get("inputSchema") for kind, own in nodes if kind == NodeType.START]
+    schema = schemas[0] if schemas else None
+    if isinstance(schema, dict):
+        return {**schema, **ANYTHING}
+    takes = any(kind == NodeType.AGENT and not own.get("message") for kind, own in nodes)
+    return MESSAGE if schema is None and takes else ANYTHING
 
 
 def run_id_of(me: Principal, id: str, key: str) -> str:
-    """The id of a call's run: `mcp-` and 32 hexadecimal digits, a digest of row, caller and key."""
+    """The id of a call's run: `mcp-` and 32 hexadecimal digits, a digest of interface, caller and key."""
     return f"mcp-{fingerprint([id, me.user_id, key])[:32]}"
+
+
+def text_of(output: JSON) -> str:
+    """An output as text: itself, or as JSON."""
+    return output if isinstance(output, str) else dumps(output)
 
 
 def _parked(event: Event) -> bool:

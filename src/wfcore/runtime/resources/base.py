@@ -1,10 +1,12 @@
 """Shared parts of the use cases on workflows and skills: look up, authorize, save a change."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import attrs
 
 from wfcore.domain.kernel.ids import iso
+from wfcore.domain.kernel.json_readers import as_objects, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Access, Principal
@@ -26,6 +28,8 @@ class ResourceView:
     access: Access
     variation: Variation | None = None
     with_variation: bool = False
+    paths: Mapping[str, str] = attrs.field(factory=dict)
+    """The URL paths of a skill's interfaces, by kind, below the root of the server."""
 
     @property
     def id(self) -> int:
@@ -89,8 +93,15 @@ class ResourceView:
         """A strong validator (RFC 9110, 8.8.3): changes whenever the resource does."""
         return f'"{self.resource.kind}-{self.resource.id}-{self.resource.revision}"'
 
-    def to_wire(self) -> dict[str, JSON]:
-        return rules.to_wire(self.resource, self.access, self.variation, self.with_variation)
+    def to_wire(self, root: str = "") -> dict[str, JSON]:
+        """The resource on the wire; `root` is the path prefix under which the server is mounted."""
+        wire = rules.to_wire(self.resource, self.access, self.variation, self.with_variation)
+        content = optional_object(wire.get("variation"))
+        if self.paths and content is not None:
+            entries = as_objects(content["interfaces"])
+            shown = [{**entry, "url": root + self.paths[as_text(entry["kind"])]} for entry in entries]
+            wire["variation"] = {**content, "interfaces": [*shown]}
+        return wire
 
 
 @attrs.frozen

@@ -162,7 +162,7 @@ class Interfaces(ResourceBase):
         move((await self._managed(work, me, workflow, if_match)).status, Operation.EDIT)
 
     async def _audit(self, work: UnitOfWork, me: Principal, verb: str, row: Interface) -> None:
-        details = {"workflowId": row.workflow_id, "kind": row.kind.value}
+        details = {"workflowId": row.resource_id, "kind": row.kind.value}
         await audit(work, me, self._ports.now(), "interface", verb, row.id, details)
 
 

@@ -1,7 +1,9 @@
 """Skills: what they have in addition to the lifecycle (interface, Scope)."""
 
 from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
+
+import attrs
 
 from wfcore.api.resources import (
     CreateSkill,
@@ -14,16 +16,17 @@ from wfcore.api.resources import (
     SupervisionFields,
     ValidateSkill,
 )
+from wfcore.domain.channels.interfaces import Interface, InterfaceKind, entry_issues
 from wfcore.domain.evaluations.cases import case_issues
 from wfcore.domain.json.codec import check, fingerprint
 from wfcore.domain.json.values import given, to_json
 from wfcore.domain.kernel.errors import Issue
-from wfcore.domain.kernel.json_readers import as_texts
+from wfcore.domain.kernel.json_readers import as_objects, as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.verdicts import unmet
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.content import Content, SkillContent, as_skill
-from wfcore.domain.resources.resource import Kind, Variation
+from wfcore.domain.resources.resource import Change, Kind, Resource, Variation
 from wfcore.domain.resources.supervision import DESCRIPTIONS, IDS, form_issues, links_of
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
@@ -31,6 +34,7 @@ from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.resources.base import ResourceView
 from wfcore.runtime.resources.deployment import skill_faults
+from wfcore.runtime.resources.policy_checks import PolicyCheck
 from wfcore.runtime.resources.resources import ResourceUseCases
 from wfcore.runtime.resources.supervision import link_faults
 from wfcore.runtime.tools.mcp_tools import ToolLookup
@@ -115,7 +119,42 @@ class Skills(ResourceUseCases):
     def _rule_issues(self, data: Tree) -> list[Issue]:
         links = {name: data[name] for name in (IDS, DESCRIPTIONS) if name in data}
         found = [] if check(Supervision, links) else form_issues(as_texts(links.get(IDS, ())))
-        return [*found, *case_issues(data.get("evaluations"))]
+        entries = {"interfaces": data["interfaces"]} if "interfaces" in data else {}
+        valid = bool(entries) and not check(PatchSkill, entries)
+        served = entry_issues(as_objects(data["interfaces"])) if valid else []
+        return [*found, *case_issues(data.get("evaluations")), *served]
+
+    def _given(self, body: Any) -> dict[str, Any]:
+        """The fields without the URLs of interfaces, which GET shows and the server makes."""
+        fields = super()._given(body)
+        if "interfaces" in fields:
+            fields["interfaces"] = [{k: v for k, v in entry.items() if k != "url"} for entry in fields["interfaces"]]
+        return fields
+
+    async def _deployed(
+        self,
+        work: UnitOfWork,
+        me: Principal,
+        resource: Resource,
+        change: Change,
+        served: ToolLookup,
+        checked: PolicyCheck | None,
+    ) -> ResourceView:
+        """As in the base; a kind of interface that is deployed for the first time gets its URL."""
+        if change.saved:
+            known = {row.kind for row in await work.interfaces.of_skill(resource.id)}
+            for entry in change.saved.skill.interfaces:
+                if (kind := InterfaceKind(as_text(entry["kind"]))) not in known:
+                    new_id, now = self._ports.ids.uuid(), self._ports.now()
+                    await work.interfaces.add(Interface(new_id, resource.id, kind, {}, now, target=Kind.SKILL))
+        return await super()._deployed(work, me, resource, change, served, checked)
+
+    async def _view(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> ResourceView:
+        found = await super()._view(work, me, id, grant, view)
+        if found.variation is None or found.variation.id != found.active_variation_id:
+            return found
+        rows = await work.interfaces.of_skill(id) if found.variation.skill.interfaces else ()
+        return attrs.evolve(found, paths={row.kind.value: row.path for row in rows})
 
     async def _deploy_issues(
         self, work: UnitOfWork, content: Content, me: Principal, served: ToolLookup

@@ -50,9 +50,9 @@ class Shown:
         return cls(view.row.kind, view.row.resource_id, view.id if view.is_outline else None)
 
     @classmethod
-    def workflow(cls, number: int) -> Self:
-        """The stream of a run of this workflow, whichever turn it shows."""
-        return cls(Kind.WORKFLOW, number)
+    def of(cls, target: Resource) -> Self:
+        """The stream of a run of this workflow or skill, whichever turn it shows."""
+        return cls(target.kind, target.id)
 
 
 @attrs.frozen

@@ -12,6 +12,8 @@ from wfcore.domain.channels.interfaces import (
     InterfaceKind,
     chat_input,
     config_issues,
+    entry_issues,
+    entry_of,
     frame_ancestors,
     takes_message,
 )
@@ -67,3 +69,26 @@ def test_the_input_of_a_chat(schema: dict[str, Any], takes: bool) -> None:
     """The message is in the input unless the schema has other properties only."""
     assert takes_message(schema) is takes
     assert chat_input(schema, "hi") == ({"message": "hi"} if takes else {})
+
+
+@pytest.mark.parametrize(
+    ("config", "paths"),
+    [
+        ({}, []),
+        ({"title": "Desk", "description": "Pays", "own": 1}, []),
+        ({"title": 1, "description": None}, ["config.title", "config.description"]),
+        ({"description": "x" * 10_001}, ["config.description"]),
+    ],
+    ids=str,
+)
+def test_the_texts_of_a_tool_are_checked(config: dict[str, Any], paths: list[str]) -> None:
+    """Title and description are strings of at most 10,000 characters; other keys belong to the client."""
+    assert [issue.path for issue in config_issues(InterfaceKind.MCP, config)] == paths
+
+
+def test_entries_of_a_skill_are_one_of_a_kind() -> None:
+    """A second entry of a kind is an issue, and so is an invalid `config`, with its place."""
+    entries: list[dict[str, Any]] = [{"kind": "mcp"}, {"kind": "mcp", "config": {"title": 1}}, {"kind": "chatapp"}]
+    assert [issue.path for issue in entry_issues(entries)] == ["interfaces[1].kind", "interfaces[1].config.title"]
+    assert entry_of(entries, InterfaceKind.MCP) == {"kind": "mcp"}
+    assert entry_of(entries[:2], InterfaceKind.CHATAPP) is None

@@ -22,9 +22,9 @@ async def test_a_chat(bench: Bench) -> None:
     number, name = await made(bench, graph("s>a", s=START, a=act("echo")))
     chat = await bench.core.chat_apps.get(bench.other, name)
     assert chat.to_wire() == {
-        "id": name, "workflowId": number, "name": "A flow", "description": None, "takesMessage": True,
+        "id": name, "workflowId": number, "skillId": None, "name": "A flow", "description": None, "takesMessage": True,
     }  # fmt: skip
-    assert (await bench.core.chat_apps.page(name)).workflow.id == number
+    assert (await bench.core.chat_apps.page(name)).target.id == number
     closed = {"type": "start", "data": {"inputSchema": {"type": "object", "properties": {"n": {}}}}}
     _, other = await made(bench, graph("s>a", s=closed, a=act("echo")))
     assert not (await bench.core.chat_apps.get(bench.me, other)).takes_message

@@ -51,7 +51,7 @@ async def test_a_check_reads_each_thing_once(bench: Bench) -> None:
     eve = await holder(bench, "eve")
     number = await bench.deployed(one(ask()))
     for _ in range(1_000):
-        await streams.add(eve, Shown.workflow(number), lambda: ended.append(eve))
+        await streams.add(eve, Shown(Kind.WORKFLOW, number), lambda: ended.append(eve))
     asked = counted(bench)
     await streams.check()
     assert sorted(asked) == ["credential", "find_resource"]
@@ -64,10 +64,10 @@ async def test_only_streams_of_what_was_lost_end(bench: Bench) -> None:
     eve = await holder(bench, "eve")
     numbers = [await bench.deployed(one(ask())) for _ in range(2)]
     for name, shown in {
-        "first": Shown.workflow(numbers[0]),
-        "second": Shown.workflow(numbers[1]),
+        "first": Shown(Kind.WORKFLOW, numbers[0]),
+        "second": Shown(Kind.WORKFLOW, numbers[1]),
         "assistant": Shown("assistant", None),
-        "gone": Shown.workflow(99),
+        "gone": Shown(Kind.WORKFLOW, 99),
     }.items():
         await streams.add(eve, shown, lambda name=name: ended.add(name))
     await bench.core.workflows.patch(bench.me, numbers[0], accessConfig=shared(**{bench.org: (False, True)}))
@@ -79,9 +79,9 @@ async def test_a_deletion_ends_the_streams_of_managers_too(bench: Bench) -> None
     """The deletion ends what was open. A manager can read a deleted workflow's runs in a stream that begins later."""
     streams, ended = watched(bench), list[str]()
     number = await bench.deployed(one(ask()))
-    await streams.add(bench.me, Shown.workflow(number), lambda: ended.append("before"))
+    await streams.add(bench.me, Shown(Kind.WORKFLOW, number), lambda: ended.append("before"))
     await bench.core.workflows.delete(bench.me, number)
-    await streams.add(bench.me, Shown.workflow(number), lambda: ended.append("after"))
+    await streams.add(bench.me, Shown(Kind.WORKFLOW, number), lambda: ended.append("after"))
     await streams.check()
     assert ended == ["before"]
 

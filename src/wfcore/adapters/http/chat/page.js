@@ -138,8 +138,9 @@ function updateControls() {
 async function sendMessage(text, key) {
   store("pending", JSON.stringify({ text, key }));
   keepScrolledToEnd(() => appendElement($("log"), "div", text, "bubble own"));
-  const body = { workflowId: app.workflowId, message: text, sessionId: sessionId(), origin: "chatapp", streamProtocolVersion: 2 };
-  body.input = app.takesMessage ? { message: text } : {};
+  const body = { message: text, sessionId: sessionId(), origin: "chatapp", streamProtocolVersion: 2 };
+  if (app.skillId) body.skillId = app.skillId;
+  else Object.assign(body, { workflowId: app.workflowId, input: app.takesMessage ? { message: text } : {} });
   await attempt(() => follow("/agent/v1/runs", body, key, { run: null, ownKeys: new Set() }));
   store("pending", null);
 }

@@ -26,10 +26,11 @@ _HEADERS: Final = {"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy
 
 
 class ChatAppRow(TypedDict):
-    """The workflow behind a chat. `takesMessage`: the `input` of a run must contain the `message`."""
+    """The workflow or skill behind a chat. `takesMessage`: the `input` of a run must contain the `message`."""
 
     id: str
-    workflowId: int
+    workflowId: int | None
+    skillId: int | None
     name: str
     description: str | None
     takesMessage: bool

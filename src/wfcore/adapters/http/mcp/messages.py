@@ -23,9 +23,12 @@ from mcp.types import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
+    ElicitResult,
     ErrorData,
+    JSONRPCError,
     JSONRPCNotification,
     JSONRPCRequest,
+    JSONRPCResponse,
     RequestId,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -37,9 +40,14 @@ from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.tool_servers import CALL_KEY
+from wfcore.runtime.channels.workflow_tools import Reply
 
 SESSION: Final = "Mcp-Session-Id"
 """The header that a client copies from the response to `initialize`. The server does not store it."""
+FORMS: Final = "forms-"
+"""The beginning of the session id of a client that can show forms (MCP, Elicitation)."""
+_QUESTION: Final = "wfcore-ask "
+"""The beginning of the ids of questions to clients."""
 
 
 class RequestRefused(Exception):
@@ -56,20 +64,77 @@ def failure(id: RequestId | None, error: ErrorData) -> dict[str, JSON]:
     return {"jsonrpc": "2.0", "id": id, "error": error.model_dump(mode="json", exclude_none=True)}
 
 
-def read_message(raw: bytes, headers: Headers) -> JSONRPCRequest | JSONRPCNotification:
-    """Parse a single message. Raises RequestRefused for anything else: not JSON, a response, a batch."""
+Incoming = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError
+
+
+def read_message(raw: bytes, headers: Headers) -> Incoming:
+    """Parse a single message. Raises RequestRefused for anything else: not JSON, a batch, a response to no question."""
     try:
         tree = parse_json(raw)
     except Malformed as error:
         raise RequestRefused(PARSE_ERROR, error.message) from None
-    shape = JSONRPCRequest if isinstance(tree, dict) and "id" in tree else JSONRPCNotification
     try:
-        message: JSONRPCRequest | JSONRPCNotification = shape.model_validate(tree)
+        message: Incoming = _shape_of(tree).model_validate(tree)
     except ValidationError:
-        raise RequestRefused(INVALID_REQUEST, "the body must be a single JSON-RPC request or notification") from None
+        raise RequestRefused(INVALID_REQUEST, _ONE_MESSAGE) from None
+    if isinstance(message, JSONRPCResponse | JSONRPCError) and question_of_id(message.id) is None:
+        raise RequestRefused(INVALID_REQUEST, _ONE_MESSAGE)
     if (name := find_duplicated_routing_header(headers.items())) is not None:
         raise RequestRefused(HEADER_MISMATCH, f"the header `{name}` must not be repeated")
     return message
+
+
+_ONE_MESSAGE: Final = "the body must be a single JSON-RPC request, notification, or response to a request of the server"
+
+
+def _shape_of(tree: JSON) -> type[JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError]:
+    if not isinstance(tree, dict) or "id" not in tree:
+        return JSONRPCNotification
+    if "method" in tree:
+        return JSONRPCRequest
+    return JSONRPCError if "error" in tree else JSONRPCResponse if "result" in tree else JSONRPCRequest
+
+
+# Questions to the client
+
+
+def offers_forms(message: JSONRPCRequest) -> bool:
+    """Whether this `initialize` is of a client that can show forms."""
+    capabilities = (message.params or {}).get("capabilities")
+    return isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict)
+
+
+def has_forms(session: str | None) -> bool:
+    """Whether the client of this session can show forms."""
+    return session is not None and session.startswith(FORMS)
+
+
+def question_id(run_id: str, interrupt_id: str) -> str:
+    """The id of a question, from which any process knows what the answer decides."""
+    return _QUESTION + dumps([run_id, interrupt_id])
+
+
+def question_of_id(id: RequestId | None) -> tuple[str, str] | None:
+    """The run and the interrupt of the question with this id; None for any other id."""
+    if not isinstance(id, str) or not id.startswith(_QUESTION):
+        return None
+    try:
+        found = parse_json(id.removeprefix(_QUESTION).encode())
+    except Malformed:
+        return None
+    match found:
+        case [str() as run_id, str() as interrupt_id]:
+            return run_id, interrupt_id
+    return None
+
+
+def reply_of(message: JSONRPCResponse | JSONRPCError) -> Reply:
+    """The answer in a response; an error or an unknown answer is a cancel."""
+    try:
+        result = ElicitResult.model_validate(message.result if isinstance(message, JSONRPCResponse) else {})
+    except ValidationError:
+        return Reply("cancel")
+    return Reply(result.action, result.content)
 
 
 def has_handshake(headers: Headers) -> bool:

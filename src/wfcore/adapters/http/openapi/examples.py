@@ -216,7 +216,8 @@ RESPONSES: Final[Mapping[str, JSON]] = {
     "Event": {"kind": "node_started", "runId": _RUN, "seq": 2, "at": _AT, "nodeId": "ask", "visit": 1},
     "WorkflowInterface": {"id": _ROW, "kind": "mcp", "config": {}, "createdAt": _AT, "url": f"/interfaces/mcp/{_ROW}"},
     "ChatAppRow": {
-        "id": _ROW, "workflowId": 1, "name": "Refunds", "description": "Pays money back", "takesMessage": True,
+        "id": _ROW, "workflowId": 1, "skillId": None, "name": "Refunds", "description": "Pays money back",
+        "takesMessage": True,
     },
     "WebhookSecret": {
         "url": "https://flows.example.org/webhooks/Ab3dEf7hAb3dEf7hAb3dEf7hAb3dEf7hAb3dEf7hAb3",

@@ -173,7 +173,7 @@ class ResourceRoutes:
 
     async def create(self, call: Call) -> Response:
         created = await self._cases.create(call.me, call.body, key=idempotency_key(call.headers))
-        return _response(created, HTTPStatus.CREATED, Location=call.url(self._base, created.id))
+        return _response(call, created, HTTPStatus.CREATED, Location=call.url(self._base, created.id))
 
     async def list(self, call: Call) -> Response:
         status, query, size = call.query["status"], call.query["q"], call.query["pageSize"]
@@ -184,13 +184,13 @@ class ResourceRoutes:
         return call.page(self._field, found[:size], following, *bound_to)
 
     async def get(self, call: Call) -> Response:
-        return _response(await self._cases.get(call.me, call.id, call.query["view"]))
+        return _response(call, await self._cases.get(call.me, call.id, call.query["view"]))
 
     async def patch(self, call: Call) -> Response:
-        return _response(await self._cases.patch(call.me, call.id, call.body, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.patch(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def delete(self, call: Call) -> Response:
-        return _response(await self._cases.delete(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.delete(call.me, call.id, if_match=if_match(call.headers)))
 
     async def validate(self, call: Call) -> Response:
         return _issues(await self._cases.validate(call.me, call.body))
@@ -199,13 +199,13 @@ class ResourceRoutes:
         return _issues(await self._cases.validate_saved(call.me, call.id, call.query["view"]))
 
     async def deploy(self, call: Call) -> Response:
-        return _response(await self._cases.deploy(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.deploy(call.me, call.id, if_match=if_match(call.headers)))
 
     async def restore(self, call: Call) -> Response:
-        return _response(await self._cases.restore(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.restore(call.me, call.id, if_match=if_match(call.headers)))
 
     async def discard_draft(self, call: Call) -> Response:
-        return _response(await self._cases.discard_draft(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.discard_draft(call.me, call.id, if_match=if_match(call.headers)))
 
     async def variations(self, call: Call) -> Response:
         bound_to, size = (self._field, "variations", call.id), call.query["pageSize"]
@@ -214,21 +214,21 @@ class ResourceRoutes:
         return call.page("variations", found[:size], following, *bound_to)
 
     async def rollback(self, call: Call) -> Response:
-        return _response(await self._cases.rollback(call.me, call.id, call.body, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.rollback(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def transfer(self, call: Call) -> Response:
         return _response(
-            await self._cases.transfer_ownership(call.me, call.id, call.body, if_match=if_match(call.headers))
+            call, await self._cases.transfer_ownership(call.me, call.id, call.body, if_match=if_match(call.headers))
         )
 
     async def cancel_transfer(self, call: Call) -> Response:
-        return _response(await self._cases.cancel_transfer(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.cancel_transfer(call.me, call.id, if_match=if_match(call.headers)))
 
     async def accept_transfer(self, call: Call) -> Response:
-        return _response(await self._cases.accept_transfer(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.accept_transfer(call.me, call.id, if_match=if_match(call.headers)))
 
     async def decline_transfer(self, call: Call) -> Response:
-        return _response(await self._cases.decline_transfer(call.me, call.id, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.decline_transfer(call.me, call.id, if_match=if_match(call.headers)))
 
     async def explain_access(self, call: Call) -> Response:
         return json_response((await self._cases.explain_access(call.me, call.id, call.query["userId"])).to_wire())
@@ -262,7 +262,7 @@ class WorkflowRoutes(ResourceRoutes):
         yield from WebhookRoutes(cases, self._route).table()
 
     async def toggle(self, call: Call) -> Response:
-        return _response(await self._cases.toggle(call.me, call.id, call.body, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.toggle(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def next_runs(self, call: Call) -> Response:
         found = await self._cases.next_runs(call.me, call.id, count=call.query["count"])
@@ -299,7 +299,7 @@ class SkillRoutes(ResourceRoutes):
         )  # fmt: skip
 
     async def deploy(self, call: Call) -> Response:
-        return _response(await self._cases.deploy(call.me, call.id, call.body, if_match=if_match(call.headers)))
+        return _response(call, await self._cases.deploy(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
     async def supervision(self, call: Call) -> Response:
         return _links(await self._cases.get(call.me, call.id, call.query["view"]))
@@ -308,8 +308,8 @@ class SkillRoutes(ResourceRoutes):
         return _links(await self._cases.supervise(call.me, call.id, call.body, if_match=if_match(call.headers)))
 
 
-def _response(view: ResourceView, status: int = HTTPStatus.OK, **headers: str) -> Response:
-    return json_response(view.to_wire(), status, {"ETag": view.etag, **headers})
+def _response(call: Call, view: ResourceView, status: int = HTTPStatus.OK, **headers: str) -> Response:
+    return json_response(view.to_wire(call.url("")), status, {"ETag": view.etag, **headers})
 
 
 def _links(view: ResourceView) -> Response:

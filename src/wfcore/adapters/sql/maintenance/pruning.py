@@ -185,8 +185,10 @@ class DeletedResources:
             for table in (memory_words, memories, _VERDICTS):
                 await connection.execute(table.delete().where(table.c.org == org, table.c.skill_id == number))
         else:
-            for table in (interfaces, schedules, webhooks):
+            for table in (schedules, webhooks):
                 await connection.execute(table.delete().where(table.c.org == org, table.c.workflow_id == number))
+        of = interfaces.c.org == org, interfaces.c.target == kind, interfaces.c.resource_id == number
+        await connection.execute(interfaces.delete().where(*of))
         gone = variations.c.org == org, variations.c.kind == kind, variations.c.resource_id == number
         await connection.execute(variations.delete().where(*gone))
 

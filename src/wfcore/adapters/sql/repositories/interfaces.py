@@ -12,12 +12,13 @@ from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.schema.tables import interfaces, organizations
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind
+from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, FoundInterface, Stale
 
 FIND: Final = Statement(
     lambda d: (
         f"""
-SELECT o.uuid, i.id, i.workflow_id, i.kind, i.config, i.created_at, i.sealed
+SELECT o.uuid, i.id, i.resource_id, i.kind, i.config, i.created_at, i.sealed, i.target
 FROM {d[interfaces]} i JOIN {d[organizations]} o ON o.key = i.org WHERE i.id = {d[1]}"""
     )
 )
@@ -46,8 +47,12 @@ class SqlInterfaces:
         rows = (await self.connection.execute(found.order_by(interfaces.c.id).limit(limit))).all()
         return [_interface_of_row(row) for row in rows]
 
+    async def of_skill(self, skill_id: int) -> list[Interface]:
+        found = sa.select(interfaces).where(*self._of(skill_id, Kind.SKILL)).order_by(interfaces.c.id)
+        return [_interface_of_row(row) for row in (await self.connection.execute(found)).all()]
+
     async def save(self, interface: Interface) -> None:
-        wanted = (*self._of(interface.workflow_id), interfaces.c.id == interface.id)
+        wanted = (*self._of(interface.resource_id, interface.target), interfaces.c.id == interface.id)
         values = {"config": to_json(interface.config), "sealed": interface.sealed}
         change = interfaces.update().where(*wanted).values(values)
         if not (await self.connection.execute(change)).rowcount:
@@ -59,13 +64,14 @@ class SqlInterfaces:
     async def clear(self, workflow_id: int) -> int:
         return (await self.connection.execute(interfaces.delete().where(*self._of(workflow_id)))).rowcount
 
-    def _of(self, workflow_id: int) -> tuple[sa.ColumnElement[bool], ...]:
-        return interfaces.c.org == self.org, interfaces.c.workflow_id == workflow_id
+    def _of(self, number: int, target: Kind = Kind.WORKFLOW) -> tuple[sa.ColumnElement[bool], ...]:
+        return interfaces.c.org == self.org, interfaces.c.target == target.value, interfaces.c.resource_id == number
 
 
 def _row(interface: Interface) -> dict[str, Any]:
     return {
-        "workflow_id": interface.workflow_id,
+        "target": interface.target.value,
+        "resource_id": interface.resource_id,
         "id": interface.id,
         "kind": interface.kind.value,
         "config": to_json(interface.config),
@@ -75,11 +81,13 @@ def _row(interface: Interface) -> dict[str, Any]:
 
 
 def _interface_of_row(row: sa.Row[Any]) -> Interface:
-    return _to_interface(row.id, row.workflow_id, row.kind, row.config, row.created_at, row.sealed)
+    return _to_interface(row.id, row.resource_id, row.kind, row.config, row.created_at, row.sealed, row.target)
 
 
-def _to_interface(id: str, workflow_id: int, kind: str, config: str, created_at: int, sealed: str | None) -> Interface:
-    return Interface(id, workflow_id, InterfaceKind(kind), json.loads(config), from_ms(created_at), sealed)
+def _to_interface(
+    id: str, number: int, kind: str, config: str, created_at: int, sealed: str | None, target: str
+) -> Interface:
+    return Interface(id, number, InterfaceKind(kind), json.loads(config), from_ms(created_at), sealed, Kind(target))
 
 
 def to_found(org: str, *row: Any) -> FoundInterface:

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind
+from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, FoundInterface, Stale, Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
 
@@ -90,3 +91,24 @@ class InterfacesContract:
             assert len(await work.interfaces.page(2, limit=9)) == 1
         async with store.reading(OTHER_ORG) as work:
             assert len(await work.interfaces.page(1, limit=9)) == 1
+
+    async def test_interfaces_of_a_skill_are_apart(self, store: Storage) -> None:
+        """A skill and a workflow of the same number have rows of their own; both are found by id."""
+        of_skill = attrs.evolve(new_interface("b"), target=Kind.SKILL)
+        async with store.transaction(ORG) as work:
+            await work.interfaces.add(attrs.evolve(of_skill, id="c"))
+            await work.interfaces.add(of_skill)
+            await work.interfaces.add(new_interface("a"))
+            await work.interfaces.add(attrs.evolve(of_skill, id="d", resource_id=2))
+            with pytest.raises(Duplicate):
+                await work.interfaces.add(of_skill)
+        async with store.transaction(ORG) as work:
+            assert await work.interfaces.of_skill(1) == [of_skill, attrs.evolve(of_skill, id="c")]
+            assert [row.id for row in await work.interfaces.page(1, limit=9)] == ["a"]
+            assert await work.interfaces.get(1, "b") is None
+            await work.interfaces.remove(1, "b")
+            assert await work.interfaces.clear(1) == 1
+            assert len(await work.interfaces.of_skill(1)) == 2
+        async with store.transaction(OTHER_ORG) as work:
+            assert await work.interfaces.of_skill(1) == []
+        assert await store.find_interface("b") == FoundInterface(ORG, of_skill)

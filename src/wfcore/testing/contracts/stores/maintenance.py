@@ -24,6 +24,7 @@ from wfcore.ports.repositories.postings import Posting
 from wfcore.ports.storage import Storage
 from wfcore.testing.contracts.journal_values import NOW, steps
 from wfcore.testing.contracts.run_records import human, rows_of
+from wfcore.testing.contracts.storage.interfaces import new_interface
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, new_organization, new_resource, new_variation
 from wfcore.testing.on_asyncio import OnAsyncio
 
@@ -153,7 +154,7 @@ class MaintenanceContract(OnAsyncio):
 
     @pytest.mark.anyio
     async def test_deleted_resources_are_purged(self, stores: Stores) -> None:
-        """With their variations and ended executions. Their slugs are free, their numbers are not used again."""
+        """With variations, interfaces and ended executions. Slugs are free, numbers are not used again."""
         storage, journal = stores
         async with storage.transaction(ORG) as work:
             for number, at in ((1, NOW), (2, LATER), (3, None)):
@@ -163,8 +164,12 @@ class MaintenanceContract(OnAsyncio):
                 deleted_at = None if at is None else from_ms(at)
                 await work.workflows.add(attrs.evolve(made, status=status, deleted_at=deleted_at))
                 await work.workflows.add_variation(number, new_variation(f"v{number}"))
+            await work.interfaces.add(new_interface("of-workflow"))
+            await work.interfaces.add(attrs.evolve(new_interface("of-skill"), target=Kind.SKILL))
         await ran(journal, "of-1", workflow=1, at=LATER)
         assert await self._pruned(storage, "deleted") == 1
+        assert await storage.find_interface("of-workflow") is None
+        assert await storage.find_interface("of-skill") is not None
         assert await journal.find_run(ORG, "of-1") is None
         async with storage.transaction(ORG) as work:
             assert await work.workflows.get(1) is None

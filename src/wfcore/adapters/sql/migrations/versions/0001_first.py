@@ -186,13 +186,14 @@ def _create_content() -> None:
     op.create_table(
         own("interfaces"),
         _org(),
-        _int("workflow_id"),
+        _text("target"),
+        _int("resource_id"),
         _text("id"),
         _text("kind"),
         _text("config"),
         _int("created_at"),
         _text("sealed", null=True),
-        PrimaryKeyConstraint("org", "workflow_id", "id"),
+        PrimaryKeyConstraint("org", "target", "resource_id", "id"),
         sqlite_with_rowid=False,
     )
     op.create_index(own("interfaces_id"), own("interfaces"), ["id"])
