@@ -27,9 +27,17 @@ SHAPES = {
     "Caller": ("Caller", set()),
     "ErrorBody": ("ErrorBody", set()),
     "NodeType": ("NodeType", set()),
-    "Tool": ("Tool", set()),
     "Issue": ("FoundIssue", set()),
     "GraphDiff": ("VariationDifference", set()),
+    "Tool": ("Tool", set()),
+    "CatalogTool": ("Tool", set()),
+    **{
+        name: (name, set())
+        for name in (
+            "Connection", "ToolServer", "Member", "Group", "Token", "Hook", "Delivery", "Attempt", "Policy",
+            "AuditEntry", "UsageReport", "UsageTotals",
+        )
+    },
 }  # fmt: skip
 """The interfaces of the studio: the shape of the document that they read, and fields that it may not have yet."""
 
@@ -43,7 +51,8 @@ async def described(anyio_backend: str) -> dict[str, Any]:
 
 def called() -> set[str]:
     """The paths in the sources, with `{}` for each variable part."""
-    text = "".join((SOURCES / "api" / name).read_text() for name in ("api.ts", "changes.ts", "editing.ts"))
+    names = ("api.ts", "changes.ts", "editing.ts", "records.ts")
+    text = "".join((SOURCES / "api" / name).read_text() for name in names)
     found = re.findall(r"[\"`](/(?:api|agent)/v1/[^\"`?]*)[\"`]", text)
     return {re.sub(r"\$\{[^}]*\}|\{[a-zA-Z]+\}", "{}", path) for path in found}
 
@@ -61,7 +70,7 @@ async def test_fields(described: dict[str, Any], name: str) -> None:
     """Every field that the studio reads is one of the document's shape."""
     shape, pending = SHAPES[name]
     known = set(properties(described, described["components"]["schemas"][shape]))
-    text = (SOURCES / "api/types.ts").read_text()
+    text = (SOURCES / "api/types.ts").read_text() + (SOURCES / "api/records.ts").read_text()
     (body,) = re.findall(rf"interface {name}(?: extends \w+)? \{{\n(.*?)\n\}}", text, re.DOTALL)
     read = set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE))
     assert read

@@ -11,6 +11,7 @@ Open = Callable[..., Page]
 
 EXPECTED = (
     "status of 40",
+    "status of 422",
     "ERR_CONNECTION",
     "ERR_INCOMPLETE",
     "ERR_EMPTY",

@@ -28,6 +28,11 @@ export function expiryOf(token: string): number | null {
   }
 }
 
+export interface Tagged<T> {
+  value: T;
+  etag: string | null;
+}
+
 export interface ClientOptions {
   baseUrl: string;
   getToken: () => GetToken | undefined;
@@ -71,10 +76,10 @@ export class Client {
   async tagged<T>(
     method: string, path: string, body?: unknown,
     { query = {}, headers = {}, keepalive = false }: { query?: Query; headers?: Record<string, string>; keepalive?: boolean } = {},
-  ): Promise<{ value: T; etag: string | null }> {
+  ): Promise<Tagged<T>> {
     const response = await this.send(method, path, body, query, undefined, { Accept: "application/json", ...headers }, keepalive);
     if (!response.ok) throw await errorOf(response);
-    return { value: (await response.json()) as T, etag: response.headers.get("ETag") };
+    return { value: (response.status === 204 ? null : await response.json()) as T, etag: response.headers.get("ETag") };
   }
 
   async open(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {

@@ -1,5 +1,6 @@
 import { type FormEvent, type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import { ApiError, Client } from "../api/client";
+import { type Caller, isAdmin } from "../api/types";
 import { StudioElement } from "../elements/base";
 import { type Place, useChanges, useHost } from "../elements/context";
 import { Deferred, pages } from "../elements/deferred";
@@ -8,7 +9,7 @@ import { useLanguage } from "../i18n/context";
 import { language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { Empty, Loading } from "../kit/kit";
-import { addressOf, type Route, routeOf } from "./router";
+import { addressOf, type Route, routeOf, SECTIONS } from "./router";
 import { beginSignIn, endSignIn, forgetToken, type OAuth, storedToken, storeToken } from "./session";
 import shellCss from "./shell.css?inline";
 
@@ -24,8 +25,26 @@ export interface Config {
 
 const PAGES: Record<string, string> = {
   "runs/": "wfcore-runs", "runs/1": "wfcore-run", "inbox/": "wfcore-inbox", "inbox/1": "wfcore-approval", "workflows/": "wfcore-workflows", "workflows/1": "wfcore-builder",
+  ...Object.fromEntries(SECTIONS.flatMap((section) => [[`${section}/`, "wfcore-administration"], [`${section}/1`, "wfcore-administration"]])),
 };
 const ID_OF: Record<string, string> = { "wfcore-run": "run-id", "wfcore-builder": "workflow-id" };
+const ICONS: Record<string, string> = {
+  connections: "link", tools: "tool", members: "user", groups: "group", tokens: "key", hooks: "hook", policies: "policy", usage: "usage", audit: "audit",
+};
+
+/** The sections that the caller may see. */
+function sectionsOf(me: Caller): string[] {
+  const has = (area: string) => me.scopes.includes(`${area}:read`) || me.scopes.includes(`${area}:write`);
+  const needs: Record<string, boolean> = {
+    connections: has("connections"), tools: has("workflows"), members: has("members"), groups: has("members"), tokens: me.scopes.includes("tokens:write"),
+    hooks: has("hooks"), policies: has("policies"), usage: has("usage"), audit: isAdmin(me) && me.scopes.includes("members:write"),
+  };
+  return SECTIONS.filter((section) => needs[section]);
+}
+
+/** The language of the pages: that of the operator's setting, else the browser's. */
+const localeOf = (config: Config) => config.locale ?? navigator.language;
+
 const THEME = "wfcore-studio-theme";
 
 /** The application of the pages: navigation, sign-in, and one element for each page. */
@@ -34,7 +53,7 @@ export class ApplicationElement extends StudioElement {
 
   override connectedCallback() {
     this.setAttribute("base-url", this.config.baseUrl);
-    if (this.config.locale) this.setAttribute("locale", this.config.locale);
+    this.setAttribute("locale", localeOf(this.config));
     this.setAttribute("color-scheme", sessionStorage.getItem(THEME) ?? "auto");
     for (const [name, value] of Object.entries(this.config.theme)) this.style.setProperty(name, value);
     if (storedToken()) this.useToken();
@@ -74,7 +93,7 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
   const [route, setRoute] = useState(() => routeOf(new URL(location.href), base));
   const [state, setState] = useState<State>("checking");
   const [reason, setReason] = useState<string | null>(null);
-  const [who, setWho] = useState("");
+  const [me, setMe] = useState<Caller | null>(null);
   const main = useRef<HTMLElement>(null);
 
   const go = useCallback((address: string, replace = false) => {
@@ -110,8 +129,7 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
   const signIn = useCallback(async (): Promise<boolean> => {
     const probe = new Client({ baseUrl: config.baseUrl, getToken: () => (storedToken() ? () => storedToken() ?? "" : undefined), onAuthRequired: () => undefined });
     try {
-      const me = await probe.get<{ email: string | null; userId: string }>("/api/v1/me");
-      setWho(me.email ?? me.userId);
+      setMe(await probe.get<Caller>("/api/v1/me"));
       setReason(null);
       setState("in");
       return true;
@@ -140,13 +158,13 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
     if (state === "in" && (route.page === "" || route.page === "sign-in")) go(`${base}runs`, true);
   }, [state, route.page, base, go]);
   useEffect(() => {
-    const name = t(`nav.${["runs", "inbox", "workflows"].includes(route.page) ? route.page : "runs"}`);
+    const name = t(`nav.${["runs", "inbox", "workflows", "more", ...SECTIONS].includes(route.page) ? route.page : "runs"}`);
     document.title = `${name} · ${config.title}`;
-    document.documentElement.lang = language(config.locale ?? navigator.language).locale;
+    document.documentElement.lang = language(localeOf(config)).locale;
   }, [route.page, config, t]);
 
   if (state === "checking") return <Loading rows={8} />;
-  if (state === "out") {
+  if (state === "out" || !me) {
     return (
       <SignIn config={config} reason={reason} base={base} onToken={async (token) => {
         storeToken(token);
@@ -158,12 +176,15 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
       }} />
     );
   }
+  const session = {
+    me, theme: element.getAttribute("color-scheme") ?? "auto", onTheme: (theme: string) => element.setTheme(theme),
+    onSignOut: storedToken() ? () => { forgetToken(); element.useToken(); setReason(null); setState("out"); } : undefined,
+  };
   return (
     <div className="shell">
-      <Nav config={config} route={route} who={who} base={base} theme={element.getAttribute("color-scheme") ?? "auto"} onTheme={(theme) => element.setTheme(theme)}
-        onSkip={() => main.current?.focus()} onSignOut={storedToken() ? () => { forgetToken(); element.useToken(); setReason(null); setState("out"); } : undefined} />
+      <Nav config={config} route={route} session={session} base={base} onSkip={() => main.current?.focus()} />
       <main className="view" id="main" ref={main} tabIndex={-1}>
-        <Page route={route} base={base} go={go} element={element} config={config} token={host.client} />
+        {route.page === "more" ? <More config={config} session={session} base={base} /> : <Page route={route} base={base} go={go} element={element} config={config} token={host.client} />}
       </main>
     </div>
   );
@@ -176,20 +197,26 @@ function Page({ route, base, go, element, config, token }: {
   const { t } = useLanguage();
   const box = useRef<HTMLDivElement>(null);
   const name = PAGES[`${route.page}/${route.id === null ? "" : "1"}`];
-  const key = `${name}/${route.id}`;
+  const isSection = name === "wfcore-administration";
+  const key = isSection ? `${name}/${route.page}` : `${name}/${route.id}`;
   const shown = useRef<(HTMLElement & { getToken?: unknown; hrefOf?: unknown }) | null>(null);
   useEffect(() => {
     if (!name) return;
     const one = document.createElement(name) as HTMLElement & { getToken?: unknown; hrefOf?: unknown };
     one.setAttribute("base-url", config.baseUrl);
-    if (config.locale) one.setAttribute("locale", config.locale);
-    if (route.id !== null) one.setAttribute(ID_OF[name] ?? "interrupt-id", route.id);
+    one.setAttribute("locale", localeOf(config));
+    if (isSection) one.setAttribute("section", route.page);
+    else if (route.id !== null) one.setAttribute(ID_OF[name] ?? "interrupt-id", route.id);
     one.getToken = element.getToken;
     one.hrefOf = (place: Place) => addressOf(place, base);
     shown.current = one;
     box.current?.replaceChildren(one);
     return () => one.remove();
   }, [key, token]);
+  useEffect(() => {
+    if (isSection) shown.current?.toggleAttribute("record-id", route.id !== null);
+    if (isSection && route.id !== null) shown.current?.setAttribute("record-id", route.id);
+  }, [key, token, route.id]);
   const query = JSON.stringify(route.query);
   useEffect(() => {
     if (name !== "wfcore-runs") return;
@@ -216,44 +243,90 @@ function Brand({ config }: { config: Config }) {
   );
 }
 
-function Nav({ config, route, who, base, theme, onTheme, onSkip, onSignOut }: {
-  config: Config; route: Route; who: string; base: string; theme: string; onTheme: (theme: string) => void; onSkip: () => void; onSignOut: (() => void) | undefined;
+interface Session {
+  me: Caller;
+  theme: string;
+  onTheme: (theme: string) => void;
+  onSignOut: (() => void) | undefined;
+}
+
+function Entry({ place, icon, text, base, current = false, children }: {
+  place: Place; icon: string; text: string; base: string; current?: boolean; children?: ReactNode;
 }) {
-  const { t } = useLanguage();
   const host = useHost();
-  const [count, setCount] = useState(0);
-  const [chosen, setChosen] = useState(theme);
-  const read = useCallback(() => void host.api.inboxCount().then(setCount, () => undefined), [host]);
-  useEffect(read, [read]);
-  useChanges(["interrupt"], read, 500);
-  const entry = (place: Place, icon: string, text: string, badge?: number): ReactNode => (
-    <a className="entry" href={addressOf(place, base)} aria-current={route.page === place.page ? "page" : undefined}
+  return (
+    <a className="entry" href={addressOf(place, base)} aria-current={current ? "page" : undefined}
       onClick={(event) => {
         if (event.metaKey || event.ctrlKey || event.shiftKey) return;
         event.preventDefault();
         host.navigate(place);
       }}>
-      <Icon name={icon} />{text}
-      {badge ? <span className="badge num" aria-label={t("inbox.count", { count: badge })}>{badge > 99 ? "99+" : badge}</span> : null}
+      <Icon name={icon} />{text}{children}
     </a>
   );
+}
+
+function Nav({ config, route, session, base, onSkip }: { config: Config; route: Route; session: Session; base: string; onSkip: () => void }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const [count, setCount] = useState(0);
+  const read = useCallback(() => void host.api.inboxCount().then(setCount, () => undefined), [host]);
+  useEffect(read, [read]);
+  useChanges(["interrupt"], read, 500);
+  const entry = (page: "runs" | "inbox" | "workflows", children?: ReactNode) => (
+    <Entry place={{ page }} icon={page} text={t(`nav.${page}`)} base={base} current={route.page === page}>{children}</Entry>
+  );
+  const sections = sectionsOf(session.me);
   return (
     <nav className="nav" aria-label={t("nav.main")}>
       <button type="button" className="button skip" onClick={onSkip}>{t("nav.skip")}</button>
       <Brand config={config} />
-      {entry({ page: "runs" }, "runs", t("nav.runs"))}
-      {entry({ page: "inbox" }, "inbox", t("nav.inbox"), count)}
-      {entry({ page: "workflows" }, "workflows", t("nav.workflows"))}
-      {config.links.map((link) => <a key={link.url} className="entry" href={link.url}><Icon name="link" />{link.text}</a>)}
-      <div className="foot">
-        <span className="muted clip" title={who}>{who}</span>
-        <label className="sr" htmlFor="theme">{t("menu.theme")}</label>
-        <select id="theme" className="input" value={chosen} onChange={(event) => { setChosen(event.target.value); onTheme(event.target.value); }}>
-          {["auto", "light", "dark"].map((one) => <option key={one} value={one}>{t(`theme.${one}`)}</option>)}
-        </select>
-        {onSignOut && <button type="button" className="button plain small" onClick={onSignOut} style={{ justifyContent: "flex-start" }}><Icon name="signOut" />{t("nav.signOut")}</button>}
+      {entry("runs")}
+      {entry("inbox", count ? <span className="badge num" aria-label={t("inbox.count", { count })}>{count > 99 ? "99+" : count}</span> : null)}
+      {entry("workflows")}
+      <span className="more-entry">
+        <Entry place={{ page: "administration", section: "more" }} icon="more" text={t("nav.more")} base={base} current={route.page === "more" || sections.includes(route.page)} />
+      </span>
+      <div className="sections">
+        {sections.length > 0 && <h2>{t("nav.administration")}</h2>}
+        {sections.map((section) => (
+          <Entry key={section} place={{ page: "administration", section }} icon={ICONS[section]!} text={t(`nav.${section}`)} base={base} current={route.page === section} />
+        ))}
+        {config.links.map((link) => <a key={link.url} className="entry" href={link.url}><Icon name="link" />{link.text}</a>)}
       </div>
+      <div className="foot"><SessionTools session={session} /></div>
     </nav>
+  );
+}
+
+function SessionTools({ session }: { session: Session }) {
+  const { t } = useLanguage();
+  const [chosen, setChosen] = useState(session.theme);
+  const who = session.me.email ?? session.me.userId;
+  return (
+    <>
+      <span className="muted clip" title={who}>{who}</span>
+      <label className="sr" htmlFor="theme">{t("menu.theme")}</label>
+      <select id="theme" className="input" value={chosen} onChange={(event) => { setChosen(event.target.value); session.onTheme(event.target.value); }}>
+        {["auto", "light", "dark"].map((one) => <option key={one} value={one}>{t(`theme.${one}`)}</option>)}
+      </select>
+      {session.onSignOut && <button type="button" className="button plain small" onClick={session.onSignOut} style={{ justifyContent: "flex-start" }}><Icon name="signOut" />{t("nav.signOut")}</button>}
+    </>
+  );
+}
+
+/** What the narrow navigation of a phone has no room for. */
+function More({ config, session, base }: { config: Config; session: Session; base: string }) {
+  const { t } = useLanguage();
+  return (
+    <div className="morepage">
+      <h1>{t("nav.more")}</h1>
+      {sectionsOf(session.me).map((section) => (
+        <Entry key={section} place={{ page: "administration", section }} icon={ICONS[section]!} text={t(`nav.${section}`)} base={base} />
+      ))}
+      {config.links.map((link) => <a key={link.url} className="entry" href={link.url}><Icon name="link" />{link.text}</a>)}
+      <div className="stack session"><SessionTools session={session} /></div>
+    </div>
   );
 }
 

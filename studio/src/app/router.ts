@@ -12,7 +12,11 @@ export function routeOf(url: URL, base: string): Route {
   return { page: decode(page), id: id ? decode(id) : null, query: Object.fromEntries(url.searchParams) };
 }
 
+/** The sections of the administration, in the order of the navigation. */
+export const SECTIONS = ["connections", "tools", "members", "groups", "tokens", "hooks", "policies", "usage", "audit"];
+
 export function addressOf(place: Place, base: string): string {
+  if (place.page === "administration") return `${base}${place.section}${place.id === undefined ? "" : `/${encodeURIComponent(place.id)}`}`;
   const search = "query" in place && place.query ? new URLSearchParams(place.query).toString() : "";
   const one = "id" in place ? `/${encodeURIComponent(place.id)}` : "";
   const page = { run: "runs", runs: "runs", inbox: "inbox", approval: "inbox", workflows: "workflows", workflow: "workflows" }[place.page];

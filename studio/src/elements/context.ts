@@ -24,7 +24,8 @@ export type Place =
   | { page: "inbox" }
   | { page: "approval"; id: string }
   | { page: "workflows" }
-  | { page: "workflow"; id: string };
+  | { page: "workflow"; id: string }
+  | { page: "administration"; section: string; id?: string };
 
 export const HostContext = createContext<Host | null>(null);
 

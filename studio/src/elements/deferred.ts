@@ -33,4 +33,5 @@ export const pages = {
   approval: new Deferred(() => import("../pages/ApprovalPage")),
   workflows: new Deferred(() => import("../pages/WorkflowsPage")),
   builder: new Deferred(() => import("../pages/BuilderPage")),
+  administration: new Deferred(() => import("../pages/admin/AdministrationPage")),
 };

@@ -1,6 +1,7 @@
 import flowCss from "@xyflow/react/dist/base.css?inline";
 import builderCss from "../builder/builder.css?inline";
 import graphCss from "../canvas/graph.css?inline";
+import adminCss from "../pages/admin/admin.css?inline";
 import pagesCss from "../pages/pages.css?inline";
 import type { Skin } from "../pages/Approval";
 import type { BuilderMethods } from "../pages/BuilderPage";
@@ -76,6 +77,14 @@ export class WorkflowsElement extends StudioElement {
   }
 }
 
+export class AdministrationElement extends StudioElement {
+  static override readonly own = ["section", "record-id"];
+  protected override page() {
+    const props = { section: this.getAttribute("section") ?? "connections", recordId: optional(this, "record-id") };
+    return { page: pages.administration, props, css: [pagesCss, adminCss] };
+  }
+}
+
 const ELEMENTS: Record<string, CustomElementConstructor> = {
   "wfcore-provider": ProviderElement,
   "wfcore-run": RunElement,
@@ -84,5 +93,6 @@ const ELEMENTS: Record<string, CustomElementConstructor> = {
   "wfcore-approval": ApprovalElement,
   "wfcore-workflows": WorkflowsElement,
   "wfcore-builder": BuilderElement,
+  "wfcore-administration": AdministrationElement,
 };
 for (const [name, element] of Object.entries(ELEMENTS)) if (!customElements.get(name)) customElements.define(name, element);

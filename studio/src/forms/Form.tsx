@@ -13,7 +13,7 @@ interface Props {
   onChange: (pointer: string, value: Json | undefined) => void;
 }
 
-const INPUT_TYPES: Record<string, string> = { date: "date", time: "time", email: "email", uri: "url" };
+const INPUT_TYPES: Record<string, string> = { date: "date", time: "time", email: "email", uri: "url", password: "password" };
 
 /** The inputs of a JSON Schema. `errors` are shown at their fields. */
 export function Form(props: Props) {
@@ -140,7 +140,8 @@ function Leaf({ field, value, error, disabled, onChange }: {
       ) : field.kind === "number" || field.kind === "integer" ? (
         <NumberInput shared={shared} value={value} step={field.kind === "integer" ? 1 : "any"} onChange={onChange} />
       ) : (
-        <input className="input" {...shared} type={INPUT_TYPES[String(field.schema.format)] ?? "text"} value={typeof value === "string" ? value : ""}
+        <input className="input" {...shared} type={INPUT_TYPES[String(field.schema.format)] ?? "text"}
+          {...(field.schema.format === "password" ? { autoComplete: "new-password" } : {})} value={typeof value === "string" ? value : ""}
           onChange={(event) => onChange(event.target.value || undefined)} />
       )}
       {below}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../api/types";
-import { check, fieldOf, initial, MOST_FIELDS, pointerOf, withValue } from "./schema";
+import { check, fieldOf, initial, issuesOf, MOST_FIELDS, patchOf, pointerOf, withValue } from "./schema";
 
 const ORDER: JsonObject = {
   type: "object",
@@ -73,5 +73,23 @@ describe("values", () => {
     expect(pointerOf("data.items[2].name")).toBe("/items/2/name");
     expect(pointerOf("data")).toBe("");
     expect(pointerOf("decision")).toBeNull();
+  });
+});
+
+describe("changes of a record", () => {
+  it("have only what differs, and null for what is gone", () => {
+    const before = { name: "a", hosts: ["x"], config: { url: "u", clientId: "c" }, same: { deep: [1] } };
+    const after = { name: "b", hosts: ["x", "y"], config: { url: "v" }, same: { deep: [1] } };
+    expect(patchOf(before, after)).toEqual({ name: "b", hosts: ["x", "y"], config: { url: "v" } });
+    expect(patchOf(before, after, true)).toEqual({ name: "b", hosts: ["x", "y"], config: { url: "v", clientId: null } });
+    expect(patchOf(before, before, true)).toEqual({});
+    expect(patchOf({ a: 1 }, {})).toEqual({ a: null });
+  });
+
+  it("get the issues of the server at their fields", () => {
+    const info = { errors: [{ path: "config.hosts[1]", message: "is too long" }, { path: "name", message: "is required" }] };
+    expect([...issuesOf(info, "").keys()]).toEqual(["/config/hosts/1", "/name"]);
+    expect(issuesOf(info).size).toBe(0);
+    expect(issuesOf({}, "").size).toBe(0);
   });
 });

@@ -172,9 +172,38 @@ export function withValue(value: Json | undefined, pointer: string, next: Json |
   return set(value, 0);
 }
 
-/** The pointer of an issue path of the server, such as `data.items[2].name`; null if it is not about the answer. */
-export function pointerOf(path: string): string | null {
-  if (path === "data") return "";
-  if (!/^data[.[]/.test(path)) return null;
-  return path.slice(4).replace(/\[(\d+)\]/g, ".$1").split(".").slice(1).map((part) => `/${escape(part)}`).join("");
+/** The pointer of an issue path of the server, such as `data.items[2].name` below `data`; null if it is elsewhere. */
+export function pointerOf(path: string, below = "data"): string | null {
+  const whole = below ? path : `.${path}`;
+  if (below && path === below) return "";
+  if (below && !(path.startsWith(below) && /^[.[]/.test(path.slice(below.length)))) return null;
+  return whole.slice(below.length).replace(/\[(\d+)\]/g, ".$1").split(".").slice(1).map((part) => `/${escape(part)}`).join("");
+}
+
+/** The issues of an error response (`info.errors`) by the pointer of their field. */
+export function issuesOf(info: JsonObject, below = "data"): Map<string, FieldError> {
+  const found = new Map<string, FieldError>();
+  for (const issue of Array.isArray(info.errors) ? info.errors : []) {
+    const { path, message } = issue as { path?: string; message?: string };
+    const pointer = pointerOf(path ?? "", below);
+    if (pointer !== null) found.set(pointer, { rule: "server", message: message ?? "" });
+  }
+  return found;
+}
+
+/**
+ * What a patch has to contain to change `before` into `after`: the fields that differ, null for one that is gone. With
+ * `inside`, also within objects, as a merge patch (RFC 7396); else these are replaced. Lists are always replaced.
+ */
+export function patchOf(before: JsonObject, after: JsonObject, inside = false): JsonObject {
+  const patch: JsonObject = {};
+  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const [old, now] = [before[name], after[name]];
+    if (now === undefined) patch[name] = null;
+    else if (inside && isObject(old) && isObject(now)) {
+      const inner = patchOf(old, now, true);
+      if (Object.keys(inner).length) patch[name] = inner;
+    } else if (JSON.stringify(old) !== JSON.stringify(now)) patch[name] = now;
+  }
+  return patch;
 }

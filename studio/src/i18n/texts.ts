@@ -15,12 +15,14 @@ export interface Language {
   clock: (at: number | string) => string;
   ago: (at: number | string, now?: number) => string;
   duration: (ms: number) => string;
+  /** This language with further texts, by language. What replaces single texts still counts. */
+  extend: (texts: Record<string, Labels>) => Language;
 }
 
 /** The texts and formats of a language. `labels` replace single texts; a missing text is the English one. */
-export function language(locale: string, labels: Labels = {}): Language {
+export function language(locale: string, labels: Labels = {}, more: Record<string, Labels> = {}): Language {
   const base = locale.split("-")[0] ?? "en";
-  const texts = { ...en, ...(TEXTS[base] ?? {}), ...labels } as Labels;
+  const texts = { ...en, ...(TEXTS[base] ?? {}), ...(more.en ?? {}), ...(more[base] ?? {}), ...labels } as Labels;
   const known = base in TEXTS ? locale : "en";
   const plural = new Intl.PluralRules(known);
   const numbers = new Intl.NumberFormat(known);
@@ -39,6 +41,7 @@ export function language(locale: string, labels: Labels = {}): Language {
   };
   return {
     locale: known,
+    extend: (further) => language(locale, labels, { ...more, ...further }),
     t,
     has: (key) => key in texts,
     number,

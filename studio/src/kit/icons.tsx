@@ -34,6 +34,13 @@ const ICONS: Record<string, ReactNode> = {
   filter: line("M4 6h16", "M7 12h10", "M10 18h4"),
   signOut: line("M10 4H6a2 2 0 0 0-2 2v12a2 2 0 0 0 2 2h4", "m15 8 4 4-4 4", "M19 12H9"),
   theme: [<circle key="c" cx="12" cy="12" r="8.5" />, ...line("M12 3.5v17"), <path key="h" d="M12 3.5a8.5 8.5 0 0 1 0 17z" fill="currentColor" />],
+  group: [<circle key="a" cx="9" cy="8.5" r="3.2" />, <circle key="b" cx="17" cy="9.5" r="2.4" />, ...line("M3 19a6 6 0 0 1 12 0", "M16 14.4a5 5 0 0 1 5 4.6")],
+  key: [<circle key="c" cx="8" cy="15" r="4.2" />, ...line("m11 12 8.5-8.5", "m16 7 3 3")],
+  hook: line("M7 4v9a5 5 0 0 0 10 0v-1", "m13.5 14.5 3.5-3.5 3.5 3.5"),
+  policy: line("M12 3.5 19 6v5.5c0 4.3-2.9 7.6-7 9-4.1-1.4-7-4.7-7-9V6z", "m9 11.7 2.2 2.2L15.2 10"),
+  usage: line("M4 20h16", "M7 20v-7", "M12 20V5", "M17 20v-10"),
+  audit: line("M8 6h12", "M8 12h12", "M8 18h12", "M4 6h.1", "M4 12h.1", "M4 18h.1"),
+  more: line("M5 12h.1", "M12 12h.1", "M19 12h.1"),
   tool: line("M14.5 6.5a4 4 0 0 0 5 5L11 20l-4-4z", "M14.5 6.5 17 4"),
 };
 

@@ -3,9 +3,11 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "./icons";
 
 const TONE: Record<string, string> = {
-  done: "ok", error: "bad", interrupted: "wait", waiting: "wait", running: "busy", queued: "busy",
+  done: "ok", connected: "ok", error: "bad", expired: "bad", needs_authorization: "wait", interrupted: "wait", waiting: "wait", running: "busy", queued: "busy",
 };
-const GLYPH: Record<string, string> = { interrupted: "waiting", queued: "pending", draft: "pending", active: "done", deleted: "cancelled" };
+const GLYPH: Record<string, string> = {
+  interrupted: "waiting", queued: "pending", draft: "pending", active: "done", deleted: "cancelled", connected: "done", expired: "error", needs_authorization: "waiting", disabled: "skipped",
+};
 
 export const toneOf = (status: string) => TONE[status] ?? "";
 

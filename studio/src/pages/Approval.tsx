@@ -3,7 +3,7 @@ import { ApiError } from "../api/client";
 import type { Decision, InboxItem, Json } from "../api/types";
 import { problemOf, useHost, useNow } from "../elements/context";
 import { Form } from "../forms/Form";
-import { check, fieldOf, type FieldError, initial, pointerOf, withValue } from "../forms/schema";
+import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { CopyButton, type Problem } from "../kit/kit";
@@ -79,7 +79,7 @@ export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Ski
       host.emit("decided", { interruptId: item.interruptId, runId: turn?.runId ?? item.runId, decision });
       onDecided({ decision, ok: true });
     } catch (error) {
-      const fields = error instanceof ApiError ? serverErrors(error) : new Map<string, FieldError>();
+      const fields = error instanceof ApiError ? issuesOf(error.info) : new Map<string, FieldError>();
       if (fields.size) showErrors(fields);
       else setProblem(problemOf(error));
       if (error instanceof ApiError && error.status === 409) onDecided({ decision, ok: false });
@@ -177,15 +177,4 @@ function Refused({ problem }: { problem: Problem }) {
       <span>{problem.status === 409 ? <><b>{t("approval.decidedElsewhere")}</b> · {visible(problem.message)}</> : visible(problem.message)}</span>
     </p>
   );
-}
-
-/** The issues of the server that are about the answer, by field. */
-function serverErrors(error: ApiError): Map<string, FieldError> {
-  const found = new Map<string, FieldError>();
-  for (const issue of Array.isArray(error.info.errors) ? error.info.errors : []) {
-    const { path, message } = issue as { path?: string; message?: string };
-    const pointer = pointerOf(path ?? "");
-    if (pointer !== null) found.set(pointer, { rule: "server", message: message ?? "" });
-  }
-  return found;
 }

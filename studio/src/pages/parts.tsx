@@ -1,11 +1,11 @@
-import { type MouseEvent, type ReactNode, useEffect, useState } from "react";
+import { type CSSProperties, type MouseEvent, type ReactNode, useEffect, useState } from "react";
 import type { Actor, RunRecord, Target } from "../api/types";
 import { type Place, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { brief } from "../kit/safe";
 
 /** A link in the application, a button elsewhere: the host decides what a place is. */
-export function PlaceLink({ to, className, children, label }: { to: Place; className?: string; children: ReactNode; label?: string }) {
+export function PlaceLink({ to, className, children, label, style }: { to: Place; className?: string; children: ReactNode; label?: string; style?: CSSProperties }) {
   const host = useHost();
   const href = host.href(to);
   const go = (event: MouseEvent) => {
@@ -13,7 +13,7 @@ export function PlaceLink({ to, className, children, label }: { to: Place; class
     event.preventDefault();
     host.navigate(to);
   };
-  const shared = { className, "aria-label": label };
+  const shared = { className, style, "aria-label": label };
   return <a {...shared} href={href ?? "#"} onClick={go}>{children}</a>;
 }
 

@@ -1,0 +1,211 @@
+import type { Client, Tagged } from "./client";
+import type { JsonObject, Tool } from "./types";
+
+/** The shapes of an organization's records that the studio reads. A test compares their fields with the OpenAPI document. */
+
+export interface Connection {
+  id: string;
+  name: string;
+  provider: string;
+  kind: "api_key" | "oauth2" | "mcp";
+  config: JsonObject;
+  ownership: string;
+  status: string;
+  statusReason: string | null;
+  lastCheckedAt: string | null;
+}
+
+export interface ToolServer {
+  connectionId: string;
+  name: string;
+  problem: string | null;
+  leftOut: JsonObject;
+}
+
+export interface CatalogTool extends Tool {
+  provider: string | null;
+  builtIn: boolean;
+  connectionId: string | null;
+  idempotent: boolean;
+}
+
+export interface Member {
+  userId: string;
+  email: string | null;
+  name: string | null;
+  role: string;
+  groups: string[];
+}
+
+export interface Group {
+  id: string;
+  name: string;
+}
+
+export interface Token {
+  id: string;
+  name: string;
+  userId: string;
+  scopes: string[];
+  createdAt: string;
+  expiresAt: string | null;
+  revokedAt: string | null;
+}
+
+export interface Hook {
+  id: string;
+  url: string;
+  events: string[];
+  filter: { workflowId: number | null };
+  isEnabled: boolean;
+  createdBy: string;
+}
+
+export interface Attempt {
+  at: string;
+  status: number | null;
+  error: string | null;
+  ms: number;
+}
+
+export interface Delivery {
+  id: string;
+  event: string;
+  webhookId: string;
+  status: string;
+  attempts: Attempt[];
+  createdAt: string;
+  nextAttemptAt: string | null;
+}
+
+export interface Policy {
+  id: string;
+  name: string;
+  severity: string;
+  when: JsonObject;
+  require: JsonObject;
+}
+
+export interface AuditEntry {
+  at: string;
+  userId: string | null;
+  action: string;
+  resource: { type: string; id: string };
+  details: JsonObject;
+  requestId: string | null;
+  remoteAddress: string | null;
+}
+
+export interface UsageTotals {
+  calls: number;
+  inputTokens: number;
+  outputTokens: number;
+  durationMs: number;
+  cost: number | null;
+}
+
+export interface UsageGroup extends UsageTotals {
+  key: string | null;
+}
+
+export interface UsageReport {
+  from: string;
+  to: string;
+  groupBy: string;
+  totals: UsageTotals;
+  usage: UsageGroup[];
+}
+
+/** The lists of records, and the key of the rows in their pages. */
+export const LISTS = {
+  connections: ["/api/v1/connections", "connections"],
+  members: ["/api/v1/members", "members"],
+  groups: ["/api/v1/groups", "groups"],
+  tokens: ["/api/v1/tokens", "tokens"],
+  hooks: ["/api/v1/hooks", "hooks"],
+  policies: ["/api/v1/policies", "policies"],
+  audit: ["/api/v1/audit", "audit"],
+} as const;
+
+export type ListName = keyof typeof LISTS;
+
+const one = (id: string | number) => encodeURIComponent(String(id));
+
+/** The calls about an organization's records. Changes carry the tag of what was read (`If-Match`). */
+export class Records {
+  constructor(private readonly client: Client) {}
+
+  async page<T>(list: ListName, filters: Record<string, string>, pageToken: string | null): Promise<{ rows: T[]; next: string | null }> {
+    const [path, key] = LISTS[list];
+    const found = await this.client.get<Record<string, unknown>>(path, { ...filters, pageSize: 50, pageToken });
+    return { rows: found[key] as T[], next: (found.nextPageToken as string | null) ?? null };
+  }
+
+  /** All of a short list, for choices: at most 500. */
+  async all<T>(list: ListName): Promise<T[]> {
+    const rows: T[] = [];
+    for (let next: string | null = null, pages = 0; pages < 10; pages++) {
+      const page: { rows: T[]; next: string | null } = await this.page<T>(list, {}, next);
+      rows.push(...page.rows);
+      if ((next = page.next) === null) break;
+    }
+    return rows;
+  }
+
+  read<T>(list: ListName, id: string): Promise<Tagged<T>> {
+    return this.client.tagged("GET", `${LISTS[list][0]}/${one(id)}`);
+  }
+
+  /** `key` makes a repeated create harmless (`Idempotency-Key`). */
+  create<T>(list: ListName, body: JsonObject, key: string): Promise<Tagged<T>> {
+    return this.client.tagged("POST", LISTS[list][0], body, { headers: { "Idempotency-Key": key } });
+  }
+
+  /** Errors: 409 `stale` if it has changed since `etag`. */
+  change<T>(list: ListName, id: string, body: JsonObject, etag: string | null): Promise<Tagged<T>> {
+    return this.client.tagged("PATCH", `${LISTS[list][0]}/${one(id)}`, body, { headers: matching(etag) });
+  }
+
+  remove<T>(list: ListName, id: string, etag: string | null): Promise<Tagged<T>> {
+    return this.client.tagged("DELETE", `${LISTS[list][0]}/${one(id)}`, undefined, { headers: matching(etag) });
+  }
+
+  /** Where the user grants the access. */
+  async authorize(connectionId: string): Promise<string> {
+    return (await this.client.post<{ url: string }>(`/api/v1/connections/${one(connectionId)}/authorize`)).url;
+  }
+
+  /** The new secret, which is shown once. */
+  async rotate(hookId: string): Promise<string> {
+    return (await this.client.post<{ secret: string }>(`/api/v1/hooks/${one(hookId)}/rotate`)).secret;
+  }
+
+  async deliveries(hookId: string): Promise<Delivery[]> {
+    return (await this.client.get<{ deliveries: Delivery[] }>(`/api/v1/hooks/${one(hookId)}/deliveries`, { pageSize: 30 })).deliveries;
+  }
+
+  redeliver(hookId: string, deliveryId: string): Promise<Delivery> {
+    return this.client.post(`/api/v1/hooks/${one(hookId)}/deliveries/${one(deliveryId)}/redeliver`);
+  }
+
+  /** The tools that the caller can use, and the servers that were called for them; all pages. */
+  async tools(): Promise<{ tools: CatalogTool[]; servers: ToolServer[] }> {
+    const tools: CatalogTool[] = [];
+    let servers: ToolServer[] = [];
+    for (let next: string | null = null, pages = 0; pages < 20; pages++) {
+      const page: { tools: CatalogTool[]; servers: ToolServer[]; nextPageToken: string | null } = await this.client.get("/api/v1/tools", {
+        pageSize: 100, pageToken: next,
+      });
+      tools.push(...page.tools);
+      servers = page.servers;
+      if ((next = page.nextPageToken) === null) break;
+    }
+    return { tools, servers };
+  }
+
+  usage(from: string, groupBy: string): Promise<UsageReport> {
+    return this.client.get("/api/v1/usage", { from, groupBy });
+  }
+}
+
+const matching = (etag: string | null): Record<string, string> => (etag ? { "If-Match": etag } : {});

@@ -1,0 +1,106 @@
+import { useMemo, useState } from "react";
+import type { AuditEntry } from "../../api/records";
+import type { Caller, JsonObject } from "../../api/types";
+import { type Place, useLoaded } from "../../elements/context";
+import { JsonBlock } from "../../kit/JsonView";
+import { Empty, Failure, Loading, VirtualRows } from "../../kit/kit";
+import { brief, visible } from "../../kit/safe";
+import { PlaceLink } from "../parts";
+import { Title, useContextOf, useFocusReturn, useRecords } from "./CollectionPage";
+
+const TEMPLATE = "minmax(120px, 0.9fr) minmax(100px, 1fr) minmax(120px, 1.2fr) minmax(120px, 1.4fr)";
+const DAYS = [1, 7, 30];
+const AUDIT = { list: "audit" } as const;
+
+/** The page of what an entry is about, where the studio has one. */
+function placeOf({ resource }: AuditEntry): Place | null {
+  if (resource.type === "run") return { page: "run", id: resource.id };
+  if (resource.type === "workflow") return { page: "runs", query: { workflowId: resource.id } };
+  const section: Record<string, string> = { connection: "connections", hook: "hooks", policy: "policies", member: "members", group: "groups" };
+  const found = section[resource.type];
+  return found ? { page: "administration", section: found, id: resource.id } : null;
+}
+
+/** Who did what, newest first. */
+export function AuditPage({ me }: { me: Caller }) {
+  const { t, ago, dateTime, records } = useContextOf(me);
+  const [chosen, setChosen] = useState<Record<string, string>>({});
+  const filters = useMemo(() => {
+    const { days, ...rest } = chosen;
+    return { ...rest, ...(days ? { from: new Date(Math.floor(Date.now() / 60_000 - Number(days) * 1_440) * 60_000).toISOString() } : {}) } as Record<string, string>;
+  }, [chosen]);
+  const list = useRecords<AuditEntry>(AUDIT, records, filters);
+  const members = useLoaded("members", () => records.all<JsonObject>("members").catch(() => []));
+  const [at, setAt] = useState<AuditEntry | null>(null);
+  const set = (name: string, value: string) => { setChosen({ ...chosen, [name]: value }); setAt(null); };
+  const names = new Map(members.value?.map((one) => [one.userId, String(one.name || one.email || one.userId)]));
+  const who = (one: AuditEntry) => brief(names.get(one.userId) ?? one.userId ?? t("who.system"), 80);
+  const box = useFocusReturn(at === null ? null : String(list.rows.indexOf(at)));
+  return (
+    <div className="page admin" ref={box}>
+      <div className="head"><h1>{t("nav.audit")}</h1></div>
+      <div className="filters" role="search" aria-label={t("runs.filters")}>
+        <div className="field">
+          <label htmlFor="f-user">{t("audit.user")}</label>
+          <select id="f-user" className="input" value={chosen.userId ?? ""} onChange={(event) => set("userId", event.target.value)}>
+            <option value="">{t("common.all")}</option>
+            {[...names].map(([id, name]) => <option key={String(id)} value={String(id)}>{brief(name, 80)}</option>)}
+          </select>
+        </div>
+        <div className="field">
+          <label htmlFor="f-action">{t("audit.action")}</label>
+          <input id="f-action" className="input" defaultValue="" placeholder="workflow.deploy" onKeyDown={(event) => event.key === "Enter" && set("action", event.currentTarget.value.trim())}
+            onBlur={(event) => event.target.value.trim() !== (chosen.action ?? "") && set("action", event.target.value.trim())} />
+        </div>
+        <div className="field">
+          <label htmlFor="f-days">{t("runs.since")}</label>
+          <select id="f-days" className="input" value={chosen.days ?? ""} onChange={(event) => set("days", event.target.value)}>
+            <option value="">{t("common.all")}</option>
+            {DAYS.map((days) => <option key={days} value={days}>{t("audit.days", { count: days })}</option>)}
+          </select>
+        </div>
+      </div>
+      <div className={`split${at ? "" : " alone"}`}>
+        <div className="main">
+          {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} /> : list.loading && !list.rows.length ? <Loading rows={8} />
+            : !list.rows.length ? <Empty icon="audit" title={t("audit.empty")} /> : (
+              <>
+                <div className="columns" aria-hidden="true" style={{ gridTemplateColumns: TEMPLATE }}>
+                  <span>{t("audit.at")}</span><span>{t("audit.user")}</span><span className="wide">{t("audit.action")}</span><span className="wide">{t("audit.resource")}</span>
+                </div>
+                <VirtualRows count={list.rows.length} height={47} label={t("nav.audit")} onEnd={list.more} row={(index) => {
+                  const one = list.rows[index]!;
+                  return (
+                    <div role="listitem" key={index} data-record={index} style={{ height: 47 }}>
+                      <button type="button" className={`line record${one === at ? " current" : ""}`} aria-pressed={one === at} style={{ gridTemplateColumns: TEMPLATE }} onClick={() => setAt(one)}>
+                        <span className="clip"><time className="num" dateTime={one.at} title={dateTime(one.at)}>{ago(one.at)}</time><span className="narrow"> · {brief(one.action, 60)}</span></span>
+                        <span className="clip">{who(one)}</span>
+                        <span className="clip wide mono">{brief(one.action, 60)}</span>
+                        <span className="clip wide muted">{brief(`${one.resource.type} ${one.resource.id}`, 100)}</span>
+                      </button>
+                    </div>
+                  );
+                }} />
+              </>
+            )}
+        </div>
+        <aside className="side" aria-label={t("admin.details")} tabIndex={0} hidden={!at}>
+          {at && (
+            <div className="section">
+              <Title text={<span className="mono">{visible(at.action)}</span>} onClose={() => setAt(null)} />
+              <dl className="facts">
+                <div className="fact"><dt>{t("audit.at")}</dt><dd>{dateTime(at.at)}</dd></div>
+                <div className="fact"><dt>{t("audit.user")}</dt><dd>{who(at)}</dd></div>
+                <div className="fact"><dt>{t("audit.resource")}</dt><dd className="mono">{visible(at.resource.type)}{" "}
+                  {placeOf(at) ? <PlaceLink to={placeOf(at)!}>{visible(at.resource.id)}</PlaceLink> : visible(at.resource.id)}</dd></div>
+                {at.remoteAddress && <div className="fact"><dt>{t("audit.address")}</dt><dd className="mono">{visible(at.remoteAddress)}</dd></div>}
+                {at.requestId && <div className="fact"><dt>{t("audit.request")}</dt><dd className="mono">{visible(at.requestId)}</dd></div>}
+              </dl>
+              <JsonBlock value={at.details} label={t("audit.details")} />
+            </div>
+          )}
+        </aside>
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,294 @@
+import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { Tagged } from "../../api/client";
+import { Records } from "../../api/records";
+import type { Caller, JsonObject } from "../../api/types";
+import { problemOf, useChanges, useHost } from "../../elements/context";
+import { patchOf } from "../../forms/schema";
+import { useLanguage } from "../../i18n/context";
+import { Icon } from "../../kit/icons";
+import { CopyButton, Dialog, Empty, Failure, Loading, type Problem, VirtualRows } from "../../kit/kit";
+import { brief, visible } from "../../kit/safe";
+import { PlaceLink } from "../parts";
+import type { Collection, Context } from "./collection";
+import { RecordForm } from "./RecordForm";
+
+const ROW = 47;
+
+const NO_CHOICES: Record<string, JsonObject[]> = {};
+
+export function useContextOf(me: Caller, choices = NO_CHOICES): Context {
+  const language = useLanguage();
+  const { client } = useHost();
+  const records = useMemo(() => new Records(client), [client]);
+  return useMemo(() => ({ ...language, me, records, choices }), [language, me, records, choices]);
+}
+
+/**
+ * Moves the focus with what is shown: to the details where they take the place of the list or of a form, and back to the
+ * row of the record whose details are closed (or to the first button, after a form).
+ */
+export function useFocusReturn(open: string | null) {
+  const box = useRef<HTMLDivElement>(null);
+  const last = useRef<string | null>(null);
+  useEffect(() => {
+    const page = box.current;
+    const closed = last.current;
+    last.current = open;
+    if (!page || open === closed) return;
+    if (open === null) {
+      const row = [...page.querySelectorAll<HTMLElement>("[data-record]")].find((one) => one.dataset.record === closed);
+      (row?.querySelector<HTMLElement>("a, button") ?? page.querySelector<HTMLElement>(".head .button, .head input, .scroll"))?.focus();
+    } else if (closed === NEW || (open !== NEW && page.querySelector<HTMLElement>(".main")?.offsetParent === null)) {
+      page.querySelector<HTMLElement>("aside")?.focus();
+    }
+  }, [open]);
+  return box;
+}
+
+const NEW = "\u0000new";
+
+/** A page of records: the list, and beside it the one at the address or a form. */
+export function CollectionPage<T extends object>({ of, me, section, recordId }: { of: Collection<T>; me: Caller; section: string; recordId: string | undefined }) {
+  const host = useHost();
+  const [choices, setChoices] = useState(NO_CHOICES);
+  const context = useContextOf(me, choices);
+  const { t } = context;
+  const [chosen, setChosen] = useState<Record<string, string>>({});
+  const list = useRecords(of, context.records, chosen);
+  const [making, setMaking] = useState(false);
+  const [secret, setSecret] = useState<string | null>(null);
+  const mayChange = !host.readonly && host.wants("manage") && of.mayChange(me);
+  const prepare = useCallback(() => void of.prepare?.(context.records, me).then(setChoices, () => undefined), [of, me, host.client]);
+  useEffect(prepare, [prepare]);
+  const open = (id?: string) => host.navigate({ page: "administration", section, ...(id === undefined ? {} : { id }) });
+  const key = useRef({ body: "", key: "" });
+  const create = async (value: JsonObject) => {
+    const body = of.form!.body?.(value) ?? value;
+    const written = JSON.stringify(body);
+    if (key.current.body !== written) key.current = { body: written, key: crypto.randomUUID() };
+    const made = await context.records.create<T>(of.list, body, key.current.key);
+    key.current = { body: "", key: "" };
+    setMaking(false);
+    setSecret(of.secret?.(made.value as JsonObject) ?? null);
+    list.reload();
+    open(of.id(made.value));
+  };
+  const template = of.columns.map((column) => column.width).join(" ");
+  const side = making || recordId !== undefined;
+  const box = useFocusReturn(making ? NEW : (recordId ?? null));
+  return (
+    <div className="page admin" ref={box}>
+      <div className="head">
+        <h1>{t(`nav.${section}`)}</h1>
+        {mayChange && of.form && (
+          <button type="button" className="button primary" onClick={() => { setMaking(true); setSecret(null); }}><Icon name="plus" />{t(`${section}.new`)}</button>
+        )}
+      </div>
+      {of.filters && (
+        <div className="filters" role="search" aria-label={t("runs.filters")}>
+          {of.filters(context).map((filter) => (
+            <div className="field" key={filter.name}>
+              <label htmlFor={`f-${filter.name}`}>{t(filter.text)}</label>
+              <select id={`f-${filter.name}`} className="input" value={chosen[filter.name] ?? ""}
+                onChange={(event) => setChosen({ ...chosen, [filter.name]: event.target.value })}>
+                <option value="">{t(filter.none ?? "common.all")}</option>
+                {filter.options.map(([value, label]) => <option key={value} value={value}>{brief(label, 80)}</option>)}
+              </select>
+            </div>
+          ))}
+        </div>
+      )}
+      <div className={`split${side ? "" : " alone"}`}>
+        <div className="main">
+          {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
+            : list.loading && !list.rows.length ? <Loading rows={8} />
+            : !list.rows.length ? <Empty icon={of.icon} title={t(`${section}.empty`)} hint={t(`${section}.hint`)} />
+            : (
+              <>
+                <div className="columns" aria-hidden="true" style={{ gridTemplateColumns: template }}>
+                  {of.columns.map((column) => <span key={column.text} className={column.wide ? "wide" : ""}>{t(column.text)}</span>)}
+                </div>
+                <VirtualRows count={list.rows.length} height={ROW} label={t(`nav.${section}`)} onEnd={list.more} row={(index) => {
+                  const one = list.rows[index] as T;
+                  const id = of.id(one);
+                  return (
+                    <div role="listitem" key={id} data-record={id} style={{ height: ROW }}>
+                      <PlaceLink to={{ page: "administration", section, id }} className={`line record${id === recordId ? " current" : ""}`}
+                        style={{ gridTemplateColumns: template }}>
+                        {of.columns.map((column) => <span key={column.text} className={`clip${column.wide ? " wide" : ""}`}>{column.show(one, context)}</span>)}
+                      </PlaceLink>
+                    </div>
+                  );
+                }} />
+              </>
+            )}
+        </div>
+        <aside className="side" aria-label={t("admin.details")} tabIndex={0} hidden={!side}>
+          {secret !== null && !making && <Once text={secret} hint={t(of.secretHint ?? "")} onClose={() => setSecret(null)} />}
+          {making ? (
+            <div className="section">
+              <Title text={t(`${section}.new`)} onClose={() => setMaking(false)} />
+              <RecordForm form={of.form!} before={null} context={context} save={create} onCancel={() => setMaking(false)} />
+            </div>
+          ) : recordId !== undefined && (
+            <Details key={recordId} of={of} id={recordId} context={context} mayChange={mayChange} onClose={() => { setSecret(null); open(); }}
+              onChanged={() => { list.reload(); prepare(); }} />
+          )}
+        </aside>
+      </div>
+    </div>
+  );
+}
+
+export function Title({ text, onClose }: { text: ReactNode; onClose: () => void }) {
+  const { t } = useLanguage();
+  return (
+    <div className="row between">
+      <h2>{text}</h2>
+      <button type="button" className="button plain square" aria-label={t("common.close")} onClick={onClose}><Icon name="close" /></button>
+    </div>
+  );
+}
+
+/** A secret that is not shown again. */
+function Once({ text, hint, onClose }: { text: string; hint: string; onClose: () => void }) {
+  const { t } = useLanguage();
+  return (
+    <div className="section">
+      <div className="notice ok" role="status">
+        <Icon name="done" />
+        <div className="grow stack">
+          <strong>{hint}</strong>
+          <div className="block secret"><CopyButton text={() => text} /><code>{text}</code></div>
+          <div><button type="button" className="button small" onClick={onClose}>{t("admin.secretDone")}</button></div>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Details<T extends object>({ of, id, context, mayChange, onClose, onChanged }: {
+  of: Collection<T>; id: string; context: Context; mayChange: boolean; onClose: () => void; onChanged: () => void;
+}) {
+  const { t } = context;
+  const [found, setFound] = useState<Tagged<T> | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [editing, setEditing] = useState(0);
+  const [removing, setRemoving] = useState(false);
+  const [refused, setRefused] = useState<string | null>(null);
+  const edit = useRef<HTMLButtonElement>(null);
+  const wasEditing = useRef(0);
+  useEffect(() => {
+    if (wasEditing.current && !editing) edit.current?.focus();
+    wasEditing.current = editing;
+  }, [editing]);
+  const read = useCallback(async () => {
+    try {
+      const next = await context.records.read<T>(of.list, id);
+      setFound(next);
+      setProblem(null);
+      return next;
+    } catch (error) {
+      setProblem(problemOf(error));
+      return null;
+    }
+  }, [of, id, context.records]);
+  useEffect(() => void read(), [read]);
+  useChanges(of.kind ? [of.kind] : ["poll"], (changes) => {
+    if (!editing && changes.some((change) => change.kind === "poll" || String(change.id) === id)) void read();
+  });
+  if (problem) return <><div className="section"><Title text="" onClose={onClose} /></div><Failure problem={problem} onRetry={() => void read()} /></>;
+  if (!found) return <Loading rows={6} />;
+  const one = found.value;
+  const save = async (value: JsonObject) => {
+    const bodyOf = of.form!.body ?? ((given: JsonObject) => given);
+    const patch = patchOf(bodyOf(of.form!.value(one, context)), bodyOf(value), of.form!.merges);
+    if (Object.keys(patch).length) setFound(await context.records.change<T>(of.list, id, patch, found.etag));
+    setEditing(0);
+    onChanged();
+  };
+  const remove = async () => {
+    setRemoving(false);
+    try {
+      await context.records.remove<T>(of.list, id, found.etag);
+      onChanged();
+      onClose();
+    } catch (error) {
+      setRefused(problemOf(error).message);
+      await read();
+    }
+  };
+  const texts = of.remove ?? { text: "admin.remove", ask: "admin.removeAsk", hint: "admin.removeHint" };
+  return (
+    <>
+      <div className="section">
+        <Title text={<span className="text">{visible(of.name(one, context))}</span>} onClose={onClose} />
+        {editing ? (
+          <RecordForm key={editing} form={of.form!} before={one} context={context} save={save} onCancel={() => setEditing(0)}
+            onKeep={async () => { const now = await context.records.read<T>(of.list, id); setFound({ value: one, etag: now.etag }); }}
+            onDiscard={() => void read().then((next) => next && setEditing(editing + 1))} />
+        ) : (
+          <>
+            <dl className="facts">
+              {of.details(one, context).map(([name, value]) => <div key={name} className="fact"><dt>{t(name)}</dt><dd>{value}</dd></div>)}
+            </dl>
+            {refused && <p className="problem" role="alert"><Icon name="error" />{visible(refused)}</p>}
+            {mayChange && (
+              <div className="row wrap">
+                {of.form && of.canEdit !== false && <button type="button" className="button" ref={edit} onClick={() => setEditing(1)}>{t("admin.edit")}</button>}
+                {(of.canRemove?.(one) ?? true) && <button type="button" className="button danger" onClick={() => { setRefused(null); setRemoving(true); }}>{t(texts.text)}</button>}
+              </div>
+            )}
+          </>
+        )}
+      </div>
+      {!editing && of.Extra && <of.Extra one={one} context={context} mayChange={mayChange} reload={() => void read()} />}
+      {removing && (
+        <Dialog title={t(texts.ask, { name: brief(of.name(one, context), 80) })} onClose={() => setRemoving(false)} actions={
+          <>
+            <button type="button" className="button" autoFocus onClick={() => setRemoving(false)}>{t("common.cancel")}</button>
+            <button type="button" className="button danger solid" onClick={() => void remove()}>{t(texts.text)}</button>
+          </>
+        }>
+          <p className="muted">{t(texts.hint)}</p>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+interface Rows<T> {
+  rows: T[];
+  problem: Problem | null;
+  loading: boolean;
+  more: () => void;
+  reload: () => void;
+}
+
+/** The records, page after page; read again from the beginning when one has changed. */
+export function useRecords<T>(of: Pick<Collection<T>, "list" | "kind">, records: Records, chosen: Record<string, string>): Rows<T> {
+  const [state, setState] = useState<{ rows: T[]; next: string | null; problem: Problem | null; loading: boolean }>({ rows: [], next: null, problem: null, loading: true });
+  const turn = useRef(0);
+  const filters = JSON.stringify(chosen);
+  const load = useCallback(async (after: string | null) => {
+    const mine = ++turn.current;
+    try {
+      const given = Object.fromEntries(Object.entries(JSON.parse(filters) as Record<string, string>).filter(([, value]) => value));
+      const page = await records.page<T>(of.list, given, after);
+      if (mine === turn.current) setState((old) => ({ rows: after === null ? page.rows : [...old.rows, ...page.rows], next: page.next, problem: null, loading: false }));
+    } catch (error) {
+      if (mine === turn.current) setState((old) => ({ ...old, problem: problemOf(error), loading: false }));
+    }
+  }, [of, records, filters]);
+  useEffect(() => {
+    setState((old) => ({ ...old, loading: true }));
+    void load(null);
+    return () => void turn.current++;
+  }, [load]);
+  useChanges([of.kind ?? "poll"], () => void load(null), 400);
+  return {
+    rows: state.rows, problem: state.problem, loading: state.loading,
+    more: () => { if (state.next && !state.loading) { setState((old) => ({ ...old, loading: true })); void load(state.next); } },
+    reload: () => void load(null),
+  };
+}
