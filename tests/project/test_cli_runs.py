@@ -58,7 +58,7 @@ def test_approvals_without_a_terminal(tmp_path: Path) -> None:
 
 
 def test_approvals_at_a_terminal(tmp_path: Path) -> None:
-    """The terminal shows the message, and prompts for the decision and the form until the form is valid."""
+    """The terminal shows the message, and prompts for the decision and the form; only a wrong field comes again."""
     form = {
         "type": "object",
         "required": ["amount"],
@@ -66,8 +66,9 @@ def test_approvals_at_a_terminal(tmp_path: Path) -> None:
     }
     approval = {**APPROVAL, "data": {**APPROVAL["data"], "formSchema": form}}
     file = workflow(tmp_path, approval, OUTCOME)
-    wrong = [("refund?", ""), ("approve or deny?", "approve"), ("amount:", "x"), ("why:", ""), ("must be integer", "")]
-    answers = [*wrong, ("amount:", "7"), ("why:", "2")]
+    amount = "amount (whole number; required):"
+    wrong = [("refund?", ""), ("approve or deny?", "y"), (amount, "x"), ("must be integer", "")]
+    answers = [*wrong, (amount, "7"), ("why (text):", "2")]
     status, out, shown = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], answers)
     assert status == 0, shown
     assert json.loads(out) == {"amount": 7, "why": "2"}

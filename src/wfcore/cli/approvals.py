@@ -2,14 +2,15 @@
 
 import json
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Literal
 
 from rich.prompt import Prompt
 from rich.text import Text
 
 from wfcore.cli.common import print_message
+from wfcore.cli.forms import Form, fields_of
 from wfcore.cli.plain import plain
 from wfcore.cli.progress import Progress, interactive
 from wfcore.domain.json.schema import compile_schema
@@ -41,7 +42,9 @@ class ApprovalPrompt:
             return {"decision": "cancelled"}
         if always == "deny" or interrupt.form_schema is None:
             return {"decision": always}
-        data = {name: field["default"] for name, field in _fields(interrupt.form_schema).items() if "default" in field}
+        data = {
+            name: field["default"] for name, field in fields_of(interrupt.form_schema).items() if "default" in field
+        }
         issues = compile_schema(interrupt.form_schema).check(data, "data")
         for issue in issues:
             print_message(
@@ -64,48 +67,36 @@ class ApprovalPrompt:
             self.progress.console.print(
                 Text(plain(json.dumps(interrupt.call["arguments"], indent=2, ensure_ascii=False)))
             )
-        decision = self._prompt(f"{' or '.join(choices)}?", choices=list(choices))
+        decision = self._prompt_decision_word(choices)
         if decision != "approve" or interrupt.form_schema is None:
             return {"decision": decision}
-        return {"decision": decision, "data": self._prompt_form(interrupt.form_schema)}
+        return {"decision": decision, "data": Form(interrupt.form_schema, self.prompt, self.say).read()}
 
-    def _prompt_form(self, schema: JSON) -> JSON:
-        """Prompt until the data is valid: for each field, or for all data when the schema names none (blank: `{}`)."""
-        fields = _fields(schema)
+    def _prompt_decision_word(self, choices: Sequence[str]) -> str:
+        """One of two decisions; `y` is the first, `n` the second."""
+        yes, no = choices
+        words = {yes: yes, "y": yes, "yes": yes, no: no, "n": no, "no": no}
         while True:
-            data: JSON = {
-                name: value for name, field in fields.items() if (value := self._prompt_field(name, field)) is not None
-            }
-            if not fields:
-                data = self._prompt_field("data, as JSON", {"default": {}})
-            issues = compile_schema(schema).check(data, "data")
-            if not issues:
-                return data
-            for issue in issues:
-                self.progress.console.print(Text(f"{issue.path}: {issue.message}", "red"))
+            text = self.prompt(f"{' or '.join(choices)}? (y/n)").strip().lower()
+            if text in words:
+                return words[text]
+            self.say(f"answer {', '.join(choices)}, y or n")
 
-    def _prompt_field(self, name: str, field: Mapping[str, JSON]) -> JSON:
-        """One field; None when left blank without a default. A string is taken literally, other types as JSON."""
-        text = self._prompt(str(field.get("title") or name), default="")
-        if not text:
-            return field.get("default")
-        if field.get("type") == "string":
-            return text
-        try:
-            value: JSON = json.loads(text)
-        except ValueError:
-            return text
-        return value
+    def prompt(self, question: str) -> str:
+        """The user's line for a question, without space around it."""
+        console = self.progress.console
+        return str(Prompt.ask(Text(plain(question)), console=console, default="", show_default=False))
 
-    def _prompt(self, question: str, **options: Any) -> str:
-        return str(Prompt.ask(Text(question), console=self.progress.console, show_default=False, **options))
+    def say(self, message: str) -> None:
+        """Show a message between two questions."""
+        self.progress.console.print(Text(plain(message), "yellow"))
 
 
-def _fields(schema: JSON) -> dict[str, Mapping[str, JSON]]:
-    """The fields that a form names, each with its schema, which can be empty."""
-    named = schema.get("properties") if isinstance(schema, Mapping) else None
-    fields = named if isinstance(named, Mapping) else {}
-    return {name: field if isinstance(field, Mapping) else {} for name, field in fields.items()}
+def prompt_form(schema: JSON) -> JSON:
+    """The data of a form, from the user at the terminal. Raises EOFError when there are no more lines."""
+    prompt = ApprovalPrompt(Progress("", {}), None)
+    with _interruptible():
+        return Form(schema, prompt.prompt, prompt.say).read()
 
 
 @contextmanager

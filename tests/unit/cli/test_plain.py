@@ -61,7 +61,7 @@ def test_progress_and_prompts_are_escaped(monkeypatch: pytest.MonkeyPatch) -> No
     progress = Progress("A run", {"nodes": [{"id": "a", "type": "agent"}]}, console)
     progress.show(event(EventKind.node_failed, nodeId="a", error={"message": CLEARS}))
     prompt = ApprovalPrompt(progress, None)
-    monkeypatch.setattr(prompt, "_prompt", lambda *_, **__: "deny")
+    monkeypatch.setattr(prompt, "prompt", lambda *_, **__: "deny")
     interrupt = Interrupt("i", 0, "a", 1, CLEARS, 0, call={"toolId": "pay", "arguments": {"to": CLEARS}})
     assert prompt._prompt_choice(interrupt, ("approve", "deny")) == {"decision": "deny"}
     assert shown.getvalue().count(r"\u001b[2J") == 3

@@ -1,11 +1,13 @@
 """`wfcore run start`, `list` and so on, `wfcore inbox` and `wfcore answer`: the runs of an organization."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
+from wfcore.cli.approvals import prompt_form
 from wfcore.cli.client import TARGET, Api, CommandTarget, Json, connected
 from wfcore.cli.commands.resources import SKILLS, WORKFLOWS, Reference
 from wfcore.cli.commands.run import run
@@ -279,7 +281,8 @@ async def answer(
     interrupt
         The interrupt, where several wait.
     data
-        The answers of the approval's form as JSON; @FILE reads them from a file, - from stdin.
+        The answers of the approval's form as JSON; @FILE reads them from a file, - from stdin. Without it, an approval
+        at the terminal prompts for each field.
     """
     body: dict[str, JSON] = {"decision": decision}
     if interrupt is not None:
@@ -287,7 +290,17 @@ async def answer(
     if data is not None:
         body["data"] = read_input(data)
     async with connected(target, worker=follow) as api:
+        if decision == "approve" and data is None and sys.stdin.isatty():
+            body |= await _form_data(api, run_id, interrupt)
         return await _begun(api, f"{RUNS}/{run_id}/resume", body, follow=follow)
+
+
+async def _form_data(api: Api, run_id: str, interrupt: str | None) -> dict[str, JSON]:
+    """The `data` of the approval's form, from the terminal; empty without a form, or with several approvals."""
+    record = as_object(await api.get(f"{RUNS}/{run_id}"))
+    found = [one for one in as_objects(record["interrupts"]) if interrupt in (None, one["interruptId"])]
+    schema = found[0].get("formSchema") if len(found) == 1 else None
+    return {} if schema is None else {"data": prompt_form(schema)}
 
 
 async def _begun(api: Api, path: str, body: JSON, *, follow: bool, key: str | None = None) -> int:

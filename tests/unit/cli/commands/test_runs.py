@@ -1,5 +1,6 @@
 """`wfcore run start`, `list` and so on, `wfcore inbox` and `wfcore answer`."""
 
+import io
 import json
 from pathlib import Path
 
@@ -116,3 +117,17 @@ def test_the_answers_of_a_form(acme: Organization) -> None:
     acme.deployed(("Refund", ASK))
     acme.call("run", "start", "refund", "--key", "r", "--input", '{"order": 1}', "--follow")
     assert acme.call("answer", "r", "approve", "--data", '{"why": "late"}', "--follow").status == 0
+
+
+def test_a_form_is_filled_in_at_the_terminal(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An approval without `--data` prompts for its fields; one without a form has nothing to prompt for."""
+    form = {"type": "object", "required": ["sum"], "properties": {"sum": {"type": "integer"}}}
+    acme.deployed(("Form", sketch("s -> w", w={"type": "humanApproval", "formSchema": form})), ("Refund", ASK))
+    for key, flow in (("f", "form"), ("r", "refund")):
+        acme.call("run", "start", flow, "--input", '{"order": 1}', "--key", key, "--follow")
+    terminal = type("Terminal", (io.StringIO,), {"isatty": lambda self: True})
+    monkeypatch.setattr("sys.stdin", terminal("x\n7\n"))
+    answered = acme.call("answer", "f", "approve", "--follow")
+    assert (answered.status, "must be integer" in answered.err) == (0, True)
+    assert json.loads(answered.out.splitlines()[1])["data"] == {"sum": 7}
+    assert acme.call("answer", "r", "approve").status == 0
