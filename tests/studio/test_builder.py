@@ -6,6 +6,7 @@ from typing import Any
 import demo
 import httpx
 import pytest
+from appearance import check_accessibility
 from playwright.sync_api import Page, expect
 from servers import Server, eventually
 from watching import Open
@@ -317,3 +318,101 @@ def test_the_host_can_stop_a_deploy_and_a_run(open_page: Open, server: Server, i
     assert page.evaluate("window.stopped") == [["wfcore-before-deploy", workflow], ["wfcore-before-run", workflow]]
     with server.client() as client:
         assert client.get(f"/api/v1/workflows/{workflow}").json()["status"] == "draft"
+
+
+def settings(page: Page, tab: str) -> Any:
+    """The dialog of settings, at one of its tabs."""
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_role("tab", name=tab).click()
+    return page.get_by_role("dialog")
+
+
+def test_a_schedule(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """It is edited in the draft, with what is wrong at its field; once deployed, it shows its next runs."""
+    with server.client() as client:
+        workflow = create(client, demo.graph([demo.transform("first", 1)], ("start", "first")))
+        page = opened(open_page, workflow)
+        dialog = settings(page, "Trigger")
+        dialog.get_by_label("Runs are started by").select_option("schedule")
+        dialog.get_by_label("Frequency").select_option(label="Weekly")
+        dialog.get_by_label("Time zone").fill("Europe/Nowhere")
+        dialog.get_by_label("Monday").check()
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog.get_by_label("Time zone")).to_have_attribute("aria-invalid", "true")
+        dialog.get_by_label("Time zone").fill("Europe/Berlin")
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog.get_by_text("Saved in the draft")).to_be_visible()
+        check_accessibility(page)
+        dialog.get_by_role("button", name="Close").click()
+        found = client.get(f"/api/v1/workflows/{workflow}", params={"view": "draft"}).json()
+        assert found["variation"]["trigger"]["schedule"]["weekdays"] == ["monday"]
+        assert client.post(f"/api/v1/workflows/{workflow}/deploy").status_code == 200
+        page.reload()
+        dialog = settings(page, "Trigger")
+        expect(dialog.locator("ol li")).to_have_count(5)
+        dialog.get_by_role("button", name="Switch on").click()
+        expect(dialog.get_by_role("button", name="Switch off")).to_be_visible()
+        assert client.get(f"/api/v1/workflows/{workflow}").json()["isEnabled"] is True
+
+
+def test_versions(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A version of before is compared with the draft, and deployed again."""
+    with server.client() as client:
+        workflow = demo.workflow(client, "Versions", demo.graph([demo.transform("first", 1)], ("start", "first")))
+        second = demo.graph([demo.transform("other", 1)], ("start", "other"))
+        client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": second})
+        client.post(f"/api/v1/workflows/{workflow}/deploy")
+        page = opened(open_page, workflow)
+        dialog = settings(page, "Versions")
+        expect(dialog.get_by_role("listitem").filter(has_text="Active")).to_have_count(1)
+        old = dialog.get_by_role("listitem").filter(has=page.get_by_role("button", name="Deploy again"))
+        old.get_by_role("button", name="Compare").click()
+        expect(dialog.locator(".changes .ok")).to_have_text("other")
+        expect(dialog.locator(".changes .bad")).to_have_text("first")
+        check_accessibility(page)
+        old.get_by_role("button", name="Deploy again").click()
+        expect(dialog).to_have_count(0)
+        structure = client.get(f"/api/v1/workflows/{workflow}").json()["variation"]["workflowStructure"]
+        assert names(structure) == ["start", "first"]
+
+
+def test_sharing(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Groups get use and manage; a change that would lock the user out is refused and says so."""
+    with server.client() as client:
+        workflow = create(client)
+        group = client.post("/api/v1/groups", json={"name": f"Finance {workflow}"}).json()["id"]
+        page = opened(open_page, workflow)
+        dialog = settings(page, "Sharing")
+        everyone = dialog.get_by_role("group", name="Everyone in the organization")
+        everyone.get_by_label("Manage").uncheck()
+        dialog.get_by_role("group", name=f"Finance {workflow}").get_by_label("Use").check()
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog.get_by_role("alert")).to_be_visible()
+        everyone.get_by_label("Manage").check()
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog.get_by_role("status")).to_have_text("Saved")
+        check_accessibility(page)
+        granted = client.get(f"/api/v1/workflows/{workflow}").json()["accessConfig"]["groupPermissions"]
+        assert granted[group] == {"use": True, "manage": False}
+
+
+def test_a_failed_run_is_retried_with_the_mended_draft(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Run from the builder, failed, mended there, and continued from the failed node by the same page."""
+    fails = demo.node("last", "action", toolId="core.fail", params={"message": "the ledger is closed"})
+    structure = demo.graph([demo.transform("first", 1), fails], ("start", "first"), ("first", "last"))
+    with server.client() as client:
+        workflow = create(client, structure)
+    page = opened(open_page, workflow)
+    page.get_by_role("button", name="Run", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Run").click()
+    expect(page.locator(".head .status.bad")).to_be_visible()
+    page.get_by_role("button", name="Back to the draft").click()
+    node(page, "last").click()
+    page.get_by_label("Tool", exact=True).select_option(label="Transform (core.transform)")
+    page.get_by_label("value", exact=True).fill("fine")
+    expect(page.locator(SAVED)).to_be_visible()
+    page.get_by_role("button", name="Last run").click()
+    page.get_by_role("button", name="Retry from failure").click()
+    page.get_by_label("The draft as it is now").check()
+    page.get_by_role("dialog").get_by_role("button", name="Retry from failure").click()
+    expect(page.locator(".head .status.ok")).to_be_visible()

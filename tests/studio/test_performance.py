@@ -43,7 +43,7 @@ Element.prototype.attachShadow = function (init) {
 UNTIL = """(selector) => new Promise((done) => {
   const began = performance.now();
   const found = (root) => root.querySelector(selector)
-    ?? [...root.querySelectorAll('wfcore-application, wfcore-run')].map((one) => one.shadowRoot && found(one.shadowRoot)).find(Boolean);
+    ?? [...root.querySelectorAll('wfcore-application, wfcore-run, wfcore-builder')].map((one) => one.shadowRoot && found(one.shadowRoot)).find(Boolean);
   const look = () => found(document) ? done(performance.now() - began) : requestAnimationFrame(look);
   look();
 })"""  # noqa: E501
@@ -152,6 +152,40 @@ def test_large_graphs(open_page: Open, server: Server, ids: dict[str, str], node
     found = page.evaluate("window.frames_found")
     page.mouse.up()
     print(f"pan at {nodes}: {found['fps']:.0f} fps, p95 {found['p95']:.0f} ms")
+    assert found["p95"] <= 34 * SLACK
+
+
+@pytest.mark.parametrize(("nodes", "bound"), [(500, 1_000), (5_000, 3_000)])
+def test_large_graphs_in_the_builder(
+    open_page: Open, server: Server, ids: dict[str, str], nodes: int, bound: int
+) -> None:
+    """A graph of this size is opened to edit in time, and a node of it is dragged smoothly."""
+    structure = large(nodes)
+    for each in structure["nodes"][1:]:
+        each["data"] = {"toolId": "core.transform", "params": {"value": 1}}
+    body = {"name": f"Large {nodes}", "type": "workflow", "workflowStructure": structure}
+    with server.client() as client:
+        number = client.post("/api/v1/workflows", json=body).json()["id"]
+    page = open_page(f"/studio/workflows/{ids['greet_workflow']}", script=WATCH)
+    expect(page.locator(".react-flow__node").first).to_be_visible()
+    address = f"/studio/workflows/{number}"
+    page.evaluate("window.rendered = window.longest = 0")
+    page.evaluate(f"history.pushState(null, '', '{address}'); dispatchEvent(new PopStateEvent('popstate'))")
+    report(f"open {nodes} nodes in the builder", float(page.evaluate(UNTIL, ".react-flow__node[data-id=n1]")), bound)
+    print(f"longest task {page.evaluate('window.longest'):.0f} ms, {page.evaluate('window.rendered')} nodes rendered")
+    assert page.evaluate("window.rendered") < 1_200
+    one = page.locator(".react-flow__node").first.bounding_box()
+    assert one is not None
+    x, y = one["x"] + one["width"] / 2, one["y"] + one["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.evaluate(f"() => {{ window.frames_found = ({FRAMES})(1.5) }}")
+    for step in range(60):
+        page.mouse.move(x + step * 2, y + step)
+        page.wait_for_timeout(20)
+    found = page.evaluate("window.frames_found")
+    page.mouse.up()
+    print(f"drag at {nodes}: {found['fps']:.0f} fps, p95 {found['p95']:.0f} ms")
     assert found["p95"] <= 34 * SLACK
 
 

@@ -63,7 +63,7 @@ export class Api {
   }
 
   /** A new turn of a failed or cancelled run. Errors: 409 with `info.differences` if the version does not fit. */
-  retry(runId: string, version: "pinned" | "published"): Promise<{ runId: string; status: string }> {
+  retry(runId: string, version: "pinned" | "published" | "draft"): Promise<{ runId: string; status: string }> {
     return this.client.post(`/agent/v1/runs/${one(runId)}/retry`, { version }, { "Idempotency-Key": crypto.randomUUID() });
   }
 

@@ -1,5 +1,5 @@
 import type { Client } from "./client";
-import type { GraphDiff, Issue, JsonObject, NodeType, Skill, Structure, Tool, Workflow } from "./types";
+import type { GraphDiff, Issue, JsonObject, NodeType, Skill, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
 const PAGES = 40;
@@ -40,8 +40,37 @@ export class Editing {
     return (await this.client.post<{ issues: Issue[] }>(`/api/v1/workflows/${one(id)}/validate?view=draft`)).issues;
   }
 
-  diff(id: number): Promise<GraphDiff> {
-    return this.client.get(`/api/v1/workflows/${one(id)}/diff`, { from: "active", to: "draft" });
+  /** Change fields of the workflow. Errors: as of `save`. */
+  async update(id: number, body: JsonObject, etag: string | null): Promise<Draft> {
+    const headers: Record<string, string> = etag === null ? {} : { "If-Match": etag };
+    const saved = await this.client.tagged<Workflow>("PATCH", `/api/v1/workflows/${one(id)}`, body, { headers });
+    return { workflow: saved.value, etag: saved.etag };
+  }
+
+  /** How the draft differs from a version: its id, or `active`. */
+  diff(id: number, from = "active"): Promise<GraphDiff> {
+    return this.client.get(`/api/v1/workflows/${one(id)}/diff`, { from, to: "draft" });
+  }
+
+  async variations(id: number): Promise<Variation[]> {
+    return this.all(`/api/v1/workflows/${one(id)}/variations`, "variations");
+  }
+
+  rollBack(id: number, variationId: string): Promise<Workflow> {
+    return this.client.post(`/api/v1/workflows/${one(id)}/rollback`, { variationId });
+  }
+
+  toggle(id: number): Promise<Workflow> {
+    return this.client.post(`/api/v1/workflows/${one(id)}/toggle`);
+  }
+
+  async nextRuns(id: number): Promise<{ at: string; note: string | null }[]> {
+    const path = `/api/v1/workflows/${one(id)}/next-runs`;
+    return (await this.client.get<{ nextRuns: { at: string; note: string | null }[] }>(path, { count: 5 })).nextRuns;
+  }
+
+  groups(): Promise<{ id: string; name: string }[]> {
+    return this.all("/api/v1/groups", "groups");
   }
 
   deploy(id: number, etag: string | null): Promise<Workflow> {

@@ -157,12 +157,33 @@ export interface Workflow {
   isEnabled?: boolean;
   hasUnpublishedChanges?: boolean;
   updatedAt?: string;
-  accessConfig?: { ownerEmail?: string | null };
+  orgUuid?: string;
+  accessConfig?: AccessConfig;
   activeVariationId?: string | null;
   canManage?: boolean;
   canUse?: boolean;
   manageDenial?: string | null;
-  variation?: { id?: string; workflowStructure?: Structure | null } | null;
+  variation?: {
+    id?: string;
+    workflowStructure?: Structure | null;
+    trigger?: (JsonObject & { trigger_type: string; schedule?: JsonObject }) | null;
+  } | null;
+}
+
+export interface AccessConfig {
+  visibility: "shared" | "private";
+  groupPermissions: Record<string, { use: boolean; manage: boolean }>;
+  sharedWith: { email: string; userId?: string | null }[];
+  ownerUserId?: string | null;
+  ownerEmail?: string | null;
+}
+
+/** A version that was deployed. */
+export interface Variation {
+  id: string;
+  deployedAt: string;
+  deployedBy?: string | null;
+  isActive: boolean;
 }
 
 export interface Caller {

@@ -1,8 +1,8 @@
 import {
-  applyNodeChanges, type Connection, type Edge, Handle, MarkerType, MiniMap, type Node, type NodeChange, type NodeProps, Position, ReactFlow,
-  ReactFlowProvider, useReactFlow, useStore,
+  applyNodeChanges, type Connection, type Edge, getNodesBounds, getViewportForBounds, Handle, MarkerType, MiniMap, type Node, type NodeChange, type NodeHandle,
+  type NodeProps, Position, ReactFlow, ReactFlowProvider, useReactFlow, useStore, type Viewport,
 } from "@xyflow/react";
-import { type DragEvent, memo, type Ref, useCallback, useEffect, useImperativeHandle, useMemo, useRef, useState } from "react";
+import { type DragEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { GraphNode, NodeType, Structure } from "../api/types";
 import { positions } from "../canvas/place";
 import { useLanguage } from "../i18n/context";
@@ -14,6 +14,7 @@ const WIDTH = 200;
 const HEAD = 54;
 const ROW = 24;
 const CULL_FROM = 300;
+const MARKER = { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--muted)" };
 const MARGIN = 24;
 const FIT = { padding: 0.12, maxZoom: 1, minZoom: 0.25 };
 /** What a drag from the palette carries. */
@@ -88,7 +89,70 @@ export interface CanvasProps {
 }
 
 export function EditorCanvas(props: CanvasProps) {
-  return <ReactFlowProvider><Canvas {...props} /></ReactFlowProvider>;
+  const { structure, types, canEdit } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const made = useMadePlaces(structure, types);
+  const [size, setSize] = useState<{ width: number; height: number } | null>(null);
+  useLayoutEffect(() => setSize({ width: box.current!.clientWidth, height: box.current!.clientHeight }), []);
+  const wanted = useWanted(props, made);
+  const lines = useMemo<Edge[]>(
+    () => structure.edges.map((edge) => ({
+      id: edge.id, source: edge.source, target: edge.target, type: "default", focusable: false, deletable: canEdit, ariaLabel: `${edge.source} → ${edge.target}`,
+      ...(edge.sourceHandle ? { sourceHandle: edge.sourceHandle } : {}), ...(edge.sourceHandle === "error" ? { className: "onerror" } : {}), markerEnd: MARKER,
+    })),
+    [structure.edges, canEdit],
+  );
+  return (
+    <div className="graph editing" role="group" aria-label={props.label} aria-busy={!made || undefined} ref={box}>
+      {made && size && (
+        <ReactFlowProvider initialNodes={wanted} initialEdges={lines} initialWidth={size.width} initialHeight={size.height} fitView initialFitViewOptions={FIT}
+          initialMinZoom={FIT.minZoom} initialMaxZoom={FIT.maxZoom}>
+          <Canvas {...props} wanted={wanted} lines={lines} box={box} first={viewportOf(wanted, size)} />
+        </ReactFlowProvider>
+      )}
+    </div>
+  );
+}
+
+function viewportOf(nodes: Placed[], size: { width: number; height: number }): Viewport {
+  if (!size.width || !size.height || !nodes.length) return { x: 0, y: 0, zoom: 1 };
+  return getViewportForBounds(getNodesBounds(nodes), size.width, size.height, FIT.minZoom, FIT.maxZoom, FIT.padding);
+}
+
+/** Where the handles are: the canvas renders a node that lacks them once to measure it, in sight or not. */
+function handlesAt(node: GraphNode, handles: (string | null)[]): NodeHandle[] {
+  const at = (type: "source" | "target", position: Position, x: number, y: number, id: string | null): NodeHandle => ({ type, position, x, y, width: 1, height: 1, id });
+  const found = node.type === "start" ? [] : [at("target", Position.Left, 0, HEAD / 2, null)];
+  if (handles.includes(null)) found.push(at("source", Position.Right, WIDTH - 1, HEAD / 2, null));
+  rowsOf(handles).forEach((handle, index) => found.push(at("source", Position.Right, WIDTH - 1, HEAD + index * ROW + ROW / 2 - 1, handle)));
+  if (handles.includes("error")) found.push(at("source", Position.Bottom, WIDTH / 2, heightOf(handles) - 1, "error"));
+  return found;
+}
+
+/** The nodes as the structure has them. One that did not change stays the same object, and is not rendered again. */
+function useWanted({ structure, types, problems, selected, canEdit }: CanvasProps, made: Map<string, Point> | null): Placed[] {
+  const { t } = useLanguage();
+  const built = useRef(new Map<string, Placed>());
+  return useMemo(() => {
+    if (made === null) return [];
+    const chosen = new Set(selected);
+    const next = structure.nodes.map((node): Placed => {
+      const count = problems.get(node.id) ?? 0;
+      const position = node.position ?? made.get(node.id) ?? { x: 0, y: 0 };
+      const old = built.current.get(node.id);
+      const isSelected = chosen.has(node.id);
+      if (old && old.data.node === node && old.data.problems === count && old.data.canEdit === canEdit && old.selected === isSelected
+        && old.position.x === position.x && old.position.y === position.y) return old;
+      const handles = handlesOf(node, types);
+      const size = { width: WIDTH, height: heightOf(handles) };
+      return {
+        id: node.id, type: "step", data: { node, handles, problems: count, canEdit }, position, ...size, measured: size, handles: handlesAt(node, handles), selected: isSelected,
+        ariaLabel: brief(`${titleOf(node)}, ${node.type}${count ? `, ${t("builder.problems", { count })}` : ""}`, 160), ariaRole: "button",
+      };
+    });
+    built.current = new Map(next.map((node) => [node.id, node]));
+    return next;
+  }, [structure, types, problems, selected, canEdit, made, t]);
 }
 
 /** The places of nodes that have none in the structure. They are shown and not saved. */
@@ -108,33 +172,11 @@ function useMadePlaces(structure: Structure, types: Map<string, NodeType>): Map<
 const boxesOf = (structure: Structure, types: Map<string, NodeType>) =>
   structure.nodes.map((node) => ({ id: node.id, width: WIDTH, height: heightOf(handlesOf(node, types)) }));
 
-function Canvas(props: CanvasProps) {
-  const { structure, types, problems, selected, canEdit, label } = props;
+function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: RefObject<HTMLDivElement | null>; first: Viewport }) {
+  const { structure, types, selected, canEdit, wanted, lines, box } = props;
   const { t } = useLanguage();
   const flow = useReactFlow();
-  const box = useRef<HTMLDivElement>(null);
-  const made = useMadePlaces(structure, types);
-  const built = useRef(new Map<string, Placed>());
-
-  const wanted = useMemo<Placed[]>(() => {
-    if (made === null) return [];
-    const chosen = new Set(selected);
-    const next = structure.nodes.map((node): Placed => {
-      const count = problems.get(node.id) ?? 0;
-      const position = node.position ?? made.get(node.id) ?? { x: 0, y: 0 };
-      const old = built.current.get(node.id);
-      const isSelected = chosen.has(node.id);
-      if (old && old.data.node === node && old.data.problems === count && old.data.canEdit === canEdit && old.selected === isSelected
-        && old.position.x === position.x && old.position.y === position.y) return old;
-      const handles = handlesOf(node, types);
-      return {
-        id: node.id, type: "step", data: { node, handles, problems: count, canEdit }, position, width: WIDTH, height: heightOf(handles), selected: isSelected,
-        ariaLabel: brief(`${titleOf(node)}, ${node.type}${count ? `, ${t("builder.problems", { count })}` : ""}`, 160), ariaRole: "button",
-      };
-    });
-    built.current = new Map(next.map((node) => [node.id, node]));
-    return next;
-  }, [structure, types, problems, selected, canEdit, made, t]);
+  const [first] = useState(props.first);
 
   // While nodes are dragged, the canvas is ahead of the structure.
   const [nodes, setNodes] = useState<Placed[]>(wanted);
@@ -144,14 +186,6 @@ function Canvas(props: CanvasProps) {
     latest.current = wanted;
     setNodes(wanted);
   }, [wanted]);
-  const lines = useMemo<Edge[]>(
-    () => structure.edges.map((edge) => ({
-      id: edge.id, source: edge.source, target: edge.target, type: "default", focusable: false, deletable: canEdit, ariaLabel: `${edge.source} → ${edge.target}`,
-      ...(edge.sourceHandle ? { sourceHandle: edge.sourceHandle } : {}), ...(edge.sourceHandle === "error" ? { className: "onerror" } : {}),
-      markerEnd: { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--muted)" },
-    })),
-    [structure.edges, canEdit],
-  );
   const [picked, setPicked] = useState<string | null>(null);
   const edges = useMemo(() => (picked === null ? lines : lines.map((edge) => (edge.id === picked ? { ...edge, selected: true } : edge))), [lines, picked]);
 
@@ -167,7 +201,7 @@ function Canvas(props: CanvasProps) {
     },
     tidy: () => positions(boxesOf(structure, types), structure.edges),
     places: () => new Map(latest.current.map((node) => [node.id, node.position])),
-  }), [flow, structure, types]);
+  }), [flow, structure, types, box]);
 
   const onNodesChange = useCallback((changes: NodeChange<Placed>[]) => {
     const next = applyNodeChanges(changes, latest.current);
@@ -194,11 +228,10 @@ function Canvas(props: CanvasProps) {
     const point = flow.screenToFlowPosition({ x: event.clientX, y: event.clientY });
     props.onDrop(text, { x: Math.round(point.x - WIDTH / 2), y: Math.round(point.y - HEAD / 2) });
   };
-  if (made === null) return <div className="graph" aria-busy="true" />;
   return (
-    <div className="graph editing" role="group" aria-label={label} ref={box} onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()}>
+    <div className="drop" onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()}>
       <ReactFlow
-        nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} fitView fitViewOptions={FIT} minZoom={0.05} maxZoom={2}
+        nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={canEdit} nodesConnectable={canEdit} elementsSelectable edgesFocusable={false} zoomOnDoubleClick={false}
         deleteKeyCode={canEdit ? ["Backspace", "Delete"] : null} onlyRenderVisibleElements={structure.nodes.length >= CULL_FROM}
         onNodesChange={onNodesChange} onEdgesChange={(changes) => {

@@ -61,6 +61,13 @@ function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, named: (sch
   return named({ ...type.dataSchema, properties: Object.fromEntries(ordered), ...(parts.length ? { $defs } : {}) });
 }
 
+/** The parameters of before that another tool has too. */
+function fitting(params: Json | undefined, schema: JsonObject): JsonObject {
+  if (!isObject(params)) return {};
+  const known = isObject(schema.properties) ? schema.properties : {};
+  return Object.fromEntries(Object.entries(params).filter(([name]) => schema.additionalProperties !== false || Object.hasOwn(known, name)));
+}
+
 /** The settings of one node: its name, its data by the schema of its type, and its edges. */
 export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, onRename, onConnect, onCut, onSelect, onDelete, onClose }: Props) {
   const { t, has } = useLanguage();
@@ -93,8 +100,11 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
     return found;
   }, [issues]);
   const general = issues.filter((issue) => issue.at.edge !== undefined || issue.at.pointer === "" || issue.at.pointer === "/type" || issue.at.pointer === "/id");
-  const change = (pointer: string, value: Json | undefined) =>
-    onData((withValue(data, pointer, value) ?? {}) as JsonObject, `${node.id}${pointer}`);
+  const change = (pointer: string, value: Json | undefined) => {
+    const next = (withValue(data, pointer, value) ?? {}) as JsonObject;
+    const chosen = pointer === "/toolId" ? catalog.tools.find((one) => one.id === value) : undefined;
+    onData(chosen ? { ...next, params: fitting(next.params, chosen.parameters) } : next, `${node.id}${pointer}`);
+  };
   const tool = node.type === "action" ? catalog.tools.find((one) => one.id === data.toolId) : undefined;
   const kind = `type.${node.type}`;
   return (

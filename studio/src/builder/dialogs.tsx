@@ -29,6 +29,24 @@ function Changes({ title, tone, names }: { title: string; tone: string; names: s
 const isEmpty = (diff: GraphDiff) =>
   ![diff.nodes, diff.edges].some((part) => part.added.length + part.removed.length + part.changed.length) && !diff.fields.length;
 
+/** What differs between two versions, by the ids of nodes and edges. */
+export function DiffView({ diff }: { diff: GraphDiff }) {
+  const { t } = useLanguage();
+  if (isEmpty(diff)) return <p>{t("builder.noChanges")}</p>;
+  const edges = [
+    ...diff.edges.added.map((id) => `+ ${id}`), ...diff.edges.removed.map((id) => `− ${id}`), ...diff.edges.changed.map((one) => `~ ${one.id}`),
+  ];
+  return (
+    <div className="stack">
+      <Changes title={t("builder.added")} tone="ok" names={diff.nodes.added} />
+      <Changes title={t("builder.removed")} tone="bad" names={diff.nodes.removed} />
+      <Changes title={t("builder.changed")} tone="" names={diff.nodes.changed.map((one) => `${one.id}: ${one.paths.join(", ")}`)} />
+      <Changes title={t("builder.edges")} tone="" names={edges} />
+      <Changes title={t("builder.fields")} tone="" names={diff.fields} />
+    </div>
+  );
+}
+
 /** What deploying the draft changes, before it is done. */
 export function DeployDialog({ editor, state, editing, onClose }: { editor: Editor; state: EditorState; editing: Editing; onClose: () => void }) {
   const { t } = useLanguage();
@@ -66,16 +84,7 @@ export function DeployDialog({ editor, state, editing, onClose }: { editor: Edit
       {errors.length > 0 && <p className="problem" role="alert"><Icon name="error" />{t("builder.fixFirst", { count: errors.length })}</p>}
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
       {!diff && !problem && <Loading rows={2} />}
-      {diff && isEmpty(diff) && <p>{t("builder.noChanges")}</p>}
-      {diff && !isEmpty(diff) && (
-        <div className="stack">
-          <Changes title={t("builder.added")} tone="ok" names={diff.nodes.added} />
-          <Changes title={t("builder.removed")} tone="bad" names={diff.nodes.removed} />
-          <Changes title={t("builder.changed")} tone="" names={diff.nodes.changed.map((one) => `${one.id}: ${one.paths.join(", ")}`)} />
-          <Changes title={t("builder.edges")} tone="" names={[...diff.edges.added.map((id) => `+ ${id}`), ...diff.edges.removed.map((id) => `− ${id}`), ...diff.edges.changed.map((one) => `~ ${one.id}`)]} />
-          <Changes title={t("builder.fields")} tone="" names={diff.fields} />
-        </div>
-      )}
+      {diff && <DiffView diff={diff} />}
     </Dialog>
   );
 }

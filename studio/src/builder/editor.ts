@@ -1,6 +1,6 @@
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
-import type { Issue, Structure, Workflow } from "../api/types";
+import type { Issue, JsonObject, Structure, Workflow } from "../api/types";
 import { blank, differences, type IssuePlace, placeOf } from "./document";
 import { History } from "./history";
 
@@ -270,10 +270,35 @@ export class Editor {
   /** Deploy the saved draft. Raises ApiError. */
   async deploy(): Promise<void> {
     await this.save();
-    const workflow = await this.calls.deploy(this.id, this.etag);
-    const read = await this.calls.read(this.id);
-    this.etag = read.etag;
-    this.set({ workflow: { ...this.state.workflow, ...workflow, ...read.workflow }, error: null });
+    await this.calls.deploy(this.id, this.etag);
+    await this.reread();
+  }
+
+  /** Deploy a version of before again. The draft stays. Raises ApiError. */
+  async rollBack(variationId: string): Promise<void> {
+    await this.calls.rollBack(this.id, variationId);
+    await this.reread();
+  }
+
+  /** Switch the schedule on or off. Raises ApiError. */
+  async toggle(): Promise<void> {
+    await this.calls.toggle(this.id);
+    await this.reread();
+  }
+
+  /** Change fields beside the graph. Raises ApiError. */
+  async update(body: JsonObject): Promise<void> {
+    const { workflow, etag } = await this.calls.update(this.id, body, this.etag);
+    this.etag = etag;
+    this.set({ workflow: { ...this.state.workflow, ...workflow }, error: null });
+    await this.validate();
+  }
+
+  private async reread(): Promise<void> {
+    const { workflow, etag } = await this.calls.read(this.id);
+    this.etag = etag;
+    this.set({ workflow: { ...this.state.workflow, ...workflow }, error: null });
+    await this.validate();
   }
 }
 

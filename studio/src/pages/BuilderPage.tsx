@@ -2,6 +2,7 @@ import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMem
 import { Editing } from "../api/editing";
 import { connect, copied, addNode, handlesOf, moved, pasted, type Point, renamed, titleOf, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, RunDialog } from "../builder/dialogs";
+import { SettingsDialog } from "../builder/Settings";
 import { Editor, type EditorState } from "../builder/editor";
 import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
 import { type Catalog, NodeEditor } from "../builder/NodeEditor";
@@ -110,8 +111,9 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const canvas = useRef<CanvasHandle>(null);
   const [selected, setSelected] = useState<string[]>([]);
   const [open, setOpen] = useState<"palette" | "problems" | null>(null);
-  const [asking, setAsking] = useState<"deploy" | "run" | null>(null);
+  const [asking, setAsking] = useState<"deploy" | "run" | "settings" | null>(null);
   const [runId, setRunId] = useState<string | null>(null);
+  const [isRunShown, setRunShown] = useState(false);
   const canEdit = editor.canEdit && !host.readonly;
   const { structure } = state;
 
@@ -199,10 +201,10 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   }
   if (problem && !catalog.types.size) return <Failure problem={problem} onRetry={reload} />;
   if (!catalog.types.size) return <Loading rows={9} />;
-  if (runId !== null) {
+  if (runId !== null && isRunShown) {
     return (
       <div className="page">
-        <div className="crumbs"><button type="button" onClick={() => setRunId(null)}><Icon name="back" /> {t("builder.backToDraft")}</button></div>
+        <div className="crumbs"><button type="button" onClick={() => setRunShown(false)}><Icon name="back" /> {t("builder.backToDraft")}</button></div>
         <RunPage runId={runId} />
       </div>
     );
@@ -210,7 +212,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   return (
     <div className="page builder" onKeyDown={onKey} onCopy={onCopy} onCut={onCopy} onPaste={onPaste}>
       <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
-        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onDeploy={() => setAsking("deploy")} onRun={() => setAsking("run")} />
+        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onDeploy={() => setAsking("deploy")} onRun={() => setAsking("run")} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
       <Notices editor={editor} state={state} />
       {open === "problems" && <Problems state={state} onSelect={select} />}
       <div className={`studiobuild${open === "palette" ? " adding" : ""}${one ? " chosen" : ""}`}>
@@ -229,15 +231,17 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
         )}
       </div>
       {state.conflict && <ConflictDialog conflict={state.conflict} onResolve={(mine) => editor.resolve(mine)} />}
+      {asking === "settings" && <SettingsDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
       {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
-      {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); }} />}
+      {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); setRunShown(true); }} />}
     </div>
   );
 }
 
-function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onProblems, onDeploy, onRun }: {
+function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onProblems, onDeploy, onRun, onSettings, onLastRun }: {
   editor: Editor; state: EditorState; canEdit: boolean; open: string | null; onTidy: () => void; onPalette: () => void; onProblems: () => void;
-  onDeploy: () => void; onRun: () => void;
+  onDeploy: () => void; onRun: () => void; onSettings: () => void;
+  onLastRun: (() => void) | undefined;
 }) {
   const { t } = useLanguage();
   const host = useHost();
@@ -266,7 +270,9 @@ function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onProblems, 
           <Icon name={errors ? "error" : "done"} />{t("builder.problems", { count: errors })}
         </button>
       )}
+      {canEdit && may("settings") && <button type="button" className="button" onClick={onSettings}>{t("settings.title")}</button>}
       {host.wants("runs") && <PlaceLink to={{ page: "runs", query: { workflowId: String(workflow.id) } }} className="button hide-small">{t("workflows.runs")}</PlaceLink>}
+      {onLastRun && <button type="button" className="button" onClick={onLastRun}>{t("builder.lastRun")}</button>}
       {may("run") && workflow.canUse !== false && (canEdit || workflow.activeVariationId) && <button type="button" className="button" onClick={onRun}><Icon name="start" />{t("builder.run")}</button>}
       {canEdit && may("deploy") && <button type="button" className="button primary" disabled={!workflow.hasUnpublishedChanges && state.saving === "saved"} onClick={onDeploy}>{t("builder.deploy")}</button>}
     </div>

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Difference, RunRecord } from "../api/types";
 import { problemOf, useHost } from "../elements/context";
@@ -39,14 +39,18 @@ export function Story({ turns }: { turns: RunRecord[] }) {
   );
 }
 
-const VERSIONS = ["pinned", "published"] as const;
+const VERSIONS = ["pinned", "published", "draft"] as const;
 
 /** Asks with which version a run is retried, and shows what keeps it from fitting. */
 export function RetryDialog({ run, onClose, onRetried }: { run: RunRecord; onClose: () => void; onRetried: () => Promise<void> }) {
   const { t } = useLanguage();
   const { api } = useHost();
   const [version, setVersion] = useState<(typeof VERSIONS)[number]>("pinned");
+  const [canManage, setCanManage] = useState(false);
   const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    if (run.target.type === "workflow" && run.target.id !== null) void api.workflow(run.target.id).then((found) => setCanManage(found?.canManage === true));
+  }, [api, run.target.type, run.target.id]);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [differences, setDifferences] = useState<Difference[]>([]);
   const send = async () => {
@@ -74,7 +78,7 @@ export function RetryDialog({ run, onClose, onRetried }: { run: RunRecord; onClo
       {run.target.type === "workflow" && (
         <fieldset className="stack" style={{ gap: 2 }}>
           <legend>{t("run.retryVersion")}</legend>
-          {VERSIONS.map((one) => (
+          {VERSIONS.filter((one) => one !== "draft" || canManage).map((one) => (
             <label key={one} className="check">
               <input type="radio" name="version" checked={version === one} onChange={() => { setVersion(one); setProblem(null); setDifferences([]); }} />
               {t(`run.retry.${one}`)}

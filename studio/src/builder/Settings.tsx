@@ -1,0 +1,242 @@
+import { useMemo, useState } from "react";
+import { ApiError } from "../api/client";
+import type { Editing } from "../api/editing";
+import type { AccessConfig, GraphDiff, Json, JsonObject, Variation } from "../api/types";
+import { problemOf, useHost, useLoaded } from "../elements/context";
+import { Form } from "../forms/Form";
+import { type FieldError, fieldOf, withValue } from "../forms/schema";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Dialog, Failure, Loading, type Problem, Tabs } from "../kit/kit";
+import { brief, visible } from "../kit/safe";
+import { DiffView } from "./dialogs";
+import type { Editor, EditorState } from "./editor";
+
+interface Props {
+  editor: Editor;
+  state: EditorState;
+  editing: Editing;
+}
+
+/** What a workflow has beside its graph: when it starts, its versions, and who may use it. */
+export function SettingsDialog({ editor, state, editing, onClose }: Props & { onClose: () => void }) {
+  const { t } = useLanguage();
+  const [tab, setTab] = useState("trigger");
+  const given = { editor, state, editing };
+  return (
+    <Dialog title={t("settings.title")} onClose={onClose} actions={<button type="button" className="button" onClick={onClose}>{t("common.close")}</button>}>
+      <Tabs label={t("settings.title")} value={tab} onChange={setTab} panel="settings" items={["trigger", "versions", "sharing"].map((id) => ({ id, text: t(`settings.${id}`) }))} />
+      <div id="settings" role="tabpanel" className="stack settings">
+        {tab === "trigger" ? <Trigger {...given} /> : tab === "versions" ? <Versions {...given} onClose={onClose} /> : <Sharing {...given} />}
+      </div>
+    </Dialog>
+  );
+}
+
+/** Sends changes of the workflow, and keeps what the server says about each field. `prefix` is the path of the fields. */
+function useUpdate(editor: Editor, prefix: string) {
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [errors, setErrors] = useState<Map<string, FieldError>>(new Map());
+  const [saved, setSaved] = useState(false);
+  const send = async (work: () => Promise<unknown>) => {
+    setProblem(null);
+    setErrors(new Map());
+    setSaved(false);
+    try {
+      await editor.save();
+      await work();
+      setSaved(true);
+    } catch (error) {
+      setProblem(problemOf(error));
+      const found = error instanceof ApiError && Array.isArray(error.info.errors) ? (error.info.errors as { path: string; message: string }[]) : [];
+      setErrors(new Map(found.map((one): [string, FieldError] => {
+        const rest = one.path.startsWith(prefix) ? one.path.slice(prefix.length).replace(/^\./, "").replace(/\[(\d+)\]/g, ".$1") : "";
+        return [rest ? `/${rest.split(".").join("/")}` : "", { rule: "server", message: one.message }];
+      })));
+    }
+  };
+  return { problem, errors, saved, send, change: () => setSaved(false) };
+}
+
+const KINDS = ["manual", "schedule", "webhook", "api", "chatapp"];
+const FREQUENCIES = ["hourly", "daily", "weekly", "monthly", "custom"];
+const WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/** The fields of a schedule that its frequency has. */
+function scheduleSchema(frequency: string, t: (key: string) => string): JsonObject {
+  const choice = (names: string[], group: string): JsonObject => ({ oneOf: names.map((name) => ({ const: name, title: t(`${group}.${name}`) })) });
+  const titled = (name: string, schema: JsonObject): [string, JsonObject] => [name, { ...schema, title: t(`schedule.${name}`) }];
+  const fields = [titled("frequency", choice(FREQUENCIES, "frequency")), titled("timezone", { type: "string" })];
+  const needed = ["frequency", "timezone"];
+  if (frequency === "custom") {
+    fields.push(titled("cron_expressions", { type: "array", items: { type: "string" } }), titled("cron_description", { type: "string" }));
+    needed.push("cron_expressions", "cron_description");
+  } else {
+    fields.push(titled("time_of_day", { type: "string", format: "time" }));
+    needed.push("time_of_day");
+  }
+  if (frequency === "weekly") fields.push(titled("weekdays", { type: "array", items: choice(WEEKDAYS, "weekday") }));
+  if (frequency === "monthly") fields.push(titled("day_of_month", { type: "integer", minimum: 1, maximum: 31 }));
+  if (frequency === "weekly") needed.push("weekdays");
+  if (frequency === "monthly") needed.push("day_of_month");
+  return { type: "object", required: needed, properties: Object.fromEntries(fields) };
+}
+
+function Trigger({ editor, state, editing }: Props) {
+  const { t, dateTime } = useLanguage();
+  const workflow = state.workflow!;
+  const given = workflow.variation?.trigger;
+  const [kind, setKind] = useState(given?.trigger_type ?? "manual");
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const [schedule, setSchedule] = useState<JsonObject>(given?.schedule ?? { frequency: "daily", timezone: zone, time_of_day: "09:00" });
+  const { problem, errors, saved, send, change } = useUpdate(editor, "trigger.schedule");
+  const field = useMemo(() => fieldOf(scheduleSchema(String(schedule.frequency), t)), [schedule.frequency, t]);
+  const next = useLoaded(`next ${workflow.activeVariationId} ${workflow.isEnabled}`, () => editing.nextRuns(workflow.id));
+  const names = field.kind === "group" ? field.fields.map((one) => one.name) : [];
+  const trigger: JsonObject = kind === "schedule"
+    ? { trigger_type: kind, schedule: Object.fromEntries(Object.entries(schedule).filter(([name]) => names.includes(name))) } : { ...(given?.trigger_type === kind ? given : {}), trigger_type: kind };
+  return (
+    <>
+      <div className="field">
+        <label htmlFor="trigger-kind">{t("settings.startedBy")}</label>
+        <select id="trigger-kind" className="input" value={kind} onChange={(event) => { setKind(event.target.value); change(); }}>
+          {KINDS.map((one) => <option key={one} value={one}>{t(`trigger.${one}`)}</option>)}
+        </select>
+      </div>
+      {kind === "schedule" && <Form field={field} value={schedule} errors={errors} disabled={false} onChange={(pointer, value) => { change(); setSchedule((old) => (withValue(old, pointer, value) ?? {}) as JsonObject); }} />}
+      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <div className="row">
+        <button type="button" className="button primary" onClick={() => void send(() => editor.update({ trigger }))}>{t("builder.save")}</button>
+        {saved && <span className="muted" role="status">{t("settings.savedDraft")}</span>}
+      </div>
+      {workflow.status === "active" && next.value && next.value.length > 0 && (
+        <div className="stack" style={{ gap: 6 }}>
+          <div className="row between">
+            <h3>{t("settings.nextRuns")}</h3>
+            <button type="button" className="button small" aria-pressed={workflow.isEnabled === true} onClick={() => void send(() => editor.toggle())}>
+              {t(workflow.isEnabled ? "settings.switchOff" : "settings.switchOn")}
+            </button>
+          </div>
+          {!workflow.isEnabled && <p className="hint">{t("settings.isOff")}</p>}
+          <ol className="changes">{next.value.map((one) => <li key={one.at} className="num">{dateTime(one.at)}{one.note ? ` · ${brief(one.note, 80)}` : ""}</li>)}</ol>
+        </div>
+      )}
+    </>
+  );
+}
+
+function Versions({ editor, state, editing, onClose }: Props & { onClose: () => void }) {
+  const { t, dateTime } = useLanguage();
+  const host = useHost();
+  const workflow = state.workflow!;
+  const loaded = useLoaded<Variation[]>(`variations ${workflow.activeVariationId}`, () => editing.variations(workflow.id));
+  const [shown, setShown] = useState<string | null>(null);
+  const [diff, setDiff] = useState<GraphDiff | null>(null);
+  const { problem, send } = useUpdate(editor, "");
+  const compare = async (id: string) => {
+    setDiff(null);
+    setShown(shown === id ? null : id);
+    if (shown !== id) await send(async () => setDiff(await editing.diff(workflow.id, id)));
+  };
+  const rollBack = (id: string) => send(async () => {
+    if (!host.emit("before-deploy", { workflowId: workflow.id })) return;
+    await editor.rollBack(id);
+    host.emit("deployed", { workflowId: workflow.id, variationId: id });
+    onClose();
+  });
+  if (loaded.problem) return <Failure problem={loaded.problem} onRetry={loaded.reload} />;
+  if (!loaded.value) return <Loading rows={3} />;
+  if (!loaded.value.length) return <p className="muted">{t("settings.noVersions")}</p>;
+  return (
+    <>
+      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <ul className="stack" style={{ gap: 8 }}>
+        {loaded.value.map((one) => (
+          <li key={one.id} className="stack" style={{ gap: 6 }}>
+            <div className="row wrap">
+              <span className="grow"><span className="num">{dateTime(one.deployedAt)}</span> <span className="muted">{brief(one.deployedBy ?? "", 60)}</span></span>
+              {one.isActive && <span className="tag">{t("status.active")}</span>}
+              <button type="button" className="button small" aria-expanded={shown === one.id} onClick={() => void compare(one.id)}>{t("settings.compare")}</button>
+              {!one.isActive && <button type="button" className="button small" onClick={() => void rollBack(one.id)}>{t("settings.rollBack")}</button>}
+            </div>
+            {shown === one.id && diff && <DiffView diff={diff} />}
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Sharing({ editor, state, editing }: Props) {
+  const { t } = useLanguage();
+  const workflow = state.workflow!;
+  const [access, setAccess] = useState<AccessConfig>(() => structuredClone(workflow.accessConfig ?? { visibility: "shared", groupPermissions: {}, sharedWith: [] }));
+  const groups = useLoaded("groups", () => editing.groups().catch(() => []));
+  const { problem, saved, send, change } = useUpdate(editor, "accessConfig");
+  const [email, setEmail] = useState("");
+  const edit = (next: Partial<AccessConfig>) => {
+    setAccess((old) => ({ ...old, ...next }));
+    change();
+  };
+  const known = new Map((groups.value ?? []).map((group) => [group.id, group.name]));
+  const rows = [workflow.orgUuid ?? "", ...known.keys(), ...Object.keys(access.groupPermissions)].filter((id, index, all) => id && all.indexOf(id) === index);
+  const nameOf = (id: string) => (id === workflow.orgUuid ? t("settings.everyone") : brief(known.get(id) ?? id, 80));
+  const set = (id: string, what: "use" | "manage", on: boolean) => {
+    const now = { use: false, manage: false, ...access.groupPermissions[id], [what]: on };
+    const others = Object.fromEntries(Object.entries(access.groupPermissions).filter(([one]) => one !== id));
+    edit({ groupPermissions: now.use || now.manage ? { ...others, [id]: now } : others });
+  };
+  const addPerson = () => {
+    if (!email.trim()) return;
+    edit({ sharedWith: [...access.sharedWith, { email: email.trim().toLowerCase() }] });
+    setEmail("");
+  };
+  return (
+    <>
+      <fieldset className="stack" style={{ gap: 2 }}>
+        <legend>{t("settings.visibility")}</legend>
+        {(["shared", "private"] as const).map((one) => (
+          <label key={one} className="check"><input type="radio" name="visibility" checked={access.visibility === one} onChange={() => edit({ visibility: one })} />{t(`settings.${one}`)}</label>
+        ))}
+      </fieldset>
+      {access.visibility === "shared" ? (
+        <div className="grants" role="group" aria-label={t("settings.groups")}>
+          {rows.map((id) => (
+            <div className="row between" key={id} role="group" aria-label={nameOf(id)}>
+              <span className="clip">{nameOf(id)}</span>
+              <span className="row">
+                {(["use", "manage"] as const).map((what) => (
+                  <label key={what} className="check"><input type="checkbox" checked={access.groupPermissions[id]?.[what] === true} onChange={(event) => set(id, what, event.target.checked)} />{t(`settings.${what}`)}</label>
+                ))}
+              </span>
+            </div>
+          ))}
+        </div>
+      ) : (
+        <div className="stack" style={{ gap: 6 }}>
+          {access.sharedWith.map((person, index) => (
+            <div className="row between" key={person.email}>
+              <span className="clip">{brief(person.email, 120)}</span>
+              <button type="button" className="button plain square" aria-label={t("settings.removePerson", { name: brief(person.email, 60) })}
+                onClick={() => edit({ sharedWith: access.sharedWith.filter((_, other) => other !== index) })}><Icon name="close" /></button>
+            </div>
+          ))}
+          <div className="row">
+            <label className="sr" htmlFor="share-with">{t("settings.email")}</label>
+            <input id="share-with" type="email" className="input" placeholder={t("settings.email")} value={email} onChange={(event) => setEmail(event.target.value)} onKeyDown={(event) => event.key === "Enter" && addPerson()} />
+            <button type="button" className="button" disabled={!email.trim()} onClick={addPerson}><Icon name="plus" />{t("form.add")}</button>
+          </div>
+        </div>
+      )}
+      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <div className="row">
+        <button type="button" className="button primary" onClick={() => void send(() => editor.update({ accessConfig: toBody(access) as unknown as Json }))}>{t("builder.save")}</button>
+        {saved && <span className="muted" role="status">{t("builder.saving.saved")}</span>}
+      </div>
+    </>
+  );
+}
+
+/** What a private workflow has in groups, and a shared one in people, is left out. */
+const toBody = (access: AccessConfig): AccessConfig =>
+  access.visibility === "private" ? { ...access, groupPermissions: {} } : { ...access, sharedWith: [] };
