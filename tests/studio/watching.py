@@ -10,6 +10,7 @@ Open = Callable[..., Page]
 """Opens a page: see `open_page`."""
 
 EXPECTED = (
+    "ERR_INTERNET_DISCONNECTED",
     "status of 40",
     "status of 422",
     "ERR_CONNECTION",

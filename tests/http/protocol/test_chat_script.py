@@ -11,7 +11,8 @@ import pytest
 import wfcore.adapters.http
 
 NODE = shutil.which("node")
-SCRIPT = Path(wfcore.adapters.http.__file__).with_name("chat").joinpath("page.js").read_text("utf-8")
+FOLDER = Path(wfcore.adapters.http.__file__).with_name("chat")
+SCRIPT = "".join(FOLDER.joinpath(name).read_text("utf-8") for name in ("forms.js", "page.js"))
 PAGE = """
 class Element {
   constructor() { this.childNodes = []; this.dataset = {}; this.style = {}; this.textContent = ""; }

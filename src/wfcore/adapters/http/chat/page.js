@@ -1,5 +1,3 @@
-"use strict";
-
 const pagePath = location.pathname.replace(/\/+$/, "");
 const root = pagePath.slice(0, pagePath.lastIndexOf("/interfaces/chatapp/"));
 const $ = (id) => document.getElementById(id);
@@ -52,7 +50,7 @@ function showSignedIn(signedIn) {
 // Requests
 
 class RequestError extends Error {
-  constructor(status, message) { super(message); this.status = status; }
+  constructor(status, message, issues) { super(message); this.status = status; this.issues = issues; }
 }
 
 function request(method, path, body, more = {}) {
@@ -67,16 +65,19 @@ function request(method, path, body, more = {}) {
 async function checkStatus(response) {
   if (response.ok) return response;
   const text = await response.text();
-  let message = `The server answered ${response.status}.`;
+  let message = `The server answered ${response.status}.`, issues = [];
   try {
     const data = JSON.parse(text.startsWith("{") ? text : text.split("\n").find((line) => line.startsWith("data:")).slice(5));
     message = data.error.message;
+    issues = data.error.info?.errors ?? [];
   } catch { /* no error envelope: the status is the message */ }
-  throw new RequestError(response.status, message);
+  throw new RequestError(response.status, message, issues);
 }
 
 const isFinal = (error) => error instanceof RequestError && error.status < 500 && error.status !== 429;
 const pause = (milliseconds) => new Promise((next) => setTimeout(next, milliseconds));
+const backOnline = () => new Promise((next) => globalThis.addEventListener?.("online", next, { once: true }));
+const isOffline = () => globalThis.navigator?.onLine === false;
 const runPath = (run) => `/agent/v1/runs/${encodeURIComponent(run)}`;
 
 async function* frames(response) {
@@ -103,12 +104,12 @@ async function follow(path, body, key, chain) {
   updateControls();
   try {
     for (let tries = 0; !turn.ended; tries += 1) {
-      if (tries) await pause(Math.min(500 * 2 ** tries, 15000));
+      if (tries) await Promise.race([pause(Math.min(500 * 2 ** tries, 15000)), backOnline()]);
       try {
         await readEvents(path, body, turn, () => { tries = 0; });
       } catch (error) {
         if (isFinal(error)) throw error;
-        showStatus("The connection was lost. Trying again…");
+        showStatus(isOffline() ? "You are offline. The chat continues when you are back." : "The connection was lost. Reconnecting…");
       }
     }
   } finally {
@@ -138,27 +139,47 @@ function updateControls() {
 async function sendMessage(text, key) {
   store("pending", JSON.stringify({ text, key }));
   keepScrolledToEnd(() => appendElement($("log"), "div", text, "bubble own"));
-  const body = { message: text, sessionId: sessionId(), origin: "chatapp", streamProtocolVersion: 2 };
+  const body = { message: text, fileThreadId: thread(), origin: "chatapp", streamProtocolVersion: 2 };
   if (app.skillId) body.skillId = app.skillId;
   else Object.assign(body, { workflowId: app.workflowId, input: app.takesMessage ? { message: text } : {} });
   await attempt(() => follow("/agent/v1/runs", body, key, { run: null, ownKeys: new Set() }));
   store("pending", null);
 }
 
-async function attempt(work) {
+async function attempt(work, showErrors = () => false) {
   try {
     await work();
     return true;
   } catch (error) {
+    if (showErrors(error)) return false;
     keepScrolledToEnd(() => appendElement($("log"), "div", error.message, "bubble failed"));
     if (error.status === 401) { store("token", null); showSignedIn(false); }
     return false;
   }
 }
 
-function sessionId() {
+function thread() {
   if (!stored("session")) store("session", randomKey());
-  return stored("session");
+  return `chat_${stored("session")}`;
+}
+
+// The messages of this chat so far, for a page that was loaded again; without the right to read them it begins empty
+
+async function showHistory(pending) {
+  if (!stored("session")) return;
+  let messages;
+  try {
+    const path = `/api/v1/skills/0/conversations/${thread()}`;
+    messages = (await (await checkStatus(await request("GET", path))).json()).messages;
+  } catch { return; }
+  const last = messages.findLastIndex((one) => one.type === "human");
+  if (pending && last >= 0 && messages[last].content === pending.text) messages = messages.slice(0, last);
+  for (const one of messages) {
+    if (one.content && ["human", "ai"].includes(one.type)) {
+      appendElement($("log"), "div", one.content, one.type === "human" ? "bubble own" : "bubble");
+    }
+  }
+  keepScrolledToEnd(() => {});
 }
 
 // Events
@@ -185,7 +206,8 @@ function bubbleOf(event, turn) {
   const key = JSON.stringify([event.path, event.items, event.messageId]);
   turn.chain.messageShown = true;
   if (!turn.bubbles.has(key)) {
-    turn.bubbles.set(key, appendElement($("log"), "div", "", "bubble"));
+    if (event.path?.length) appendElement($("log"), "p", event.path.join(" / "), "quiet who");
+    turn.bubbles.set(key, appendElement($("log"), "div", "", event.path?.length ? "bubble helper" : "bubble"));
     turn.bubbles.get(key).dataset.unfinished = event.nodeId;
   }
   return turn.bubbles.get(key);
@@ -245,7 +267,7 @@ function showInterrupt(interrupt, chain) {
     appendElement(card, "pre", pretty(interrupt.arguments)).tabIndex = 0;
   }
   if (missing > 1) appendElement(card, "p", `${missing} approvals are missing.`, "quiet");
-  const read = formFields(card, interrupt.formSchema, interrupt.interruptId);
+  const form = formOf(card, interrupt.formSchema, interrupt.interruptId);
   const buttons = appendElement(card, "div", "", "buttons");
   const choices = interrupt.type === "connect"
     ? [["connected", "It is connected"], ["cancelled", "Go on without"]]
@@ -259,26 +281,27 @@ function showInterrupt(interrupt, chain) {
   card.addEventListener("submit", (event) => {
     event.preventDefault();
     const decision = event.submitter?.value ?? choices[0][0];
-    decide(card, interrupt, chain, decision, decision === "approve" ? read : () => undefined);
+    decide(card, interrupt, chain, decision, form);
   });
 }
 
-async function decide(card, interrupt, chain, decision, read) {
+async function decide(card, interrupt, chain, decision, form) {
   const controls = [...card.querySelectorAll("button, input, select, textarea")];
   const lock = (locked) => { for (const one of controls) one.disabled = locked; };
   const note = appendElement(card, "p", "", "quiet");
   const done = await attempt(async () => {
-    const data = read();
+    const data = decision === "approve" ? form.read() : undefined;
     const body = { interruptId: interrupt.interruptId, decision, data, origin: "chatapp", streamProtocolVersion: 2 };
     lock(true);
     note.textContent = { approve: "Approved.", deny: "Denied." }[decision] ?? "Answered.";
     const key = randomKey();
     chain.ownKeys.add(key);
     await follow(`${runPath(chain.run)}/resume`, body, key, chain);
-  });
-  if (done) return;
+  }, form.showErrors);
+  if (done) { $("message").focus(); return; }
   note.remove();
   lock(false);
+  form.focusError();
 }
 
 // An interrupt can be resolved elsewhere, expire or be cancelled: the page then follows the next turn
@@ -308,30 +331,6 @@ function closeCard(card) {
   appendElement(card, "p", "This was decided elsewhere.", "quiet");
 }
 
-function formFields(card, schema, id) {
-  if (!schema) return () => undefined;
-  const readers = Object.entries(schema.properties ?? {}).map(([name, one]) => {
-    const row = appendElement(card, "div", "", "field");
-    const label = appendElement(row, "label", one.title ?? name);
-    const input = appendElement(row, one.enum ? "select" : ["object", "array"].includes(one.type) ? "textarea" : "input");
-    label.htmlFor = input.id = `${id} ${name}`;
-    const required = (schema.required ?? []).includes(name);
-    if (one.enum && !required) appendElement(input, "option");
-    for (const value of one.enum ?? []) appendElement(input, "option", pretty(value));
-    if (!one.enum && one.type === "boolean") input.type = "checkbox";
-    if (!one.enum && ["number", "integer"].includes(one.type)) { input.type = "number"; input.step = one.type === "integer" ? 1 : "any"; }
-    input.required = required && one.type !== "boolean";
-    if (input.required) label.append(" *");
-    return [name, () => {
-      if (one.enum) return one.enum[input.selectedIndex - (required ? 0 : 1)];
-      if (one.type === "boolean") return input.checked;
-      if (input.value === "") return undefined;
-      return one.type === "string" || one.type === undefined ? input.value : JSON.parse(input.value);
-    }];
-  });
-  return () => Object.fromEntries(readers.map(([name, read]) => [name, read()]).filter(([, value]) => value !== undefined));
-}
-
 // Sign-in
 
 async function openChat() {
@@ -348,6 +347,7 @@ async function openChat() {
   document.title = $("title").textContent = app.name;
   showSignedIn(true);
   const pending = JSON.parse(stored("pending"));
+  await showHistory(pending);
   if (pending) await sendMessage(pending.text, pending.key);
   else if (app.description && !$("log").firstChild) appendElement($("log"), "p", app.description, "quiet");
 }

@@ -1,4 +1,4 @@
-"""The chat page of an interface (`page.html` and `page.js`), and the workflow that it reads after sign-in.
+"""The chat page of an interface (`page.html`, `forms.js` and `page.js`), and the workflow that it reads after sign-in.
 
 The page is the same for every workflow and names none: it reads the workflow with the member's credential. It loads no
 other resource, and runs only the script whose digest its policy contains (CSP Level 3).
@@ -65,7 +65,10 @@ class ChatAppRoutes:
 @cache
 def _page() -> str:
     """The page with its script inlined: one document that loads no other."""
-    frame, script = (Path(__file__).with_name(f"page.{kind}").read_text("utf-8") for kind in ("html", "js"))
+    frame, forms, page = (
+        Path(__file__).with_name(name).read_text("utf-8") for name in ("page.html", "forms.js", "page.js")
+    )
+    script = f"{forms}{page}"
     return frame.replace("<script></script>", f"<script>\n{script}</script>")
 
 
