@@ -2,13 +2,19 @@
 
 import json
 import time
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
-from clients import Json, World, assert_envelope, chain, deployed, node
+from clients import Json, World, assert_envelope, chain, deployed, new_world, node
 
+import wfcore.bootstrap
+from wfcore.adapters.http import app
+from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.domain.triggers.webhooks import MAX_BYTES, sign
+from wfcore.ports.providers import ModelRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -90,3 +96,47 @@ async def test_only_managers_see_the_secret(either: World) -> None:
     reader = await either.user("eve", scopes=["workflows:read"])
     assert (await reader.get(f"{place}/secret")).status_code == 403
     assert (await (await either.client()).get(f"{place}/secret")).status_code == 401
+
+
+async def test_an_agent_receives_who_speaks() -> None:
+    """The name and the e-mail address of each message's author, in one conversation."""
+    requests = list[ModelRequest]()
+
+    def reply(request: ModelRequest) -> str:
+        requests.append(request)
+        return "yes"
+
+    async with (
+        wfcore.bootstrap.open("sqlite://", secrets=b"k" * 32, models={"default": ScriptedModel(reply)}) as core,
+        AsyncExitStack() as closing,
+    ):
+        transport = httpx.ASGITransport(app(core, secret=b"s" * 32))
+        world = await new_world(
+            core, partial(httpx.AsyncClient, transport=transport, base_url="http://wfcore"), closing
+        )
+        ada, sender = await world.user(), await world.client()
+        number = await deployed(ada, chain(node("agent", "agent", instructions="Help.")))
+        rows = f"/api/v1/workflows/{number}/interfaces"
+        made = (await ada.post(rows, json={"kind": "teamchat"})).json()
+        there = (await ada.get(f"{rows}/{made['id']}/secret")).json()
+        speakers: list[Json] = [{"user": "U1", "name": "Grace", "email": "grace@x.org"}, {"user": "U2"}]
+        for speaker in speakers:
+            sent = await post(sender, there, SAID | speaker, id=speaker["user"])
+            await ada.get(f"/agent/v1/runs/{sent.json()['runId']}/events")
+    received = [" ".join(str(message["content"]) for message in request.messages) for request in requests]
+    assert "Name: Grace\nE-mail: grace@x.org" in received[0]
+    assert "Name: U2" in received[1]
+    assert "yes" in received[1]
+
+
+async def test_a_misspelled_key_is_refused(either: World) -> None:
+    """With the key that exists, on create and on change."""
+    ada = await either.user()
+    place, _ = await new_interface(ada, postUrl="https://chat.example.org/hook")
+    wrong = {"config": {"postURL": "https://chat.example.org/hook"}}
+    for answer in (
+        await ada.patch(place, json=wrong),
+        await ada.post(place.rpartition("/")[0], json={"kind": "teamchat", **wrong}),
+    ):
+        error = assert_envelope(answer, 422, "VALIDATION", "INVALID_ARGUMENT")
+        assert [(one["path"], one["rule"]) for one in error["info"]["errors"]] == [("config.postURL", "unknown")]

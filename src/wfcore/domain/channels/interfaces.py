@@ -66,11 +66,15 @@ class Interface:
 
 
 def config_issues(kind: InterfaceKind, config: Mapping[str, JSON]) -> list[Issue]:
-    """The issues of the keys of `config` that its endpoint uses; other keys belong to the client."""
+    """The issues of the keys of `config` that its endpoint uses. Other keys belong to the client; a team chat has none,
+    because a misspelled address would lose every answer.
+    """
     if kind is InterfaceKind.CHATAPP and "frameAncestors" in config:
         return _ancestor_issues(config["frameAncestors"])
-    if kind is InterfaceKind.TEAMCHAT and "postUrl" in config:
-        return _post_issues(config["postUrl"])
+    if kind is InterfaceKind.TEAMCHAT:
+        unknown = [Issue(f"config.{name[:100]}", "unknown key: use `postUrl`", "unknown") for name in config]
+        known = _post_issues(config["postUrl"]) if "postUrl" in config else []
+        return [*known, *(issue for issue in unknown if issue.path != "config.postUrl")]
     if kind is InterfaceKind.MCP:
         named = [(name, config[name]) for name in ("title", "description") if name in config]
         return [issue for name, given in named for issue in _text_issues(name, given)]

@@ -23,12 +23,17 @@ STATUS_TEXTS: Final = {"cancelled": "The run was cancelled.", "interrupted": "Th
 
 
 class TeamMessage(TypedDict, total=False):
-    """A message that a person wrote. Other keys are ignored, as every team chat sends some."""
+    """A message that a person wrote. Other keys are ignored, as every team chat sends some.
+
+    `user` is the id of the person in the team chat; models receive `name`, or else that id, and `email`.
+    """
 
     type: Required[Literal["message"]]
     channel: Required[ChatName]
     thread: ChatName
     user: ChatName
+    name: ChatName
+    email: ChatName
     text: Required[NonEmpty]
 
 
@@ -62,7 +67,8 @@ def body_of(
     workflow_id: int, interface: Interface, message: TeamMessage, run_input: Mapping[str, JSON]
 ) -> dict[str, JSON]:
     """The body of the run that a message starts, with this input."""
-    user = {"userContext": {"userId": message["user"]}} if "user" in message else {}
+    speaker = _speaker_of(message)
+    user = {"userContext": speaker} if speaker else {}
     return {
         "workflowId": workflow_id,
         "input": dict(run_input),
@@ -71,6 +77,16 @@ def body_of(
         "origin": "teamchat",
         **user,
     }
+
+
+def _speaker_of(message: TeamMessage) -> dict[str, JSON]:
+    """The end user of the run: data for models and memories, never an identity."""
+    known: dict[str, JSON | None] = {
+        "userId": message.get("user"),
+        "name": message.get("name") or message.get("user"),
+        "email": message.get("email"),
+    }
+    return {field: text for field, text in known.items() if text is not None}
 
 
 def _thread_of(interface: Interface, message: TeamMessage) -> str:

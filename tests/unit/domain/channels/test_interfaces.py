@@ -43,7 +43,12 @@ def test_the_wire_form() -> None:
         ("chatapp", {"frameAncestors": ["https://x"] * (MAX_ANCESTORS + 1)}, [("config.frameAncestors", "maxItems")]),
         ("chatapp", {"frameAncestors": ["https://x", "https://x/a"]}, [("config.frameAncestors[1]", "pattern")]),
         ("teamchat", {}, []),
-        ("teamchat", {"frameAncestors": 1, "postUrl": "https://x.org/hook"}, []),
+        ("teamchat", {"postUrl": "https://x.org/hook"}, []),
+        (
+            "teamchat",
+            {"postURL": "https://x.org/hook", "postUrl": 1},
+            [("config.postUrl", "type"), ("config.postURL", "unknown")],
+        ),
         ("teamchat", {"postUrl": 1}, [("config.postUrl", "type")]),
         ("teamchat", {"postUrl": "ftp://x"}, [("config.postUrl", "url")]),
         ("teamchat", {"postUrl": "https://x.org/" + "a" * MAX_URL}, [("config.postUrl", "maxLength")]),
@@ -51,7 +56,7 @@ def test_the_wire_form() -> None:
     ],
 )
 def test_config(kind: str, config: dict[str, Any], found: list[tuple[str, str]]) -> None:
-    """Only the keys that the endpoint of the kind uses are checked."""
+    """The keys that the endpoint of the kind uses are checked; a team chat has no others."""
     assert [(issue.path, issue.rule) for issue in config_issues(InterfaceKind(kind), config)] == found
 
 

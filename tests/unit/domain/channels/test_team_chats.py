@@ -62,8 +62,10 @@ class TestRuns:
             "message": "hi",
             "fileThreadId": body["fileThreadId"],
             "origin": "teamchat",
-            "userContext": {"userId": "u"},
+            "userContext": {"userId": "u", "name": "u"},
         }
+        named = body_of(7, INTERFACE, {**MESSAGE, "user": "u", "name": "Grace", "email": "g@x.org"}, {})
+        assert named["userContext"] == {"userId": "u", "name": "Grace", "email": "g@x.org"}
         assert "userContext" not in body_of(7, INTERFACE, MESSAGE, {})
 
     def test_conversations(self) -> None:
