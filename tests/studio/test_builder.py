@@ -267,6 +267,7 @@ def test_nothing_is_lost_while_the_server_is_away(open_page: Open, server: Serve
         expect(page.locator(".saving.failed")).to_be_visible()
         (kept,) = page.evaluate("Object.values(localStorage)")
         assert "core.wait" in kept
+        assert server.token not in kept
         second = page.context.new_page()
         second.goto(f"{server.url}/studio/workflows/{workflow}")
         expect(second.get_by_text("had not been saved were restored")).to_be_visible()

@@ -33,7 +33,7 @@ export interface EditorState {
   revision: number;
 }
 
-/** Where changes are kept until they are saved: `localStorage`, or nothing where the page has none. */
+/** Where changes are kept until the server has them: a text, or null for none. */
 export interface Keeper {
   get: () => string | null;
   set: (text: string | null) => void;

@@ -5,6 +5,7 @@ import { ConflictDialog, DeployDialog, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
 import { Editor, type EditorState } from "../builder/editor";
 import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
+import { keeperOf } from "../builder/keeper";
 import { type Catalog, NodeEditor } from "../builder/NodeEditor";
 import { type Entry, entryIn, Palette } from "../builder/Palette";
 import { problemOf, useHost, useLoaded } from "../elements/context";
@@ -34,29 +35,6 @@ export interface BuilderMethods {
 export default function BuilderPage({ workflowId, onEditor }: BuilderProps) {
   const id = Number(workflowId);
   return Number.isInteger(id) && id > 0 ? <OneBuilder key={id} id={id} {...(onEditor ? { onEditor } : {})} /> : <Empty icon="workflows" title="workflow-id" />;
-}
-
-/** Unsaved changes of this workflow in this browser. A page without storage keeps none. */
-function keeperOf(baseUrl: string, id: number) {
-  const key = `wfcore-draft ${baseUrl} ${id}`;
-  const held = () => {
-    try {
-      return globalThis.localStorage;
-    } catch {
-      return null;
-    }
-  };
-  return {
-    get: () => held()?.getItem(key) ?? null,
-    set: (text: string | null) => {
-      try {
-        if (text === null) held()?.removeItem(key);
-        else held()?.setItem(key, text);
-      } catch {
-        // the storage is full: the change is still saved on the server
-      }
-    },
-  };
 }
 
 function useEditor(id: number, editing: Editing): Editor {
