@@ -158,6 +158,7 @@ async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
     try:
         yield
     finally:
+        await core.erasures.stop()
         await core.retention.stop()
         await core.notifier.stop()
         await core.poster.stop()

@@ -20,13 +20,15 @@ from wfcore.runtime.channels.workflow_tools import WorkflowTools
 from wfcore.runtime.common.audit import AuditTrail
 from wfcore.runtime.common.handlers import Handler, full_name
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.data.erasure import Erasures
+from wfcore.runtime.data.exports import Exports
+from wfcore.runtime.data.retention import DataRetention
 from wfcore.runtime.execution.driver import Driver
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members
 from wfcore.runtime.organization.policies import Policies
-from wfcore.runtime.organization.retention import DataRetention
 from wfcore.runtime.organization.tokens import Tokens
 from wfcore.runtime.organization.usage import Usage
 from wfcore.runtime.resources.skills import Skills
@@ -81,6 +83,8 @@ class Core:
         self.delegations = Delegations(ports)
         self.notifier = Notifier(ports)
         self.retention = DataRetention(ports)
+        self.erasures = Erasures(ports, plans)
+        self.exports = Exports(ports)
 
     def on(self, event: HookEventName, handler: Handler, *, name: str | None = None) -> None:
         """Call `handler` for every such event from now on, of all organizations, at least once for each event.

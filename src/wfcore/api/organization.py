@@ -32,6 +32,24 @@ class CreateMember(PatchMember):
     user_id: UserId
 
 
+@value
+class EraseMember(Body):
+    """`transfer_to` becomes the owner of what the member owns; without it, private resources are erased."""
+
+    transfer_to: UserId | UnsetType = UNSET
+
+
+class EraseMemberFields(TypedDict, total=False):
+    """`EraseMember` as keyword arguments."""
+
+    transfer_to: str
+
+
+class ErasureDto(TypedDict):
+    id: str
+    status: Literal["running", "done"]
+
+
 class PatchMemberFields(TypedDict, total=False):
     """`PatchMember` as keyword arguments."""
 

@@ -3,9 +3,11 @@
 Both are the same application, so that a command behaves the same with either.
 """
 
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 import attrs
 from cyclopts import CycloptsError, Parameter
@@ -111,6 +113,23 @@ class Api:
 
     async def delete(self, path: str, **headers: str) -> JSON:
         return (await self._request("DELETE", path, headers=headers)).value
+
+    async def download(self, path: str, file: Path) -> None:
+        """Write the body of the response into a new file, which only the user can read. Raises FileExistsError."""
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as out:
+                await self._write_body(path, out)
+        except BaseException:
+            os.unlink(file)
+            raise
+
+    async def _write_body(self, path: str, out: BinaryIO) -> None:
+        async with self._client.stream("GET", path, headers={"accept": "*/*"}, timeout=None) as response:
+            if response.status_code >= 400:
+                raise Refused(response.status_code, as_object(parse_json(await response.aread())))
+            async for chunk in response.aiter_bytes():
+                out.write(chunk)
 
     async def pages(self, path: str, key: str, limit: int | None = None, **query: object) -> list[Mapping[str, JSON]]:
         """The rows of all pages of a list, `limit` at most."""

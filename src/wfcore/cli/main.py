@@ -68,6 +68,7 @@ _commands = {
     "chat": ("chat:chat", "Talk with a skill or with the assistant."),
     "openapi": ("openapi:openapi", "Print the OpenAPI document."),
     "org create": ("directory:create_organization", "Create an organization."),
+    "org export": ("directory:export_organization", "Export the data of an organization."),
     "org delete": ("directory:delete_organization", "Delete an organization with all of its data."),
     "org list": ("records:list_organizations", "List the organizations of a database."),
     "db upgrade": ("database:upgrade", "Upgrade the schema to this release."),

@@ -6,6 +6,12 @@ All times are epoch milliseconds. What these calls delete is not audited by the 
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Literal, Protocol, get_args
 
+import attrs
+
+from wfcore.domain.people.erasure import Substitution
+from wfcore.domain.resources.resource import Kind
+from wfcore.ports.repositories.conversations import Conversation
+
 Expiring = Literal["runs", "conversations", "audit", "deleted"]
 """What can be too old.
 
@@ -18,6 +24,14 @@ Expiring = Literal["runs", "conversations", "audit", "deleted"]
 """
 
 EXPIRING: Final[Sequence[Expiring]] = get_args(Expiring)
+
+
+@attrs.frozen
+class PersonalExecution:
+    """An execution in which a user took part. `is_own`: the user started it, or it is a fork of such a one."""
+
+    id: int
+    is_own: bool
 
 
 class Maintenance(Protocol):
@@ -40,4 +54,53 @@ class Maintenance(Protocol):
 
     async def remove_organization(self, org: str) -> bool:
         """Delete the organization and every row of it; False when there is none."""
+        ...
+
+    # The erasure of a person
+
+    async def executions_of(self, org: str, user_id: str) -> Sequence[PersonalExecution]:
+        """The executions with a turn of this user, by number."""
+        ...
+
+    async def remove_execution(self, org: str, id: int) -> None:
+        """Delete an execution with all of its rows, whatever its state; a worker that holds it loses its claim."""
+        ...
+
+    async def remove_resource(self, org: str, kind: Kind, id: int) -> None:
+        """Delete a workflow or skill with all of its rows and executions, whatever their state."""
+        ...
+
+    async def forget_user(self, org: str, user_id: str) -> None:
+        """Delete the user's conversations, stored responses, tokens and credentials of connections."""
+        ...
+
+    async def numbers(self, org: str, kind: Kind) -> Sequence[int]:
+        """The numbers of all workflows or skills, ascending, deleted ones included."""
+        ...
+
+    async def conversations(
+        self, org: str, user_id: str | None, *, limit: int, after: int = 0
+    ) -> Sequence[Conversation]:
+        """The conversations of a user, or with None of all users, by `key`, those with a greater one than `after`."""
+        ...
+
+    async def rewrite(self, org: str, change: Substitution) -> int:
+        """Replace texts in all rows of the organization but members, groups and memories, in batches.
+
+        Journals that a worker holds stay unchanged: returns how many of them would change.
+        """
+        ...
+
+    async def rewrite_execution(self, org: str, id: int, change: Substitution, length: int) -> bool:
+        """Replace texts in the rows of one execution and in the fields of its entries.
+
+        False, with nothing changed, when a worker holds it or its journal has another length.
+        """
+        ...
+
+    async def scrub(self) -> None:
+        """Rewrite the files of the store, so that no deleted content is left in them.
+
+        Raises Unavailable when other transactions do not end in time.
+        """
         ...

@@ -27,7 +27,7 @@ STATES = r"\.(rollback|toggle)$|^runs\.fork$"
 HOOKS = r"^(hooks|policies)\.(create|patch)$"
 """A schema cannot know which workflows and groups exist; the rules of `url`, repeated `events` and of single keys are
 beyond it: 422."""
-PEOPLE = r"^delegations\.(create|patch)$"
+PEOPLE = r"^delegations\.(create|patch)$|^members\.erase$"
 """A schema cannot know the members and the time; repeated workflows are beyond it: 422."""
 RUNS = r"runs\.(start|startUnversioned|resume|retryAll|list)|workflows\.moveRuns|chat\..*|actions\.run|agUi\..*"
 CHOICES = rf"\.transferOwnership$|^({RUNS})$|^connections\.(create|patch)$|^expressions\.evaluate$"

@@ -54,6 +54,7 @@ RUNS = {
     "memories.delete": ("memories:write",),
     "members.create": ("members:write",), "members.list": ("members:read",), "members.get": ("members:read",),
     "members.patch": ("members:write",), "members.delete": ("members:write",),
+    "members.export": ("members:read",), "members.erase": ("members:write",),
     "groups.create": ("members:write",), "groups.list": ("members:read",), "groups.get": ("members:read",),
     "groups.patch": ("members:write",), "groups.delete": ("members:write",),
     "tokens.create": ("tokens:write",), "tokens.list": ("tokens:write",), "tokens.get": ("tokens:write",),

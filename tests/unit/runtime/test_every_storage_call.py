@@ -54,6 +54,9 @@ ASIDE = {
     "Journal.due_since",  # of the metrics
     "DeliveryRepository.add",  # of a schedule that is paused: see `test_scheduler`
     "Journal.next_wake", "Journal.lengths", "Journal.held_by",  # the dispatcher's: see `test_an_active_run`
+    "Maintenance.executions_of", "Maintenance.remove_execution", "Maintenance.remove_resource",
+    "Maintenance.forget_user", "Maintenance.numbers", "Maintenance.conversations", "Maintenance.rewrite",
+    "Maintenance.rewrite_execution", "Maintenance.scrub",  # of erasures and exports: see `test_erasure`
     "Journal.within",  # of the product's transaction: see `test_within`
 }  # fmt: skip
 """What no use case calls by itself."""
@@ -484,7 +487,10 @@ async def test_an_active_run(way: str, furnished: Path, tmp_path: Path, caplog: 
     assert whole == ["Started", "TimePassed", "TimePassed", "Succeeded"]
     numbers = {call: number for number, call in reversed(list(enumerate(calls, 1)))}
     aside = {"Storage.upgrade", "Storage.schema_differences", "Storage.check_writes", "Journal.due_since",
-             "Journal.within", "DeliveryRepository.add"}  # fmt: skip
+             "Maintenance.executions_of", "Maintenance.remove_execution", "Maintenance.remove_resource",
+    "Maintenance.forget_user", "Maintenance.numbers", "Maintenance.conversations", "Maintenance.rewrite",
+    "Maintenance.rewrite_execution", "Maintenance.scrub",  # of erasures and exports: see `test_erasure`
+    "Journal.within", "DeliveryRepository.add"}  # fmt: skip
     assert numbers.keys() >= ASIDE - aside
     del numbers["Storage.close"]
     for number in numbers.values():

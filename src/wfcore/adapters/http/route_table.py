@@ -21,6 +21,7 @@ from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import AuthorizationRoutes, OAuthRoutes
 from wfcore.adapters.http.routes.organization import OrganizationRoutes
 from wfcore.adapters.http.routes.organization_records import (
+    MemberDataRoutes,
     connection_routes,
     context_item_routes,
     delegation_routes,
@@ -58,6 +59,8 @@ from wfcore.runtime.channels.workflow_tools import WorkflowTools
 from wfcore.runtime.common.audit import AuditTrail
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.readiness import Readiness
+from wfcore.runtime.data.erasure import Erasures
+from wfcore.runtime.data.exports import Exports
 from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.directory import Directory
 from wfcore.runtime.organization.members import Groups, Members
@@ -97,6 +100,8 @@ class Services(Protocol):
     agent_clients: AgentClients
     directory: Directory
     members: Members
+    exports: Exports
+    erasures: Erasures
     groups: Groups
     tokens: Tokens
     audit: AuditTrail
@@ -155,6 +160,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *ChatAppRoutes(core.chat_apps).table(),
         *TeamChatRoutes(core.team_chats).table(),
         *member_routes(core.members).table(),
+        *MemberDataRoutes(core.exports, core.erasures).table(),
         *group_routes(core.groups).table(),
         *OrganizationRoutes(core.tokens, core.audit, core.tools).table(),
         *ChangeRoutes(core.changes).table(),

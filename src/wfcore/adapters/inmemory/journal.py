@@ -42,7 +42,7 @@ AddNotices = Callable[[str, Iterable[Notice]], None]
 
 
 @attrs.define(eq=False)
-class _StoredExecution:
+class StoredExecution:
     """The current state of an execution."""
 
     row: Execution
@@ -84,7 +84,7 @@ class MemoryJournal:
         self._usable = usable
         self._add_audit_rows = add_audit_rows
         self._add_notices = add_notices
-        self._executions: dict[int, _StoredExecution] = {}
+        self._executions: dict[int, StoredExecution] = {}
         self._runs: dict[str, dict[str, RunRow]] = {}
         self._due: dict[str, list[tuple[int, int]]] = {}
         self._workers: dict[int, _Worker] = {}
@@ -111,7 +111,7 @@ class MemoryJournal:
         ref = ExecutionRef(new.org, self._last_execution + 1)
         row = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0, None,
                         new.is_draft, new.started_by)  # fmt: skip
-        stored = _StoredExecution(row, [], claimed_by=append.claimed_by, epoch=int(append.claimed_by is not None))
+        stored = StoredExecution(row, [], claimed_by=append.claimed_by, epoch=int(append.claimed_by is not None))
         self._check(new.org, stored, append)
         self._executions[ref.id] = stored
         self._last_execution = ref.id
@@ -281,7 +281,7 @@ class MemoryJournal:
 
     # One transaction
 
-    def _check(self, org: str, stored: _StoredExecution | None, append: Append) -> _StoredExecution:
+    def _check(self, org: str, stored: StoredExecution | None, append: Append) -> StoredExecution:
         """Raise the errors of `append`, in order of precedence, before anything has changed."""
         if append.new_run and (
             append.new_run.id in self._runs.get(org, {}) or (org, append.new_run.id) in self._deleted
@@ -295,7 +295,7 @@ class MemoryJournal:
                 raise NotFound(f"the execution has no run `{change.id}`")
         return stored
 
-    def _write(self, stored: _StoredExecution, append: Append) -> None:
+    def _write(self, stored: StoredExecution, append: Append) -> None:
         stored.entries.extend(append.entries)
         if append.new_run:
             self._last_run += 1
@@ -325,7 +325,7 @@ class MemoryJournal:
         self._runs.setdefault(run.execution.org, {})[run.id] = run
 
     def _replace_interrupts(
-        self, stored: _StoredExecution, interrupts: Sequence[Interrupt], entries: Sequence[Entry]
+        self, stored: StoredExecution, interrupts: Sequence[Interrupt], entries: Sequence[Entry]
     ) -> None:
         """Replace the open interrupts. One that was open before keeps its key, and so its position in the inbox."""
         before, stored.interrupts = stored.interrupts, {}
@@ -338,14 +338,14 @@ class MemoryJournal:
             key, _ = before.get(interrupt.id, (self._last_key, None))
             stored.interrupts[interrupt.id] = key, interrupt
 
-    def _set_claim(self, stored: _StoredExecution, wake_at: int | None, claimed_by: int | None) -> None:
+    def _set_claim(self, stored: StoredExecution, wake_at: int | None, claimed_by: int | None) -> None:
         stored.wake_at, stored.claimed_by = wake_at, claimed_by
         if wake_at is not None and claimed_by is None:
             heapq.heappush(self._due.setdefault(stored.row.ref.org, []), (wake_at, stored.row.ref.id))
 
     # Looking
 
-    def _find(self, execution: ExecutionRef) -> _StoredExecution | None:
+    def _find(self, execution: ExecutionRef) -> StoredExecution | None:
         stored = self._executions.get(execution.id)
         return stored if stored and stored.row.ref == execution else None
 
@@ -363,7 +363,7 @@ class MemoryJournal:
         stored = self._executions.get(number)
         return stored is not None and stored.claimed_by is None and stored.wake_at == wake_at
 
-    def _find_known(self, item: OpenInterrupt) -> _StoredExecution:
+    def _find_known(self, item: OpenInterrupt) -> StoredExecution:
         return self._executions[item.execution.ref.id]
 
     def _sees(self, principal: Principal, item: OpenInterrupt) -> bool:
@@ -384,7 +384,7 @@ class MemoryJournal:
             return run.root_user_id == principal.user_id
         return self._usable(org, principal, run.kind, run.resource_id)
 
-    def _begin_runs(self, stored: _StoredExecution, now: int) -> None:
+    def _begin_runs(self, stored: StoredExecution, now: int) -> None:
         runs = self._runs[stored.row.ref.org]
         for run in [runs[run_id] for run_id in stored.runs]:
             if run.status == RunStatus.queued:
@@ -396,7 +396,7 @@ class MemoryJournal:
         known.beats += 1
 
 
-def _row(stored: _StoredExecution) -> Execution:
+def _row(stored: StoredExecution) -> Execution:
     return attrs.evolve(stored.row, length=len(stored.entries), claimed_by=stored.claimed_by, epoch=stored.epoch)
 
 

@@ -2,22 +2,29 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
+from enum import Enum
 from functools import partial
+from typing import Any, TypeVar, cast
 
 import attrs
 import msgspec
 
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal import MemoryJournal, StoredExecution
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.inmemory.tenant import Tenant
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.run.entries import Opened
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import ExecutionRef
-from wfcore.ports.maintenance import Expiring
+from wfcore.ports.maintenance import Expiring, PersonalExecution
+from wfcore.ports.repositories.conversations import Conversation
+
+T = TypeVar("T")
 
 Removal = Callable[[], object]
 """Deletes one thing that is too old."""
@@ -36,10 +43,11 @@ class MemoryMaintenance:
         return len(list(self._old(org, kind, before)))
 
     async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> int:
-        found = list(self._old(org, kind, before))[:limit]
-        for removal in found:
-            removal()
-        return len(found)
+        async with self.storage._lock:
+            found = list(self._old(org, kind, before))[:limit]
+            for removal in found:
+                removal()
+            return len(found)
 
     async def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
         tenant, log = self._tenant(org), self.storage._logs[org].rows
@@ -52,20 +60,21 @@ class MemoryMaintenance:
         yield list(texts_in([[one.row, one.messages] for one in threads if one.row.org == org]))
 
     async def remove_organization(self, org: str) -> bool:
-        storage, journal = self.storage, self.journal
-        known = storage._organizations.pop(org, None)
-        storage._tenants.pop(org, None)
-        storage._logs.pop(org, None)
-        storage._deliveries.pop(org, None)
-        for ref in [stored.row.ref for stored in journal._executions.values() if stored.row.ref.org == org]:
-            self._remove_execution(ref)
-        for conversation in list(journal.conversations._conversations.values()):
-            if conversation.row.org == org:
-                await journal.conversations.remove(conversation.row)
-        journal._runs.pop(org, None)
-        journal._deleted = {pair for pair in journal._deleted if pair[0] != org}
-        journal.usage._calls = [call for call in journal.usage._calls if call.execution.ref.org != org]
-        return known is not None
+        async with self.storage._lock:
+            storage, journal = self.storage, self.journal
+            known = storage._organizations.pop(org, None)
+            storage._tenants.pop(org, None)
+            storage._logs.pop(org, None)
+            storage._deliveries.pop(org, None)
+            for ref in [stored.row.ref for stored in journal._executions.values() if stored.row.ref.org == org]:
+                self._remove_execution(ref)
+            for conversation in list(journal.conversations._conversations.values()):
+                if conversation.row.org == org:
+                    await journal.conversations.remove(conversation.row)
+            journal._runs.pop(org, None)
+            journal._deleted = {pair for pair in journal._deleted if pair[0] != org}
+            journal.usage._calls = [call for call in journal.usage._calls if call.execution.ref.org != org]
+            return known is not None
 
     def _tenant(self, org: str) -> Tenant:
         if org not in self.storage._tenants:
@@ -148,6 +157,101 @@ class MemoryMaintenance:
             tenant.timers.pop(resource.id, None)
             tenant.webhooks.pop(resource.id, None)
 
+    # The erasure of a person
+
+    async def executions_of(self, org: str, user_id: str) -> Sequence[PersonalExecution]:
+        stored = [one for one in self.journal._executions.values() if one.row.ref.org == org]
+        runs = self.journal._runs.get(org, {})
+        own = {one.row.ref.id for one in stored if one.row.user_id == user_id}
+        new = own
+        while new:
+            ids = {run.id for run in runs.values() if run.execution.id in new}
+            new = {run.execution.id for run in runs.values() if run.forked_from in ids} - own
+            own |= new
+        took_part = {run.execution.id for run in runs.values() if run.user_id == user_id}
+        return [PersonalExecution(number, number in own) for number in sorted(own | took_part)]
+
+    async def remove_execution(self, org: str, id: int) -> None:
+        async with self.storage._lock:
+            stored = self.journal._executions.get(id)
+            if stored is not None and stored.row.ref.org == org:
+                self._remove_execution(stored.row.ref)
+
+    async def remove_resource(self, org: str, kind: Kind, id: int) -> None:
+        async with self.storage._lock:
+            tenant = self._tenant(org)
+            resource = tenant.resource_tables[kind].rows.get(id)
+            if resource is not None:
+                own = [ref for ref, _ in self._executions_of(org, resource)]
+                self._remove_resource(tenant, resource, own)
+
+    async def forget_user(self, org: str, user_id: str) -> None:
+        async with self.storage._lock:
+            tenant, conversations = self._tenant(org), self.journal.conversations
+            for stored in list(conversations._conversations.values()):
+                if (stored.row.org, stored.row.user_id) == (org, user_id):
+                    conversations.forget(stored.row)
+            tenant.idempotency = {key: one for key, one in tenant.idempotency.items() if key[1] != user_id}
+            tenant.tokens = {key: one for key, one in tenant.tokens.items() if one.user_id != user_id}
+            grants = tenant.connection_grants.items()
+            tenant.connection_grants = {key: one for key, one in grants if one.user_id != user_id}
+
+    async def numbers(self, org: str, kind: Kind) -> Sequence[int]:
+        return sorted(self._tenant(org).resource_tables[kind].rows)
+
+    async def conversations(
+        self, org: str, user_id: str | None, *, limit: int, after: int = 0
+    ) -> Sequence[Conversation]:
+        rows = [stored.row for _, stored in sorted(self.journal.conversations._conversations.items())]
+        own = [row for row in rows if row.org == org and row.key > after and user_id in (None, row.user_id)]
+        return own[:limit]
+
+    async def rewrite(self, org: str, change: Substitution) -> int:
+        async with self.storage._lock:
+            tenant, storage, journal = self._tenant(org), self.storage, self.journal
+            changed = with_texts(tenant, change.text)
+            storage._tenants[org] = attrs.evolve(changed, members=tenant.members, tokens=tenant.tokens)
+            storage._logs[org].rows = with_texts(storage._logs[org].rows, change.text)
+            storage._deliveries[org].rows = with_texts(storage._deliveries[org].rows, change.text)
+            journal._runs[org] = with_texts(journal._runs.get(org, {}), change.text)
+            calls = [(one, one.execution.ref.org == org) for one in journal.usage._calls]
+            journal.usage._calls = [with_texts(one, change.text) if own else one for one, own in calls]
+            for stored in journal.conversations._conversations.values():
+                if stored.row.org == org:
+                    stored.messages = with_texts(stored.messages, change.text)
+            return sum([not self._rewrite(stored, change) for stored in self._executions_in(org)])
+
+    async def rewrite_execution(self, org: str, id: int, change: Substitution, length: int) -> bool:
+        async with self.storage._lock:
+            stored = self.journal._executions.get(id)
+            if stored is None or stored.row.ref.org != org or len(stored.entries) != length:
+                return False
+            if not self._rewrite(stored, change):
+                return False
+            runs = self.journal._runs[org]
+            for run_id in stored.runs:
+                runs[run_id] = with_texts(runs[run_id], change.text)
+            return True
+
+    async def scrub(self) -> None:
+        """There are no files."""
+
+    def _executions_in(self, org: str) -> list[StoredExecution]:
+        return [stored for stored in self.journal._executions.values() if stored.row.ref.org == org]
+
+    def _rewrite(self, stored: StoredExecution, change: Substitution) -> bool:
+        if stored.claimed_by is not None:
+            return not any(map(change.concerns, texts_in(stored.entries)))
+        stored.row = with_texts(stored.row, change.text)
+        stored.entries = with_texts(stored.entries, change.text)
+        stored.interrupts = with_texts(stored.interrupts, change.text)
+        journal = self.journal
+        own = [one.execution.ref == stored.row.ref for one in journal._closed]
+        journal._closed = [
+            with_texts(one, change.text) if mine else one for one, mine in zip(journal._closed, own, strict=True)
+        ]
+        return True
+
 
 def texts_in(value: object) -> Iterator[str]:
     """Every text in a value, however deep; the keys of mappings too."""
@@ -166,3 +270,29 @@ def texts_in(value: object) -> Iterator[str]:
                 yield from texts_in(one)
         case _ if attrs.has(kind := type(value)):
             yield from texts_in([getattr(value, field.name) for field in attrs.fields(kind)])
+
+
+def with_texts(value: T, change: Callable[[str], str]) -> T:
+    """A copy of the value with `change` of every text in it, however deep."""
+    return cast("T", _changed(value, change))
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    match value:
+        case Enum():
+            return value
+        case str():
+            return change(value)
+        case dict():
+            return {_changed(key, change): _changed(one, change) for key, one in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return type(value)(_changed(one, change) for one in value)
+        case msgspec.Struct():
+            fields = {name: _changed(getattr(value, name), change) for name in value.__struct_fields__}
+            return msgspec.structs.replace(value, **fields)
+        case _ if attrs.has(kind := type(value)):
+            twin = copy(value)
+            for field in attrs.fields(kind):
+                object.__setattr__(twin, field.name, _changed(getattr(value, field.name), change))
+            return twin
+    return value

@@ -223,5 +223,9 @@ class HostStore:
     async def joined(self, connection: object) -> Store:
         return await self._database.joined(connection)
 
+    async def scrub(self) -> None:
+        """Raises RuntimeError: the files cannot be rewritten within the transaction of the product."""
+        raise RuntimeError("the files cannot be rewritten within the transaction of the product")
+
     async def close(self) -> None:
         """Does nothing: the connection is the product's."""

@@ -113,6 +113,10 @@ class Store(Protocol):
         """
         ...
 
+    async def scrub(self) -> None:
+        """Rewrite the files, so that no deleted content is left in them. Raises Unavailable when others hold locks."""
+        ...
+
     async def close(self) -> None:
         """Wait for active work, then close every connection. Does nothing when closed already."""
         ...

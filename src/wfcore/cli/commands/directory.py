@@ -1,11 +1,14 @@
 """`wfcore org`, `member`, `group` and `token`: the directory of users. They can run beside a server."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import CycloptsError, Parameter
 
+from wfcore.cli.client import TARGET, Api, CommandTarget, Refused, connected
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_message, print_result
 from wfcore.cli.confirm import Yes, confirm
 
@@ -16,6 +19,14 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, Parameter(negative=(), help="Print the whole object as JSON, instead of its id.")]
 Organization = Annotated[str, Parameter(help="The organization's UUID.")]
+
+
+POLL_SECONDS: Final = 0.5
+
+_GONE: Final = (401, 404)
+"""The statuses of a member that does not exist any more: of another one, and of the caller."""
+
+To = Annotated[Path, Parameter(help="The new ZIP file.")]
 
 
 async def create_organization(
@@ -160,6 +171,76 @@ async def create_token(
         scopes = TOKEN_SCOPES if all_scopes else scope
         token = await directory.create_token(org, user_id, scopes=scopes, expires_in=expires_in)
     print(token)  # noqa: T201
+
+
+async def export_member(user_id: str, /, *, to: To, target: CommandTarget = TARGET) -> None:
+    """Export the data of a member: a ZIP archive of JSON Lines, with their JSON Schemas and attachments.
+
+    Admins export any member, each member itself.
+    """
+    async with connected(target) as api:
+        await api.download(f"/api/v1/members/{user_id}/export", to)
+    print_message(f"wrote `{to}`")
+
+
+async def erase_member(
+    user_id: str, /, *, transfer_to: str | None = None, yes: Yes = False, target: CommandTarget = TARGET
+) -> None:
+    """Erase a member: its own runs, conversations and memories are deleted, a pseudonym replaces it elsewhere.
+
+    It cannot be undone. Prints the pseudonym when everything is erased.
+
+    Parameters
+    ----------
+    transfer_to
+        The member who becomes the owner of its workflows and skills; without it, private ones are erased.
+    """
+    from wfcore.domain.kernel.json_readers import as_object
+
+    await confirm(f"erase member {user_id}?", yes=yes)
+    async with connected(target) as api:
+        body = {} if transfer_to is None else {"transferTo": transfer_to}
+        erasure = as_object(await api.post(f"/api/v1/members/{user_id}/erase", body))
+        while erasure["status"] == "running" and await _exists(api, user_id):  # noqa: ASYNC110  (a server erases)
+            await asyncio.sleep(POLL_SECONDS)
+    print(erasure["id"])  # noqa: T201
+
+
+async def _exists(api: Api, user_id: str) -> bool:
+    try:
+        await api.get(f"/api/v1/members/{user_id}")
+    except Refused as error:
+        if error.refused_with not in _GONE:
+            raise
+        return False
+    return True
+
+
+async def export_organization(
+    id: Annotated[str, Parameter(help="The organization's UUID.")],
+    /,
+    *,
+    to: To,
+    database: Database = DATABASE,
+    config: Config = None,
+    schema: Schema = None,
+) -> None:
+    """Export the data of an organization: a ZIP archive of JSON Lines, with their JSON Schemas and attachments."""
+    from wfcore.domain.kernel.errors import NotFound
+
+    async with open_core(database, config, schema) as core:
+        if await core.ports.storage.organization(id) is None:
+            raise NotFound(f"unknown organization `{id}` in `{database}`")
+        chunks = await core.exports.organization(id)
+        with to.open("xb") as out:
+            to.chmod(0o600)
+            try:
+                async for chunk in chunks:
+                    out.write(chunk)
+            except BaseException:
+                to.unlink()
+                raise
+    print_message(f"wrote `{to}`")
 
 
 @asynccontextmanager

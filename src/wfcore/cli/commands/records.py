@@ -193,6 +193,8 @@ policy = POLICIES.add_to(App(name="policy", help="Policies: what workflows must 
 policy.command(apply_policy, name="apply")
 member = MEMBERS.add_to(App(name="member", help="Members of an organization."))
 member.command("wfcore.cli.commands.directory:add_member", name="add")
+member.command("wfcore.cli.commands.directory:export_member", name="export")
+member.command("wfcore.cli.commands.directory:erase_member", name="erase")
 group = GROUPS.add_to(App(name="group", help="Groups of members."))
 group.command("wfcore.cli.commands.directory:create_group", name="create")
 token = TOKENS.add_to(App(name="token", help="Personal access tokens."))

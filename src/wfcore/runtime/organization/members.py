@@ -4,6 +4,7 @@ Reading members and groups requires a token scope; changing them also requires t
 leaves a resource without a manager, or an organization that has owners without one.
 """
 
+from datetime import datetime
 from typing import Unpack
 
 import attrs
@@ -137,31 +138,31 @@ class Members:
         async with self._ports.storage.transaction(me.org_uuid) as work:
             old = await _found(work, user_id)
             check_match(if_match, MemberView(old).to_wire())
-            _check_owners(me, old.role, Role.MEMBER)
+            check_owners(me, old.role, Role.MEMBER)
             await work.directory.revoke_tokens(user_id, self._ports.now())
             await work.directory.remove_member(user_id)
             await check_departure(work, me.org_uuid, old, None)
             if me.user_id == user_id and not await work.directory.members(limit=1):
                 raise conflict(f"`{user_id}` is the last member", "last_member")
-            await self._withdraw_offers(work, me, user_id)
+            await withdraw_offers(work, me, self._ports.now(), user_id)
             await end_delegations(work, user_id)
             await audit(work, me, self._ports.now(), "member", "delete", user_id)
             return MemberView(old)
 
     async def _save(self, work: UnitOfWork, me: Principal, old: Member | None, new: Member) -> MemberView:
-        _check_owners(me, old.role if old else Role.MEMBER, new.role)
+        check_owners(me, old.role if old else Role.MEMBER, new.role)
         await save_member(work, me.org_uuid, old, new)
         await audit_member(work, me, self._ports.now(), old, new)
         return MemberView(new)
 
-    async def _withdraw_offers(self, work: UnitOfWork, me: Principal, user_id: str) -> None:
-        """End the ownership transfers to a member that is removed."""
-        now = self._ports.now()
-        for repository in map(work.resources, Kind):
-            for offered in await repository.offered_to(user_id):
-                lapsed = lapse(offered, now=now).resource
-                await repository.save(offered, lapsed)
-                await audit_change(work, me, now, offered, lapsed)
+
+async def withdraw_offers(work: UnitOfWork, me: Principal, now: datetime, user_id: str) -> None:
+    """End the ownership transfers to a member that is removed."""
+    for repository in map(work.resources, Kind):
+        for offered in await repository.offered_to(user_id):
+            lapsed = lapse(offered, now=now).resource
+            await repository.save(offered, lapsed)
+            await audit_change(work, me, now, offered, lapsed)
 
 
 async def _found(work: UnitOfWork, user_id: str) -> Member:
@@ -170,7 +171,7 @@ async def _found(work: UnitOfWork, user_id: str) -> Member:
     return member
 
 
-def _check_owners(me: Principal, old: Role, new: Role) -> None:
+def check_owners(me: Principal, old: Role, new: Role) -> None:
     """Forbidden unless an owner grants or revokes the role owner."""
     if old is not new and Role.OWNER in (old, new) and me.role is not Role.OWNER:
         raise Forbidden("only an owner can grant or revoke the role `owner`", {"role": me.role.value})

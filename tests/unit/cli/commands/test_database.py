@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -135,3 +137,31 @@ def test_an_organization_is_deleted(acme: Organization) -> None:
     assert acme.call("org", "list", "--json").json == []
     again = acme.call("org", "delete", acme.id, "--yes")
     assert (again.status, "unknown organization" in again.err) == (1, True)
+
+
+def test_a_member_is_exported_and_erased(acme: Organization) -> None:
+    """Also the last words: the file is new and private, a missing member is an error, an erased one is gone."""
+    acme.deployed(("Echo", ECHO))
+    exported = acme.call("member", "export", "bob", "--to", "bob.zip")
+    assert (exported.status, "wrote" in exported.err) == (0, True), exported.err
+    assert (Path("bob.zip").read_bytes()[:2], Path("bob.zip").stat().st_mode & 0o777) == (b"PK", 0o600)
+    assert acme.call("member", "export", "bob", "--to", "bob.zip").status == 1
+    missing = acme.call("member", "export", "nobody", "--to", "nobody.zip")
+    assert (missing.status, Path("nobody.zip").exists()) == (1, False)
+    asked = acme.call("member", "erase", "bob")
+    assert (asked.status, "confirm with --yes" in asked.err) == (2, True)
+    erased = acme.call("member", "erase", "bob", "--transfer-to", "ada", "--yes")
+    assert (erased.status, erased.out.startswith("erased-")) == (0, True), erased.err
+    assert [row["userId"] for row in acme.call("member", "list", "--json").json] == ["ada"]
+    last = acme.call("member", "erase", "ada", "--yes")
+    assert (last.status, "last owner" in last.err) == (1, True)
+
+
+def test_an_organization_is_exported(acme: Organization) -> None:
+    assert acme.call("org", "export", acme.id, "--to", "acme.zip").status == 0
+    with zipfile.ZipFile("acme.zip") as archive:
+        rows = [json.loads(line)["userId"] for line in archive.read("members.jsonl").splitlines()]
+    assert rows == ["ada", "bob"]
+    unknown = acme.call("org", "export", "00000000-0000-4000-8000-00000000ffff", "--to", "b.zip")
+    assert (unknown.status, "unknown organization" in unknown.err) == (1, True)
+    assert acme.call("org", "export", acme.id, "--to", "acme.zip").status == 1

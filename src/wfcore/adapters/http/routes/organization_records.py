@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 import attrs
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query, idempotency_key, if_match, opaque_id
 from wfcore.adapters.http.core.responses import json_response
@@ -18,6 +18,8 @@ from wfcore.api.organization import (
     CreateMember,
     CreatePolicy,
     DelegationDto,
+    EraseMember,
+    ErasureDto,
     GroupDto,
     MemberDto,
     PatchDelegation,
@@ -32,6 +34,8 @@ from wfcore.domain.resources.access import Principal
 from wfcore.runtime.agents.context_items import ContextItems
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.common.preconditions import etag_of
+from wfcore.runtime.data.erasure import Erasures
+from wfcore.runtime.data.exports import Exports
 from wfcore.runtime.organization.delegations import Delegations
 from wfcore.runtime.organization.members import Groups, Members
 from wfcore.runtime.organization.policies import Policies
@@ -163,3 +167,31 @@ def delegation_routes(cases: Delegations) -> RecordRoutes:
     return RecordRoutes(
         cases, base, field, "delegationId", "delegation", DelegationDto, CreateDelegation, PatchDelegation
     )
+
+
+@attrs.frozen
+class MemberDataRoutes:
+    """Export and erasure of a member."""
+
+    exports: Exports
+    erasures: Erasures
+
+    def table(self) -> Iterator[Route]:
+        one = "/api/v1/members/{userId}"
+        yield Route(
+            "members.export", "GET", f"{one}/export", self.export, "Export the data of a member",
+            scopes_of(self.exports.member), {"type": "string", "format": "binary"}, media_type="application/zip",
+        )  # fmt: skip
+        yield Route(
+            "members.erase", "POST", f"{one}/erase", self.erase, "Erase a member", scopes_of(self.erasures.start),
+            ErasureDto, HTTPStatus.ACCEPTED, body=EraseMember,
+        )  # fmt: skip
+
+    async def export(self, call: Call) -> Response:
+        chunks = await self.exports.member(call.me, call.path["userId"])
+        headers = {"Content-Disposition": 'attachment; filename="member.zip"', "Cache-Control": "no-store"}
+        return StreamingResponse(chunks, media_type="application/zip", headers=headers)
+
+    async def erase(self, call: Call) -> Response:
+        found = await self.erasures.start(call.me, call.path["userId"], call.body)
+        return json_response(found.to_wire(), HTTPStatus.ACCEPTED)

@@ -1,17 +1,33 @@
 """The port `Maintenance` on a database."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Final
 
 import attrs
 import sqlalchemy as sa
 
-from wfcore.adapters.sql.maintenance.pruning import RULES
+from wfcore.adapters.sql.maintenance.erasing import REWRITTEN, rewrite_batch, rewrite_journal, rewrite_rows_of
+from wfcore.adapters.sql.maintenance.pruning import RULES, delete_conversations, delete_executions, delete_resource
 from wfcore.adapters.sql.maintenance.tenancy import TABLES, deletion_order, of_organization, text_columns
-from wfcore.adapters.sql.schema.tables import organizations
+from wfcore.adapters.sql.schema.tables import (
+    connection_grants,
+    executions,
+    journal,
+    kept,
+    metadata,
+    organizations,
+    resources,
+    runs,
+    tokens,
+)
 from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.domain.kernel.errors import NotFound
-from wfcore.ports.maintenance import Expiring
+from wfcore.domain.people.erasure import Substitution
+from wfcore.domain.resources.resource import Kind
+from wfcore.ports.maintenance import Expiring, PersonalExecution
+from wfcore.ports.repositories.conversations import Conversation
+
+_CONVERSATIONS: Final = metadata.tables["wfcore_conversations"]
 
 BATCH: Final = 500
 """Rows of one read."""
@@ -77,6 +93,104 @@ class SqlMaintenance:
             for table in deletion_order():
                 await connection.execute(table.delete().where(of_organization(table, key)))
             return True
+
+    # The erasure of a person
+
+    async def executions_of(self, org: str, user_id: str) -> Sequence[PersonalExecution]:
+        async with self.database.reading() as connection:
+            key = await _key(connection, org)
+            started = sa.select(executions.c.id).where(executions.c.org == key, executions.c.user_id == user_id)
+            own = {row[0] for row in await connection.execute(started)}
+            new = own
+            while new:
+                forked = await connection.execute(_forks(key, new))
+                new = {row[0] for row in forked} - own
+                own |= new
+            part = sa.select(runs.c.execution).where(runs.c.org == key, runs.c.user_id == user_id)
+            took_part = {row[0] for row in await connection.execute(part)} - {0}
+        return [PersonalExecution(number, number in own) for number in sorted(own | took_part)]
+
+    async def remove_execution(self, org: str, id: int) -> None:
+        async with self.database.writing() as connection:
+            key = await _key(connection, org)
+            own = executions.c.org == key, executions.c.id == id
+            if (await connection.execute(sa.select(executions.c.id).where(*own).with_for_update())).first():
+                await delete_executions(connection, key, [id])
+
+    async def remove_resource(self, org: str, kind: Kind, id: int) -> None:
+        async with self.database.writing() as connection:
+            await delete_resource(connection, await _key(connection, org), kind.value, id)
+
+    async def forget_user(self, org: str, user_id: str) -> None:
+        async with self.database.writing() as connection:
+            key = await _key(connection, org)
+            of = _CONVERSATIONS.c
+            rows = await connection.execute(sa.select(of.key).where(of.org == key, of.user_id == user_id))
+            await delete_conversations(connection, [row[0] for row in rows])
+            for table in (kept, tokens, connection_grants):
+                await connection.execute(table.delete().where(table.c.org == key, table.c.user_id == user_id))
+
+    async def numbers(self, org: str, kind: Kind) -> Sequence[int]:
+        async with self.database.reading() as connection:
+            own = resources.c.org == await _key(connection, org), resources.c.kind == kind.value
+            found = sa.select(resources.c.id).where(*own).order_by(resources.c.id)
+            return [row[0] for row in await connection.execute(found)]
+
+    async def conversations(
+        self, org: str, user_id: str | None, *, limit: int, after: int = 0
+    ) -> Sequence[Conversation]:
+        of = _CONVERSATIONS.c
+        async with self.database.reading() as connection:
+            own = [of.org == await _key(connection, org), of.key > after]
+            own += [] if user_id is None else [of.user_id == user_id]
+            rows = await connection.execute(sa.select(_CONVERSATIONS).where(*own).order_by(of.key).limit(limit))
+            return [
+                Conversation(org, row.key, row.thread_id, row.user_id, row.created_at, row.updated_at) for row in rows
+            ]
+
+    async def rewrite(self, org: str, change: Substitution) -> int:
+        for table in REWRITTEN if change.whole or change.within else ():
+            after: Sequence[object] | None = []
+            while after is not None:
+                async with self.database.writing() as connection:
+                    key = await _key(connection, org)
+                    after = await rewrite_batch(connection, table, key, change, after or None)
+        return await self._rewrite_journals(org, change)
+
+    async def _rewrite_journals(self, org: str, change: Substitution) -> int:
+        """Replace texts in all journals of the organization that have some. Returns how many could not be changed."""
+        held, after = 0, 0
+        while True:
+            async with self.database.reading() as connection:
+                of = executions.c.org == await _key(connection, org), executions.c.id > after
+                batch = sa.select(executions.c.id).where(*of).order_by(executions.c.id).limit(BATCH)
+                ids = [row[0] for row in await connection.execute(batch)]
+                entries = sa.select(journal.c.execution, journal.c.entry).where(journal.c.execution.in_(ids))
+                rows = (await connection.execute(entries)).all()
+            concerned = dict.fromkeys(number for number, entry in rows if change.concerns(entry))
+            for number in concerned:
+                async with self.database.writing() as connection:
+                    held += not await rewrite_journal(connection, number, change, None)
+            if not ids:
+                return held
+            after = ids[-1]
+
+    async def rewrite_execution(self, org: str, id: int, change: Substitution, length: int) -> bool:
+        async with self.database.writing() as connection:
+            if not await rewrite_journal(connection, id, change, length):
+                return False
+            await rewrite_rows_of(connection, id, change)
+        return True
+
+    async def scrub(self) -> None:
+        await self.database.scrub()
+
+
+def _forks(org: int, of: Collection[int]) -> sa.Select[tuple[int]]:
+    """The executions that are forks of runs of these."""
+    origin = runs.alias("origin")
+    own = sa.select(origin.c.id).where(origin.c.org == org, origin.c.execution.in_(of))
+    return sa.select(runs.c.execution).where(runs.c.org == org, runs.c.forked_from.in_(own))
 
 
 async def _key(connection: Transaction, org: str) -> int:

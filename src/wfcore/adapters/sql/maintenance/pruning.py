@@ -130,8 +130,15 @@ class OldAudit:
         return await _delete(connection, audit, audit.c.key, keys)
 
 
+async def delete_conversations(connection: Transaction, keys: Sequence[int]) -> int:
+    """Delete conversations with their messages. Returns how many."""
+    for table in (_MESSAGES, _PARTICIPANTS):
+        await connection.execute(table.delete().where(table.c.conversation.in_(keys)))
+    return await _delete(connection, _CONVERSATIONS, _CONVERSATIONS.c.key, keys)
+
+
 class OldConversations:
-    """OldConversations with their messages."""
+    """Conversations whose latest message is old."""
 
     def old(self, org: int, before: int) -> sa.Select[Any]:
         of = _CONVERSATIONS.c
@@ -141,9 +148,7 @@ class OldConversations:
         """The row is locked first, so that concurrent writers to the conversation wait for it."""
         still = self.old(org, before).where(_CONVERSATIONS.c.key.in_(keys)).with_for_update()
         found = [row[0] for row in await connection.execute(still)]
-        for table in (_MESSAGES, _PARTICIPANTS):
-            await connection.execute(table.delete().where(table.c.conversation.in_(found)))
-        return await _delete(connection, _CONVERSATIONS, _CONVERSATIONS.c.key, found)
+        return await delete_conversations(connection, found)
 
 
 class DeletedResources:
@@ -173,24 +178,29 @@ class DeletedResources:
         found = [row[0] for row in await connection.execute(still)]
         rows = await connection.execute(sa.select(resources.c.kind, resources.c.id).where(resources.c.key.in_(found)))
         for kind, number in rows.all():
-            await self._delete_parts(connection, org, kind, number)
-        await connection.execute(grants.delete().where(grants.c.resource.in_(found)))
-        return await _delete(connection, resources, resources.c.key, found)
+            await delete_resource(connection, org, kind, number)
+        return len(found)
 
-    async def _delete_parts(self, connection: Transaction, org: int, kind: str, number: int) -> None:
-        of = executions.c.org == org, executions.c.kind == kind, executions.c.resource_id == number
-        own = [row[0] for row in await connection.execute(sa.select(executions.c.id).where(*of))]
-        await delete_executions(connection, org, own)
-        if kind == "skill":
-            for table in (memory_words, memories, _VERDICTS):
-                await connection.execute(table.delete().where(table.c.org == org, table.c.skill_id == number))
-        else:
-            for table in (schedules, webhooks):
-                await connection.execute(table.delete().where(table.c.org == org, table.c.workflow_id == number))
-        of = interfaces.c.org == org, interfaces.c.target == kind, interfaces.c.resource_id == number
-        await connection.execute(interfaces.delete().where(*of))
-        gone = variations.c.org == org, variations.c.kind == kind, variations.c.resource_id == number
-        await connection.execute(variations.delete().where(*gone))
+
+async def delete_resource(connection: Transaction, org: int, kind: str, number: int) -> None:
+    """Delete a workflow or skill with its executions and all of its rows."""
+    of = executions.c.org == org, executions.c.kind == kind, executions.c.resource_id == number
+    own = [row[0] for row in await connection.execute(sa.select(executions.c.id).where(*of))]
+    await delete_executions(connection, org, own)
+    if kind == "skill":
+        for table in (memory_words, memories, _VERDICTS):
+            await connection.execute(table.delete().where(table.c.org == org, table.c.skill_id == number))
+    else:
+        for table in (schedules, webhooks):
+            await connection.execute(table.delete().where(table.c.org == org, table.c.workflow_id == number))
+    offered = interfaces.c.org == org, interfaces.c.target == kind, interfaces.c.resource_id == number
+    await connection.execute(interfaces.delete().where(*offered))
+    gone = variations.c.org == org, variations.c.kind == kind, variations.c.resource_id == number
+    await connection.execute(variations.delete().where(*gone))
+    this = resources.c.org == org, resources.c.kind == kind, resources.c.id == number
+    key = sa.select(resources.c.key).where(*this)
+    await connection.execute(grants.delete().where(grants.c.resource.in_(key)))
+    await connection.execute(resources.delete().where(*this))
 
 
 RULES: Final[dict[Expiring, Sequence[PruningRule]]] = {

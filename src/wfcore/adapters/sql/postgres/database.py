@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, TypeVar
 
 import sqlalchemy as sa
+from psycopg import sql
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from wfcore.adapters.sql.postgres.connections import PostgresAddress, check_alive, domain_errors
@@ -20,7 +21,7 @@ from wfcore.adapters.sql.postgres.group_commit import PostgresCommits
 from wfcore.adapters.sql.postgres.host import joined
 from wfcore.adapters.sql.postgres.pipeline import PipelineClient
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
-from wfcore.adapters.sql.schema.statement import Statement, TableNames, Values, named
+from wfcore.adapters.sql.schema.statement import PostgresDialect, Statement, TableNames, Values, named
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.store import Commits, Result, Rows, Store, Synchronous, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable
@@ -36,6 +37,9 @@ _OPTIONS: Final[Mapping[Use, Mapping[str, Any]]] = {
     "read": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
 }
 
+
+SCRUB_SECONDS: Final = 10
+"""How long the rewriting of a table waits for its lock."""
 
 _COUNTED: Final = {"preserve_rowcount": True}
 
@@ -119,6 +123,16 @@ class PostgresDatabase:
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return PostgresCommits(self, on_commit)
+
+    async def scrub(self) -> None:
+        """Rewrite the tables. The server's write-ahead log is not rewritten: it is recycled, or archived."""
+        self.check_open()
+        with domain_errors():
+            async with await self._server.connect(autocommit=True) as connection:
+                await connection.execute(f"SET lock_timeout = '{SCRUB_SECONDS}s'")
+                for table in metadata.sorted_tables:
+                    name = PostgresDialect(self.schema, str)[table]
+                    await connection.execute(sql.SQL("VACUUM (FULL, ANALYZE) {}").format(sql.SQL(name)))
 
     async def joined(self, connection: object) -> Store:
         return await joined(self, connection)

@@ -38,6 +38,9 @@ READERS: Final = 4
 WAL_BYTES: Final = 64 * 1024 * 1024
 """The size in bytes to which a checkpoint truncates the write-ahead log. A reader that never ends prevents that."""
 
+SCRUB_TRIES: Final = 6
+"""How often a checkpoint waits for readers, `BUSY_SECONDS` each."""
+
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NOT_TEXT: Final = "Could not decode to UTF-8"
 """How the driver's message about a text begins that is not UTF-8. It has no code."""
@@ -163,6 +166,21 @@ class Database:
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return GroupCommit(self, on_commit)
+
+    async def scrub(self) -> None:
+        """Rewrite the file, and empty the write-ahead log, which needs a moment without readers of the old state."""
+        async with self.lock:
+            with _domain_errors():
+                await shielded(asyncio.to_thread(self._scrub))
+
+    def _scrub(self) -> None:
+        connection = self.commit_connection
+        connection.execute("VACUUM")
+        for _ in range(SCRUB_TRIES):
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if not busy:
+                return
+        raise Unavailable("the write-ahead log cannot be emptied: a reader does not end")
 
     async def joined(self, connection: object) -> Store:
         return await joined(self, self.path, self.lock, connection)

@@ -10,22 +10,33 @@ from pathlib import Path
 
 import attrs
 import pytest
+from msgspec import structs
 
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
-from wfcore.domain.run.entries import Opened
+from wfcore.domain.run.entries import Opened, Succeeded
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Append, ExecutionRef, Journal, NewExecution, NewRun, RunChange
+from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewExecution, NewRun, RunChange
 from wfcore.ports.maintenance import EXPIRING, Expiring
 from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 from wfcore.ports.repositories.postings import Posting
-from wfcore.ports.storage import Storage
+from wfcore.ports.storage import IdempotencyRecord, Storage
 from wfcore.testing.contracts.journal_values import NOW, steps
 from wfcore.testing.contracts.run_records import human, rows_of
 from wfcore.testing.contracts.storage.interfaces import new_interface
-from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, new_organization, new_resource, new_variation
+from wfcore.testing.contracts.storage.values import (
+    ORG,
+    OTHER_ORG,
+    new_member,
+    new_organization,
+    new_resource,
+    new_token,
+    new_variation,
+)
 from wfcore.testing.on_asyncio import OnAsyncio
 
 LATER = NOW + 1_000
@@ -235,3 +246,141 @@ class MaintenanceContract(OnAsyncio):
         for kind in EXPIRING:
             with pytest.raises(NotFound):
                 await storage.maintenance.count(ORG, kind, LATER)
+
+    # The erasure of a person
+
+    @pytest.mark.anyio
+    async def test_executions_of_a_user(self, stores: Stores) -> None:
+        """Those that the user started, forks of them and of these, and those with a turn of the user."""
+        storage, journal = stores
+        own = await ran(journal, "own")
+        new = NewExecution(ORG, "workflow", 1, "v1", "bob", "t")
+        forks = []
+        for run_id, origin in (("fork", "own"), ("fork-2", "fork"), ("other", None)):
+            first = NewRun(run_id, "bob", b"f", RunStatus.running, NOW, forked_from=origin)
+            forks.append(await journal.begin(new, Append(0, steps(1), new_run=first)))
+        turn = NewRun("resumed", "ann", b"f", RunStatus.running, NOW, parent_run_id="part")
+        part = await journal.begin(new, Append(0, steps(1), new_run=attrs.evolve(turn, id="part", user_id="bob")))
+        await journal.append(part, Append(1, steps(1, 1), new_run=turn))
+        found = await storage.maintenance.executions_of(ORG, "ann")
+        assert {one.id: one.is_own for one in found} == {
+            own.id: True, forks[0].id: True, forks[1].id: True, part.id: False
+        }  # fmt: skip
+        assert await storage.maintenance.executions_of(OTHER_ORG, "ann") == []
+
+    @pytest.mark.anyio
+    async def test_an_execution_is_removed(self, stores: Stores) -> None:
+        """Whatever its state, and although a worker holds it; not that of another organization."""
+        storage, journal = stores
+        ref = await ran(journal, "a", RunStatus.running)
+        worker = await journal.register("h", 1)
+        await journal.append(ref, Append(2, (), updates_claim=True, claimed_by=worker))
+        await storage.maintenance.remove_execution(OTHER_ORG, ref.id)
+        assert await journal.find_run(ORG, "a")
+        for _ in range(2):
+            await storage.maintenance.remove_execution(ORG, ref.id)
+        assert await journal.find_run(ORG, "a") is None
+        assert await journal.read(ref) == []
+        with pytest.raises(JournalConflict):
+            await journal.append(ref, Append(2, steps(1, 2), holder=worker))
+
+    @pytest.mark.anyio
+    async def test_a_resource_is_removed(self, stores: Stores) -> None:
+        """With its executions, whatever their state."""
+        storage, journal = stores
+        async with storage.transaction(ORG) as work:
+            for kind in Kind:
+                await work.resources(kind).next_id()
+                await work.resources(kind).add(new_resource(1, kind))
+                await work.resources(kind).add_variation(1, new_variation(f"v-{kind}"))
+        await ran(journal, "a", RunStatus.interrupted)
+        assert await storage.maintenance.numbers(ORG, Kind.SKILL) == [1]
+        for kind in Kind:
+            await storage.maintenance.remove_resource(ORG, kind, 1)
+            await storage.maintenance.remove_resource(ORG, kind, 1)
+            assert await storage.find_resource(ORG, kind, 1) is None
+            assert await storage.maintenance.numbers(ORG, kind) == []
+        assert await journal.find_run(ORG, "a") is None
+
+    @pytest.mark.anyio
+    async def test_rows_of_a_user_are_forgotten(self, stores: Stores) -> None:
+        """Conversations, stored responses and tokens; those of others stay."""
+        storage, journal = stores
+        await ran(journal, "a", message="hello")
+        await ran(journal, "b", message="hello", org=OTHER_ORG)
+        async with storage.transaction(ORG) as work:
+            for user in ("ann", "bob"):
+                await work.directory.add_member(new_member(user))
+                await work.directory.add_token(attrs.evolve(new_token(f"prefix{user}"), user_id=user))
+                await work.idempotency.add("group", user, "k", IdempotencyRecord("f", {"id": user}))
+        (conversation,) = await storage.maintenance.conversations(ORG, "ann", limit=9)
+        assert await storage.maintenance.conversations(ORG, None, limit=9) == [conversation]
+        assert await storage.maintenance.conversations(ORG, None, limit=9, after=conversation.key) == []
+        assert await storage.maintenance.conversations(ORG, "bob", limit=9) == []
+        await storage.maintenance.forget_user(ORG, "ann")
+        assert await storage.maintenance.conversations(ORG, None, limit=9) == []
+        assert len(await storage.maintenance.conversations(OTHER_ORG, None, limit=9)) == 1
+        async with storage.reading(ORG) as work:
+            kept = [await work.idempotency.find("group", user, "k") for user in ("ann", "bob")]
+            tokens = [await work.directory.token(f"prefix{user}") for user in ("ann", "bob")]
+        assert [bool(one) for one in kept] == [False, True]
+        assert [bool(one) for one in tokens] == [False, True]
+
+    @pytest.mark.anyio
+    async def test_texts_are_replaced(self, stores: Stores) -> None:
+        """In every row and entry of the organization, so that its journals stay intact; not in another one's."""
+        storage, journal = stores
+        change = Substitution({"ann": "gone"}, {"planted text": "gone"})
+        refs = [await ran(journal, f"run-{org}", org=org, message="a Planted text") for org in (ORG, OTHER_ORG)]
+        said = Succeeded(NOW, 1, 1, 1, 1, {"planted text": ["ann", "the planted text", "annex", 1, None, True]})
+        for ref in refs:
+            await journal.append(ref, Append(2, [said]))
+        async with storage.transaction(ORG) as work:
+            details = {"by": "ann", "why": "planted text \u00fc"}
+            await work.audit.add(AuditRow(from_ms(NOW), "ann", "a.b", "a", "x", details))
+            await work.workflows.next_id()
+            await work.workflows.add(attrs.evolve(new_resource(1), name="planted text"))
+        assert await storage.maintenance.rewrite(ORG, change) == 0
+        entries = await journal.read(refs[0])
+        assert entries[2] == with_output(said, {"gone": ["gone", "the gone", "annex", 1, None, True]})
+        assert (await journal.read(refs[1]))[2] == said
+        assert [one async for one in journal.damaged()] == []
+        row = await journal.find_run(ORG, f"run-{ORG}")
+        assert row is not None
+        assert (row.user_id, row.root_user_id, (await journal.execution(refs[0])).user_id) == ("gone",) * 3
+        async with storage.reading(ORG) as work:
+            (audited,) = await work.audit.page(AuditFilter(), limit=9)
+            found = await work.workflows.get(1)
+        assert (audited.user_id, audited.details) == ("gone", {"by": "gone", "why": "gone \u00fc"})
+        assert found is not None
+        assert found.name == "gone"
+        texts = [text async for texts in storage.maintenance.texts(ORG) for text in texts]
+        assert not [text for text in texts if "planted" in text.lower()]
+        await journal.append(refs[0], Append(3, steps(1, 3)))
+        assert len(await journal.read(refs[0])) == 4
+
+    @pytest.mark.anyio
+    async def test_a_held_journal_is_not_rewritten(self, stores: Stores) -> None:
+        """Only while a worker holds it, and only if it would change; one of another length is refused."""
+        storage, journal = stores
+        change = Substitution({}, {"planted text": "gone"})
+        ref = await ran(journal, "a", RunStatus.running)
+        worker = await journal.register("h", 1)
+        said = Succeeded(NOW, 1, 1, 1, 1, "planted text")
+        await journal.append(ref, Append(2, [said], updates_claim=True, claimed_by=worker))
+        assert await storage.maintenance.rewrite(ORG, change) == 1
+        assert await storage.maintenance.rewrite(ORG, Substitution({}, {"other text": "gone"})) == 0
+        assert not await storage.maintenance.rewrite_execution(ORG, ref.id, change, 3)
+        assert (await journal.read(ref))[2] == said
+        await journal.release(worker)
+        assert not await storage.maintenance.rewrite_execution(ORG, ref.id, change, 2)
+        assert await storage.maintenance.rewrite_execution(ORG, ref.id, change, 3)
+        assert (await journal.read(ref))[2] == with_output(said, "gone")
+        assert [one async for one in journal.damaged()] == []
+        await storage.maintenance.scrub()
+        assert (await journal.read(ref))[2] == with_output(said, "gone")
+
+
+def with_output(entry: Succeeded, output: JSON) -> Succeeded:
+    """The entry with another output."""
+    return structs.replace(entry, output=output)

@@ -8,8 +8,8 @@ from bench import Bench, act, ask, one, opened
 
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.runtime.common.installation import Retention, Settings
-from wfcore.runtime.organization import retention as module
-from wfcore.runtime.organization.retention import DAY
+from wfcore.runtime.data import retention as module
+from wfcore.runtime.data.retention import DAY
 from wfcore.testing.contracts.dispatcher import eventually
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,104 @@
+"""The replacement of texts in rows: columns of plain text, and of JSON, whose texts are replaced one by one."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from wfcore.adapters.sql.journal.checksums import following
+from wfcore.adapters.sql.maintenance.tenancy import TABLES, of_organization, text_columns
+from wfcore.adapters.sql.repositories.row_values import to_json
+from wfcore.adapters.sql.schema.tables import executions, journal, metadata
+from wfcore.adapters.sql.store import Transaction
+from wfcore.domain.people.erasure import Substitution
+
+BATCH: Final = 500
+
+_ELSEWHERE: Final = frozenset(
+    metadata.tables[f"wfcore_{name}"]
+    for name in ("members", "group_members", "tokens", "memories", "memory_words", "journal")
+)
+"""Tables that are changed by other means: the journal has checksums, memories an index of words."""
+
+REWRITTEN: Final[Sequence[sa.Table]] = [table for table in TABLES if table not in _ELSEWHERE]
+
+OF_EXECUTION: Final[Sequence[sa.Table]] = [
+    table for table in REWRITTEN if "execution" in table.columns and table is not journal
+]
+"""Tables with rows of one execution each, beside its journal."""
+
+
+async def rewrite_batch(
+    connection: Transaction, table: sa.Table, org: int, change: Substitution, after: Sequence[Any] | None
+) -> Sequence[Any] | None:
+    """Replace texts in the next rows by primary key. Returns the key of the last one; None after the last row."""
+    order = list(table.primary_key.columns)
+    found = sa.select(table).where(of_organization(table, org)).order_by(*order).limit(BATCH)
+    if after is not None:
+        place = [sa.literal(value, column.type) for value, column in zip(after, order, strict=True)]
+        found = found.where(sa.tuple_(*order) > sa.tuple_(*place))
+    rows = (await connection.execute(found)).mappings().all()
+    for row in rows:
+        await _rewrite_row(connection, table, row, change)
+    return [rows[-1][column.name] for column in order] if len(rows) == BATCH else None
+
+
+async def rewrite_rows_of(connection: Transaction, execution: int, change: Substitution) -> None:
+    """Replace texts in the rows of an execution, except in its journal."""
+    for table in OF_EXECUTION:
+        for row in (await connection.execute(sa.select(table).where(table.c.execution == execution))).mappings().all():
+            await _rewrite_row(connection, table, row, change)
+
+
+async def _rewrite_row(connection: Transaction, table: sa.Table, row: sa.RowMapping, change: Substitution) -> None:
+    values = {}
+    for column in text_columns(table):
+        text = row[column.name]
+        if text is not None and change.concerns(text) and (new := rewritten(text, change)) != text:
+            values[column.name] = new
+    if values:
+        this = [column == row[column.name] for column in table.primary_key.columns]
+        await connection.execute(table.update().where(*this).values(values))
+
+
+async def rewrite_journal(connection: Transaction, execution: int, change: Substitution, length: int | None) -> bool:
+    """Replace texts in the entries, whose checksums follow. False when a worker holds it or the length differs.
+
+    The lock excludes claims and appends. A process that has the former checksums reads the journal when it claims it.
+    """
+    free = executions.c.id == execution, executions.c.claimed_by.is_(None)
+    if (await connection.execute(sa.select(executions.c.id).where(*free).with_for_update())).first() is None:
+        return False
+    found = sa.select(journal.c.pos, journal.c.entry, journal.c.checksum).where(journal.c.execution == execution)
+    rows = (await connection.execute(found.order_by(journal.c.pos))).all()
+    if length is not None and len(rows) != length:
+        return False
+    checksum = 0
+    for pos, entry, before in rows:
+        text = rewritten_entry(entry, change) if change.concerns(entry) else entry
+        checksum = following(text.encode(), checksum)
+        if (text, checksum) != (entry, before):
+            this = journal.c.execution == execution, journal.c.pos == pos
+            await connection.execute(journal.update().where(*this).values(entry=text, checksum=checksum))
+    return True
+
+
+def rewritten(text: str, change: Substitution) -> str:
+    """The text of a column after the change: in JSON, that of each text."""
+    if text[:1] in ("[", "{", chr(34)):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return change.text(text)
+        changed = change.value(value)
+        return text if changed == value else to_json(changed)
+    return change.text(text)
+
+
+def rewritten_entry(text: str, change: Substitution) -> str:
+    """The JSON text of an entry after the change; its tag stays."""
+    tag, *fields = json.loads(text)
+    changed = change.value(fields)
+    assert isinstance(changed, list)  # noqa: S101  (the change keeps the structure)
+    return text if changed == fields else to_json([tag, *changed])

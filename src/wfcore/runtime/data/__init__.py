@@ -1,0 +1,1 @@
+"""Data of an organization as a whole: retention, export, erasure."""

@@ -1,0 +1,170 @@
+"""The erasure of a member: no trace of name, address and text is left, and others keep what is theirs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench import Bench, act, ask, graph, one, opened, private
+from chatting import REACHING
+from leaving import PLANTED, SECRET, TEXT, USER, planted
+from postgres_server import new_database
+
+from wfcore.adapters.blobs import LocalBlobs
+from wfcore.adapters.inmemory.maintenance import texts_in
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
+from wfcore.domain.resources.resource import Kind
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.service)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return {"memory": "sqlite://", "sqlite": f"sqlite:///{tmp_path}/a.db"}.get(request.param) or new_database()
+
+
+@pytest.fixture
+async def bench(url: str, tmp_path: Path) -> AsyncIterator[Bench]:
+    async with opened(url, settings=REACHING, secrets=SECRET, blobs=LocalBlobs(tmp_path / "blobs")) as bench:
+        yield bench
+
+
+def traces(texts: Any) -> list[str]:
+    return sorted({name for name in PLANTED for text in texts if name.lower() in text.lower()})
+
+
+async def stored_texts(bench: Bench) -> list[str]:
+    found = bench.core.ports.storage.maintenance.texts(bench.org)
+    return [text async for texts in found for text in texts]
+
+
+def files(place: Path) -> list[str]:
+    """The bytes of every file, as text."""
+    return [file.read_bytes().decode("utf-8", "replace") for file in place.rglob("*") if file.is_file()]
+
+
+async def test_no_trace_is_left(bench: Bench, url: str, tmp_path: Path) -> None:
+    """Not in any row, index, log or attachment; the files are searched byte by byte. Runs of others have a pseudonym,
+    and can be read and continued."""
+    _, named = await planted(bench)
+    core, me = bench.core, bench.person("me", role="owner")
+    assert traces(await stored_texts(bench)) == sorted(PLANTED)
+    before = await core.runs.get(me, named["decided"])
+    erased = await core.erasures.erase(me, USER)
+    assert erased.status == "done"
+    with pytest.raises(NotFound):
+        await core.members.get(me, USER)
+    assert traces(await stored_texts(bench)) == []
+    if url.startswith("sqlite:///"):
+        assert traces(files(tmp_path)) == []
+    elif url == "sqlite://":
+        assert traces(texts_in(core.ports.memories._memories)) == []  # type: ignore[attr-defined]
+    for name in ("own", "parked", "fork", "chat"):
+        with pytest.raises(NotFound):
+            await core.runs.get(me, named[name])
+    decided = await core.runs.get(me, named["decided"])
+    assert (decided.status, before.status) == ("done", "done")
+    assert decided.to_wire()["startedBy"]["userId"] == erased.id  # type: ignore[index,call-overload]
+    events = await core.runs.events(me, named["decided"])
+    assert [event.kind for event in events][-1] == "done"
+    about = await core.runs.get(me, named["about"])
+    assert about.output == f"ask {erased.id} <{erased.id}@erased.invalid>"
+    assert [row.row.user_id for row in await core.audit.page(me, action="member.erase")] == ["me"]
+    (memory,) = await core.memories.page(me, named["skill"])
+    assert memory.to_wire()["memory"] == f"{erased.id} likes tea"
+    again = await bench.ended(await core.runs.start(me, workflow=1, input={}))
+    assert (await bench.ended(await core.runs.resume(me, again.id, decision="approve"))).status == "done"
+    assert [one async for one in core.ports.journal.damaged()] == []
+
+
+async def test_a_member_erases_itself(bench: Bench) -> None:
+    """The audit names the pseudonym; an ordinary member cannot erase somebody else."""
+    core = bench.core
+    await bench.joined("me", "owner")
+    bob = await bench.joined("bob")
+    await bench.joined("eve")
+    with pytest.raises(Forbidden):
+        await core.erasures.erase(bob, "eve")
+    erased = await core.erasures.erase(bob, "bob")
+    (row,) = await core.audit.page(bench.person("me", role="owner"), action="member.erase")
+    assert (row.row.user_id, row.row.resource_id) == (erased.id, erased.id)
+
+
+async def test_what_is_refused_changes_nothing(bench: Bench) -> None:
+    """The last owner, an unknown member, an unknown heir, oneself as the heir, and resources without a manager."""
+    core, me = bench.core, await bench.joined("me", "owner")
+    boss = await bench.joined("boss", "admin")
+    group = (await core.groups.create(me, name="Solo")).id
+    sole = await bench.joined("sole", "member", group)
+    access = {"visibility": "shared", "groupPermissions": {group: {"use": True, "manage": True}}}
+    flow = await core.workflows.create(sole, name="Alone", access=access)
+    for who, user, error, reason in (
+        (me, "me", Conflict, "last_owner"),
+        (boss, "me", Forbidden, None),
+        (me, "nobody", NotFound, None),
+        (me, "sole", Conflict, "unmanaged"),
+    ):
+        with pytest.raises(error) as refused:
+            await core.erasures.erase(who, user)
+        assert refused.value.info.get("reason") == reason
+    for heir in ("nobody", "sole"):
+        with pytest.raises(Invalid, match="another member"):
+            await core.erasures.erase(me, "sole", transfer_to=heir)
+    assert (await core.members.get(me, "sole")).member.user_id == "sole"
+    assert (await core.workflows.get(sole, flow.id)).id == flow.id
+
+
+async def test_resources_are_transferred(bench: Bench) -> None:
+    """With an heir, a private workflow has another owner and keeps runs of others; without one it is deleted."""
+    core, me = bench.core, await bench.joined("me", "owner")
+    await bench.joined("bob")
+    for name in ("one", "two"):
+        ann = await bench.joined(name)
+        flow = await core.workflows.create(ann, name=name, access=private(f"{name}@x.org"), structure=one(act("echo")))
+        await core.workflows.deploy(ann, flow.id)
+        await core.erasures.erase(me, name, transfer_to="bob" if name == "one" else "me")
+        heir = bench.person("bob" if name == "one" else "me", role="owner")
+        assert (await core.workflows.get(heir, flow.id)).resource.access.owner_user_id == heir.user_id
+    numbers = await core.ports.storage.maintenance.numbers(bench.org, Kind.WORKFLOW)
+    assert len(numbers) == 2
+
+
+async def test_a_run_that_depends_on_an_erased_text_is_deleted(bench: Bench) -> None:
+    """A branch that compares what the member wrote could not be taken again."""
+    core, me = bench.core, await bench.joined("me", "owner")
+    ann = await bench.joined("ann", "admin")
+    branches = {"branches": [{"handle": "hit", "when": "nodes.h.output.data.why.contains('giraffes')"}]}
+    structure = graph("s>h h:approved>c c:hit>a", h=ask(), c={"type": "condition", "data": branches}, a=act("echo"))
+    run = await bench.ran(structure)
+    turn = await core.runs.resume(ann, run.id, decision="approve", data={"why": TEXT})
+    assert (await bench.ended(turn)).status == "done"
+    assert bench.tools.count("echo") == 1
+    await core.erasures.erase(me, "ann")
+    with pytest.raises(NotFound):
+        await core.runs.get(me, turn.id)
+
+
+async def test_it_waits_for_workers(bench: Bench) -> None:
+    """A journal that a worker holds is rewritten after its release; `start` goes on meanwhile, and is joined."""
+    core, me = bench.core, await bench.joined("me", "owner")
+    ann = await bench.joined("ann", "admin")
+    held = await bench.deployed(graph("s>h h:approved>a", h=ask(), a=act("hold")))
+    run = await bench.ended(await core.runs.start(me, workflow=held, input={}))
+    turn = await core.runs.resume(ann, run.id, decision="approve", data={"why": TEXT})
+    await bench.until("it")
+    starting = asyncio.create_task(core.erasures.start(me, "ann"))
+    joining = asyncio.create_task(core.erasures.start(me, "ann"))
+    for _ in range(20):
+        await asyncio.sleep(0.01)
+        bench.clock.advance(0.5)
+    assert not starting.done()
+    bench.tools.free["it"].set()
+    await bench.ended(turn)
+    while not starting.done():
+        await asyncio.sleep(0.01)
+        bench.clock.advance(0.5)
+    first, second = await starting, await joining
+    assert (first, first.status) == (second, "done")
+    assert traces(await stored_texts(bench)) == []
+    assert [one async for one in core.ports.journal.damaged()] == []
