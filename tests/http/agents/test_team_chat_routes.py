@@ -115,7 +115,9 @@ async def test_an_agent_receives_who_speaks() -> None:
             core, partial(httpx.AsyncClient, transport=transport, base_url="http://wfcore"), closing
         )
         ada, sender = await world.user(), await world.client()
-        number = await deployed(ada, chain(node("agent", "agent", instructions="Help.")))
+        skill = (await ada.post("/api/v1/skills", json={"name": "Helper", "instructions": ["Help."]})).json()["id"]
+        await ada.post(f"/api/v1/skills/{skill}/deploy")
+        number = await deployed(ada, chain(node("agent", "agent", agent_id=skill)))
         rows = f"/api/v1/workflows/{number}/interfaces"
         made = (await ada.post(rows, json={"kind": "teamchat"})).json()
         there = (await ada.get(f"{rows}/{made['id']}/secret")).json()
