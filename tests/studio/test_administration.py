@@ -14,7 +14,8 @@ from test_keyboard import tab_to
 from watching import Open
 
 SECTIONS = {
-    "connections": "Ledger", "tools": "Transform", "members": "Grace Hopper", "groups": "Finance", "tokens": "token",
+    "connections": "Ledger", "tools": "Transform", "schedules": "Nightly",
+    "members": "Grace Hopper", "groups": "Finance", "tokens": "token",
     "hooks": "https://hooks.invalid/wf", "policies": "Refunds are approved", "audit": "connection.create",
 }  # fmt: skip
 """The sections, and a text that each shows."""
@@ -40,7 +41,12 @@ def filled(server: Server) -> dict[str, str]:
 
         group = make("groups", name="Finance")
         connection = {"apiKey": "k", "header": "X-Key"}
+        schedule = {"frequency": "daily", "time_of_day": "02:30", "timezone": "Europe/Berlin"}
+        trigger = {"trigger_type": "schedule", "schedule": schedule}
+        nightly = demo.workflow(client, "Nightly", demo.QUICK, trigger=trigger)
+        assert client.post(f"/api/v1/workflows/{nightly}/toggle", json={"isEnabled": True}).status_code == 200
         return {
+            "nightly": str(nightly),
             "groups": group,
             "members": make("members", userId="grace", name="Grace Hopper", email="grace@acme.test", groups=[group]),
             "connections": make("connections", name="Ledger", provider="ledger", kind="api_key", config=connection),
@@ -179,6 +185,38 @@ def test_a_tool_server_shows_its_problem(open_page: Open, server: Server) -> Non
         notice.get_by_role("link").click()
         expect(page.get_by_role("heading", name="Warehouse")).to_be_visible()
         client.delete(f"/api/v1/connections/{number}")
+
+
+def test_schedules_as_list_and_calendar(open_page: Open, server: Server, filled: dict[str, str], member: str) -> None:
+    """The switch is for who manages the workflow; a change of somebody else is shown without a reload."""
+    place = f"/api/v1/workflows/{filled['nightly']}"
+    page = open_page("/studio/schedules", timezone_id="America/New_York")
+    row(page, "Nightly").click()
+    expect(page.locator("aside time")).to_have_count(10)
+    expect(page.locator("aside time").first).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d 02:30 \+0[12]:00$"))
+    page.get_by_role("button", name="Switch off").click()
+    expect(row(page, "Nightly")).to_contain_text("Off")
+    with server.client() as client:
+        assert client.get(place).json()["isEnabled"] is False
+        client.post(f"{place}/toggle", json={"isEnabled": True})
+        expect(page.get_by_role("button", name="Switch off")).to_be_visible()
+        page.get_by_role("button", name="Close").click()
+        page.get_by_role("tab", name="Calendar").click()
+        expect(page.locator(".calendar > li")).to_have_count(28)
+        # From today to a Sunday in four weeks; at 20:30 or 21:30 of New York.
+        expect(page.locator(".slot").filter(has_text="Nightly").nth(20)).to_have_text(re.compile("0[89]:30 PM"))
+        check_accessibility(page)
+        page.locator(".slot").first.click()
+        expect(page.locator("aside").get_by_role("heading", name="Nightly")).to_be_visible()
+        group = client.post("/api/v1/groups", json={"name": "Night shift"}).json()["id"]
+        client.patch("/api/v1/members/ada", json={"groups": [group]})
+        rights = {ORG: {"use": True, "manage": False}, group: {"use": True, "manage": True}}
+        access = {"visibility": "shared", "groupPermissions": rights}
+        assert client.patch(place, json={"accessConfig": access}).status_code == 200
+    other = open_page("/studio/schedules", token=member)
+    row(other, "Nightly").click()
+    expect(other.get_by_text("Only who manages this workflow")).to_be_visible()
+    assert other.get_by_role("button", name="Switch").count() == 0
 
 
 def test_people_by_keyboard_alone(open_page: Open, server: Server, filled: dict[str, str]) -> None:

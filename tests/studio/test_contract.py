@@ -35,7 +35,7 @@ SHAPES = {
         name: (name, set())
         for name in (
             "Connection", "ToolServer", "Member", "Group", "Token", "Hook", "Delivery", "Attempt", "Policy",
-            "AuditEntry", "UsageReport", "UsageTotals",
+            "AuditEntry", "UsageReport", "UsageTotals", "NextRun", "MissedSlot", "ScheduleState",
         )
     },
 }  # fmt: skip

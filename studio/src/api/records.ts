@@ -1,5 +1,5 @@
 import type { Client, Tagged } from "./client";
-import type { JsonObject, Tool } from "./types";
+import type { JsonObject, Tool, Workflow } from "./types";
 
 /** The shapes of an organization's records that the studio reads. A test compares their fields with the OpenAPI document. */
 
@@ -116,6 +116,33 @@ export interface UsageReport {
   usage: UsageGroup[];
 }
 
+export interface NextRun {
+  at: string;
+  local: string;
+  note: string | null;
+}
+
+export interface MissedSlot {
+  at: string;
+  reason: string;
+}
+
+export interface ScheduleState {
+  isEnabled: boolean;
+  nextAt: string | null;
+  paused: { reason: string; message: string } | null;
+  overlap: string;
+  lastRunId: string | null;
+  missed: MissedSlot[];
+}
+
+/** A workflow that has a schedule: its state, and the next times, at most 100. */
+export interface Scheduled {
+  workflow: Workflow;
+  state: ScheduleState;
+  next: NextRun[];
+}
+
 /** The lists of records, and the key of the rows in their pages. */
 export const LISTS = {
   connections: ["/api/v1/connections", "connections"],
@@ -203,9 +230,46 @@ export class Records {
     return { tools, servers };
   }
 
+  /**
+   * The schedules of these workflows; those without one are left out. The API has them by workflow only: a few requests
+   * at a time, so that others of the page are not held up.
+   */
+  async schedules(workflows: Workflow[]): Promise<Scheduled[]> {
+    const found: Scheduled[] = [];
+    const waiting = [...workflows];
+    const read = async () => {
+      for (let workflow = waiting.shift(); workflow; workflow = waiting.shift()) {
+        const one = await this.scheduled(workflow);
+        if (one) found.push(one);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, read));
+    return found.sort((a, b) => (a.state.nextAt ?? "9").localeCompare(b.state.nextAt ?? "9") || a.workflow.id - b.workflow.id);
+  }
+
+  /** The schedule of the workflow; null if its active variation has none. */
+  async scheduled(workflow: Workflow): Promise<Scheduled | null> {
+    const state = await this.client.get<ScheduleState>(`/api/v1/workflows/${one(workflow.id)}/schedule`);
+    if (UNSCHEDULED.has(state.paused?.reason ?? "")) return null;
+    const { nextRuns } = await this.client.get<{ nextRuns: NextRun[] }>(`/api/v1/workflows/${one(workflow.id)}/next-runs`, { count: MOST_NEXT });
+    return { workflow, state, next: nextRuns };
+  }
+
+  workflow(id: number): Promise<Tagged<Workflow>> {
+    return this.client.tagged("GET", `/api/v1/workflows/${one(id)}`);
+  }
+
+  /** Switch the schedule of a workflow on or off. Errors: 409 `stale` if the workflow has changed since `etag`. */
+  toggle(id: number, isEnabled: boolean, etag: string | null): Promise<Tagged<Workflow>> {
+    return this.client.tagged("POST", `/api/v1/workflows/${one(id)}/toggle`, { isEnabled }, { headers: matching(etag) });
+  }
+
   usage(from: string, groupBy: string): Promise<UsageReport> {
     return this.client.get("/api/v1/usage", { from, groupBy });
   }
 }
 
+const AT_ONCE = 3;
+export const MOST_NEXT = 100;
+const UNSCHEDULED = new Set(["no_schedule", "not_deployed", "deleted"]);
 const matching = (etag: string | null): Record<string, string> => (etag ? { "If-Match": etag } : {});

@@ -29,14 +29,14 @@ const PAGES: Record<string, string> = {
 };
 const ID_OF: Record<string, string> = { "wfcore-run": "run-id", "wfcore-builder": "workflow-id" };
 const ICONS: Record<string, string> = {
-  connections: "link", tools: "tool", members: "user", groups: "group", tokens: "key", hooks: "hook", policies: "policy", usage: "usage", audit: "audit",
+  connections: "link", tools: "tool", schedules: "clock", members: "user", groups: "group", tokens: "key", hooks: "hook", policies: "policy", usage: "usage", audit: "audit",
 };
 
 /** The sections that the caller may see. */
 function sectionsOf(me: Caller): string[] {
   const has = (area: string) => me.scopes.includes(`${area}:read`) || me.scopes.includes(`${area}:write`);
   const needs: Record<string, boolean> = {
-    connections: has("connections"), tools: has("workflows"), members: has("members"), groups: has("members"), tokens: me.scopes.includes("tokens:write"),
+    connections: has("connections"), tools: has("workflows"), schedules: has("workflows"), members: has("members"), groups: has("members"), tokens: me.scopes.includes("tokens:write"),
     hooks: has("hooks"), policies: has("policies"), usage: has("usage"), audit: isAdmin(me) && me.scopes.includes("members:write"),
   };
   return SECTIONS.filter((section) => needs[section]);

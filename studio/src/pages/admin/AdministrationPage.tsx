@@ -12,6 +12,7 @@ import en from "./en.json";
 import { hooks } from "./hooks";
 import { groups, members, tokens } from "./people";
 import { policies } from "./policies";
+import { SchedulesPage } from "./SchedulesPage";
 import { ToolsPage } from "./ToolsPage";
 import { UsagePage } from "./UsagePage";
 
@@ -21,7 +22,7 @@ export interface AdministrationProps {
 }
 
 const COLLECTIONS: Record<string, Collection<any>> = { connections, members, groups, tokens, hooks, policies };
-const PAGES: Record<string, ComponentType<{ me: Caller }>> = { tools: ToolsPage, usage: UsagePage, audit: AuditPage };
+const PAGES: Record<string, ComponentType<{ me: Caller }>> = { tools: ToolsPage, schedules: SchedulesPage, usage: UsagePage, audit: AuditPage };
 
 /** One section of the administration of an organization, with what the caller may see and change. */
 export default function AdministrationPage(props: AdministrationProps) {

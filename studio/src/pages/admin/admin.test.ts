@@ -1,9 +1,10 @@
 import { describe, expect, it } from "vitest";
-import type { Policy, UsageReport } from "../../api/records";
+import type { Policy, Scheduled, UsageReport } from "../../api/records";
 import { language } from "../../i18n/texts";
 import de from "./de.json";
 import en from "./en.json";
 import { policies, policyBody } from "./policies";
+import { calendarOf } from "./calendar";
 import { everyDay } from "./UsagePage";
 
 describe("texts of the administration", () => {
@@ -52,5 +53,37 @@ describe("usage", () => {
     const days = everyDay(report("2026-02-27T23:30:00Z", "2026-03-01T00:10:00Z"));
     expect(days.map((one) => [one.key, one.calls])).toEqual([["2026-02-27", 0], ["2026-02-28", 1], ["2026-03-01", 0]]);
     expect(everyDay(report("2020-01-01T00:00:00Z", "2026-03-01T00:10:00Z"))).toHaveLength(92);
+  });
+});
+
+describe("the calendar", () => {
+  const planned = (id: number, ...times: string[]) => ({
+    workflow: { id, name: String(id), description: null, status: "active" }, state: { paused: null }, next: times.map((at) => ({ at, local: at, note: null })),
+  }) as unknown as Scheduled;
+  const local = (text: string) => new Date(text).toISOString();
+
+  it("has four weeks from Monday, and each schedule once a day", () => {
+    const now = new Date("2026-11-22T12:00:00").getTime();
+    const hourly = planned(1, ...["13", "14", "15"].map((hour) => local(`2026-11-22T${hour}:00:00`)), local("2026-11-23T00:00:00"));
+    const daily = planned(2, local("2026-11-22T09:00:00"), local("2026-12-13T23:59:59"), local("2026-12-14T00:00:00"), local("2026-11-15T23:00:00"));
+    const days = calendarOf([hourly, daily], now);
+    expect(days).toHaveLength(28);
+    expect(new Date(days[0]!.at).toDateString()).toBe(new Date("2026-11-16T00:00:00").toDateString());
+    expect(days.map((day) => day.slots.map((slot) => [slot.of.workflow.id, slot.count])).filter((slots) => slots.length)).toEqual(
+      [[[2, 1], [1, 3]], [[1, 1]], [[2, 1]]],
+    );
+    expect(days[27]!.slots[0]!.of).toBe(daily);
+  });
+
+  it("puts times on their own day where a day has 23 or 25 hours", () => {
+    for (const first of ["2026-03-23", "2026-10-19"]) {
+      const from = new Date(`${first}T12:00:00`).getTime();
+      const times = Array.from({ length: 20 }, (_, index) => {
+        const at = new Date(`${first}T00:30:00`);
+        at.setDate(at.getDate() + index);
+        return at.toISOString();
+      });
+      expect(calendarOf([planned(1, ...times)], from).map((day) => day.slots.length)).toEqual([...Array(20).fill(1), ...Array(8).fill(0)]);
+    }
   });
 });
