@@ -31,6 +31,7 @@ from wfcore.adapters.sql.schema.statement import Statement, Values
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
 from wfcore.adapters.sql.sqlite.host import joined
+from wfcore.adapters.sql.sqlite.processes import register, unregister
 from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Store, Synchronous, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable
 
@@ -129,7 +130,6 @@ class Database:
         """Open the file, or create it. Raises Unavailable when it cannot be opened."""
         if self._commit_connection is not None:
             return
-        _warn_of_old_sqlite()
         with _domain_errors():
             await shielded(self._open())
 
@@ -223,6 +223,8 @@ class Database:
         self._look_up_connection.execute("PRAGMA query_only = ON")
         self._writer = self._engine(1)
         self._reader = self._engine(READERS, "PRAGMA query_only = ON")
+        if sqlite3.sqlite_version_info < SAFE_VERSION and register(self.path):
+            _warn_of_old_sqlite()
 
     async def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
@@ -285,6 +287,8 @@ class Database:
             thread, self._thread = self._thread, None
             if thread is not None:
                 thread.shutdown()
+            if plain:
+                unregister(self.path)
             for _ in range(READERS):
                 self._slots.release()
 
@@ -335,14 +339,12 @@ def _path(url: str) -> Path:
 
 @cache
 def _warn_of_old_sqlite() -> None:
-    if sqlite3.sqlite_version_info < SAFE_VERSION:
-        safe = ".".join(map(str, SAFE_VERSION))
-        log.warning(
-            "SQLite %s can corrupt a database that several processes write to at once; with more than one, "
-            "use SQLite %s or newer",
-            sqlite3.sqlite_version,
-            safe,
-        )
+    log.warning(
+        "another process uses this database, and SQLite %s can corrupt one that several processes write to at once: "
+        "use SQLite %s or newer",
+        sqlite3.sqlite_version,
+        ".".join(map(str, SAFE_VERSION)),
+    )
 
 
 def create_private(path: Path) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -14,6 +16,7 @@ from sql_texts import statement
 
 from wfcore.adapters.sql.sqlite import database as module
 from wfcore.adapters.sql.sqlite.database import Database, Transaction, shielded
+from wfcore.adapters.sql.sqlite.processes import lock_file, register, unregister
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.testing.contracts.storage.storage import CancelAt
 
@@ -226,20 +229,44 @@ async def test_closing_waits_and_leaves_nothing(tmp_path: Path) -> None:
     await database.close()
 
 
-@pytest.mark.parametrize(("version", "warnings"), [((3, 51, 2), 1), ((3, 51, 3), 0)])
-async def test_an_old_sqlite_is_warned_of_once(
+@pytest.mark.parametrize(("version", "others", "warnings"), [
+    ((3, 51, 2), True, 1), ((3, 51, 2), False, 0), ((3, 51, 3), True, 0),
+])  # fmt: skip
+async def test_an_old_sqlite_is_warned_of_when_a_second_process_joins(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     version: tuple[int, int, int],
+    others: bool,
     warnings: int,
 ) -> None:
-    """The versions whose log several writing processes can corrupt: one warning in a process."""
+    """The versions whose log several writing processes can corrupt: one warning in a process, and none when alone."""
     monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
     module._warn_of_old_sqlite.cache_clear()
+    code = (
+        "import sys; from pathlib import Path; from wfcore.adapters.sql.sqlite.processes import register\n"
+        f"print(register(Path({str(tmp_path / 'a.db')!r})), flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1) if others else None  # noqa: ASYNC220
+    if other is not None and other.stdout is not None:
+        assert other.stdout.readline() == b"False\n", "the first process is alone"
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            database = Database(f"sqlite:///{tmp_path}/a.db")
+            database, again = (Database(f"sqlite:///{tmp_path}/a.db") for _ in range(2))
             await database.open()
+            await again.open()
+            await again.close()
             await database.close()
     assert len(caplog.records) == warnings
+    if other is not None:
+        other.communicate()
+        assert lock_file(tmp_path / "a.db").exists()
+        assert register(tmp_path / "a.db") is False, "the lock ended with its process"
+        unregister(tmp_path / "a.db")
+    assert not lock_file(tmp_path / "a.db").exists()
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
+    """Another process could use the database unseen."""
+    assert register(tmp_path / "nowhere" / "a.db") is True
+    unregister(tmp_path / "nowhere" / "a.db")
