@@ -28,6 +28,7 @@ from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.router import Router, segments_of
 from wfcore.adapters.http.core.sse import EventStream
 from wfcore.adapters.http.core.stream_guard import StreamGuard
+from wfcore.adapters.http.openapi.reference import ReferenceRoutes
 from wfcore.adapters.http.route_table import Services, route_table
 from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import METADATA_PATH
@@ -151,7 +152,7 @@ class Application:
         self._admission = Admission(settings.max_waiting_requests)
         self._streams = StreamGuard(OpenStreams(core.ports, core.directory, core.runs))
         pages = () if studio is None else StudioRoutes(studio, oauth).table()
-        self._router = Router([*route_table(core, oauth, metrics), *pages])
+        self._router = Router([*route_table(core, oauth, metrics), *ReferenceRoutes().table(), *pages])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

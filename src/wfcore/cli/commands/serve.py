@@ -118,7 +118,7 @@ def _print_next_steps(url: str, has_studio: bool) -> None:
         return
     if has_studio:
         print_message(f"studio: {url}/studio/")
-    print_message(f"OpenAPI document: {url}/openapi.json")
+    print_message(f"documentation of the API: {url}/docs")
     print_message("a first token: wfcore org create NAME; wfcore member add --org ORG --user-id ID --email EMAIL;")
     print_message("               wfcore token create --org ORG --user-id ID --all-scopes")
 

@@ -19,7 +19,7 @@ def test_next_steps_are_for_people(
     _print_next_steps("http://127.0.0.1:1", has_studio)
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert ("http://127.0.0.1:1/openapi.json" in captured.err) == at_terminal
+    assert ("http://127.0.0.1:1/docs" in captured.err) == at_terminal
     assert ("http://127.0.0.1:1/studio/" in captured.err) == (at_terminal and has_studio)
     assert ("wfcore token create" in captured.err) == at_terminal
 
