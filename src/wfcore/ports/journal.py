@@ -238,6 +238,13 @@ class Append(Struct, frozen=True):
     notices: Sequence[Notice] = ()
     verdict: VerdictRow | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it has entries only: the hot append, which touches one table."""
+        rows = self.new_run or self.changes or self.updates_claim or self.wakes
+        projected = self.messages or self.usage or self.audit or self.notices or self.verdict
+        return not (rows or projected) and self.interrupts is None
+
 
 @attrs.frozen
 class OpenInterrupt:

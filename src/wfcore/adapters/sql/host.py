@@ -168,6 +168,10 @@ class HostCommits:
         self._host = host
         self._dialect = dialect
 
+    def insert_alone(self, row: tuple[Any, ...]) -> bool:
+        """False: the transaction is the product's."""
+        return False
+
     async def insert(self, rows: Sequence[tuple[Any, ...]]) -> None:
         await self.run(lambda transaction: transaction.executemany(sql.APPEND, rows))
 

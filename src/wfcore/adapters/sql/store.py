@@ -62,6 +62,10 @@ class CommitTransaction(Protocol):
 class Commits(Protocol):
     """A group commit: many writers share one. Parts take effect one after the other, each wholly or not at all."""
 
+    def insert_alone(self, row: tuple[Any, ...]) -> bool:
+        """Insert a row at once, if that is fast and nobody else writes. False: nothing was written, use `insert`."""
+        ...
+
     def insert(self, rows: Sequence[tuple[Any, ...]]) -> Awaitable[None]:
         """Insert rows of the journal, all or none. Raises JournalConflict when one of them is refused."""
         ...

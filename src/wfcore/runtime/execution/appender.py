@@ -10,7 +10,7 @@ from wfcore.domain.run.machine.states.turns import OPEN
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.journal import Append, Execution, JournalConflict
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import NOTHING, Projection, settled
+from wfcore.runtime.execution.append import Projection, settled
 
 log = logging.getLogger("wfcore.drive")
 
@@ -35,10 +35,11 @@ class Appender:
 
     def append_of(self, machine: Machine, expected: int, entries: Sequence[Entry]) -> Append:
         """The append of these entries, which the machine has applied; one that ends the turn releases the claim."""
-        state, rows = machine.state, NOTHING
-        if state.records or machine.interrupts or self._interrupts or state.phase not in OPEN:
-            rows = self._projection.rows(machine, self._interrupts, entries)
-        if machine.state.phase not in OPEN:
+        state, is_open = machine.state, machine.state.phase in OPEN
+        if is_open and not (state.records or machine.interrupts or self._interrupts):  # most appends
+            return Append(expected, entries, holder=self.holder)
+        rows = self._projection.rows(machine, self._interrupts, entries)
+        if not is_open:
             had_interrupts = bool(self._interrupts)
             return settled(
                 machine, expected, entries, holder=self.holder, had_interrupts=had_interrupts, projected=rows
@@ -54,22 +55,25 @@ class Appender:
         """The append that only releases the claim, until `wake_at` in epoch milliseconds."""
         return Append(machine.length, (), updates_claim=True, wake_at=wake_at, holder=self.holder)
 
-    async def write(self, append: Append) -> None:
-        """Write as soon as the store is back, unless that was done before a response was lost. `JournalConflict`."""
+    async def write_again(self, append: Append, error: Unavailable) -> None:
+        """Write what the store did not take because of this error as soon as it is back, unless that was done before a
+        response was lost. `JournalConflict`.
+        """
         wait = FIRST_RETRY
         while True:
+            if append.new_run or not append.entries:
+                raise error
+            log.warning("the store cannot be written to", extra={"why": str(error), "seconds": wait})
+            await self._clock.sleep(wait)
+            wait = min(2 * wait, LONGEST_RETRY)
             try:
                 return await self._journal.append(self._ref, append)
             except JournalConflict:
-                if wait == FIRST_RETRY or not await self._is_written(append):
+                if not await self._is_written(append):
                     raise
                 return None
-            except Unavailable as error:
-                if append.new_run or not append.entries:
-                    raise
-                log.warning("the store cannot be written to", extra={"why": str(error), "seconds": wait})
-            await self._clock.sleep(wait)
-            wait = min(2 * wait, LONGEST_RETRY)
+            except Unavailable as again:
+                error = again
 
     async def _is_written(self, append: Append) -> bool:
         """Whether the journal has these very entries where they were to be appended."""

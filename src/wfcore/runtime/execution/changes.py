@@ -1,6 +1,6 @@
 """Publishes changes to the feed once they are committed: a storage and a journal that report what they write."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -141,18 +141,21 @@ class _PublishingJournal:
             self._feed.publish(new.org, _changes(append, new, {}))
         return ref
 
-    async def append(self, execution: ExecutionRef, append: Append) -> None:
-        if not (append.new_run or append.changes or append.interrupts is not None):
-            return await self._journal.append(execution, append)
-        if not self._feed.has_followers(execution.org):
-            return await self._journal.append(execution, append)
+    def append(self, execution: ExecutionRef, append: Append) -> Coroutine[Any, Any, None]:
+        """No coroutine of its own where nothing is published: that is nearly always so."""
+        changes = append.new_run or append.changes or append.interrupts is not None
+        if changes and self._feed.has_followers(execution.org):
+            return self._append(execution, append)
+        return self._journal.append(execution, append)
+
+    async def _append(self, execution: ExecutionRef, append: Append) -> None:
         before = dict[str, Interrupt]()
         if append.interrupts is not None:
             waiting = await self._journal.open_interrupts(execution.org, limit=MOST_OPEN, of=[execution])
             before = {one.interrupt.id: one.interrupt for one in waiting}
         row = await self._journal.execution(execution)
         await self._journal.append(execution, append)
-        return self._feed.publish(execution.org, _changes(append, row, before))
+        self._feed.publish(execution.org, _changes(append, row, before))
 
 
 def _changes(append: Append, target: NewExecution | Execution, before: dict[str, Interrupt]) -> list[FeedChange]:

@@ -25,14 +25,14 @@ class EffectsInFlight:
 
     A call of a tool that is not idempotent is announced in the journal before it is made, a call of a model by the
     first text of its answer. One that was announced and is pending, although it is not in flight here, was broken off:
-    with a worker that ended, or by this session. `tasks` is read by the session.
+    with a worker that ended, or by this session. `tasks` and `announced` are read by the session.
     """
 
     def __init__(self, perform: Callable[[Effect], Coroutine[Any, Any, None]], tools: Tools) -> None:
         self._perform = perform
         self._tools = tools
         self.tasks: dict[Key, asyncio.Task[None]] = {}
-        self._announced: set[Key] = set()
+        self.announced: set[Key] = set()
         self._harmless: set[str] = set()
 
     def startable(self, pending: Mapping[Address, Effect], now: int) -> list[Effect]:
@@ -54,7 +54,7 @@ class EffectsInFlight:
         """Whether it calls a tool that is known to need no announcement, or was announced here."""
         if type(effect) is CallTool and effect.state is not SENT:
             return effect.tool in self._harmless or effect.definition == LOOK_UP
-        return key_of(effect) in self._announced
+        return key_of(effect) in self.announced
 
     def _announcement(self, effect: Effect, now: int) -> Iterator[Sent | Failed]:
         if isinstance(effect, CallModel) and effect.said:
@@ -62,7 +62,7 @@ class EffectsInFlight:
         elif isinstance(effect, CallTool) and effect.sent:
             yield unknown(effect, now)
         elif isinstance(effect, CallTool) and self._is_called_once(effect.tool):
-            self._announced.add(key_of(effect))
+            self.announced.add(key_of(effect))
             yield sent(effect, now)
 
     def _is_called_once(self, tool_id: str) -> bool:
@@ -75,15 +75,14 @@ class EffectsInFlight:
 
     def streamed(self, said: Said) -> None:
         """The model call in flight here has streamed its first text."""
-        self._announced.add((address_of(said), said.attempt))
+        self.announced.add((address_of(said), said.attempt))
 
     def launch(self, effect: Effect) -> None:
         self.tasks[key_of(effect)] = asyncio.get_running_loop().create_task(self._perform(effect))
 
     def ended(self, effect: Effect) -> None:
         """An effect that was not launched is under way no more: it has an outcome, or was broken off."""
-        if self._announced:
-            self._announced.discard(key_of(effect))
+        self.announced.discard(key_of(effect))
 
     async def stop_others(self, mine: Key) -> None:
         """Stop all but one, and wait until they have stopped."""
@@ -99,7 +98,7 @@ class EffectsInFlight:
             if task.cancelled() or effect is None or effect.attempt != key[1]:
                 task.cancel()
                 del self.tasks[key]
-                self._announced.discard(key)
+                self.announced.discard(key)
 
     async def abandon(self) -> None:
         """Stop all of them."""

@@ -28,8 +28,8 @@ def stamped(entry: E, at: int) -> E:
 
 def succeeded(
     effect: Effect,
-    at: int,
     output: JSON,
+    at: int,
     usage: dict[str, JSON] | None = None,
     guardrail: dict[str, JSON] | None = None,
 ) -> Succeeded:

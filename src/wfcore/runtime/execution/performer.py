@@ -5,7 +5,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.entries import Failed, Opened, Said, Succeeded
 from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, own_work
@@ -15,7 +14,7 @@ from wfcore.runtime.agents.contexts import Contexts
 from wfcore.runtime.agents.model_calls import CallUsage, ModelCalls
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.children import ChildRefused, Children
-from wfcore.runtime.execution.outcomes import failed, opened, said, stamped, succeeded
+from wfcore.runtime.execution.outcomes import failed, opened, said, succeeded
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.tools.calls import ToolCalls
 
@@ -51,74 +50,62 @@ class Performer:
         """
         wait = FIRST_RETRY
         while True:
+            spent: CallUsage = {}
             try:
-                return stamped(await self._perform(execution, effect, stream), now())
+                if type(effect) is CallTool and effect.timeout is None:  # nearly always: spared a coroutine of its own
+                    return succeeded(effect, await self._tools.call(execution, effect), now())
+                async with asyncio.timeout(effect.timeout):
+                    return await self._outcome(execution, effect, stream, spent, now)
             except StoreUnavailable as error:
                 log.warning("an effect waits for the store", extra={"why": str(error.__cause__), "seconds": wait})
+            except ClaimLost:
+                raise
+            except asyncio.CancelledError:
+                if _is_being_cancelled():
+                    raise
+                return failed(effect, now(), "the tool was cancelled from inside", usage=spent or None)
+            except (Exception, SystemExit) as error:  # noqa: BLE001  (a tool may raise anything; the run must learn of it)
+                return _failure(effect, now(), error, spent)
             await self._clock.sleep(wait)
             wait = min(2 * wait, LONGEST_RETRY)
 
-    async def _perform(self, execution: Execution, effect: Effect, stream: Stream) -> Succeeded | Opened | Failed:
-        spent: CallUsage = {}
-        try:
-            if type(effect) is CallTool and effect.timeout is None:  # nearly always: spared a coroutine of its own
-                answer = await self._tools.call(execution, effect)
-                return succeeded(effect, self._clock.now(), answer)
-            if effect.timeout is None:
-                return await self._outcome(execution, effect, stream, spent)
-            async with asyncio.timeout(effect.timeout):
-                return await self._outcome(execution, effect, stream, spent)
-        except (ToolFailed, ModelError, ChildRefused) as error:
-            info = getattr(error, "info", None)
-            return self._failed(effect, spent, error.message, error.reason, error.retryable, info)
-        except (ClaimLost, StoreUnavailable):
-            raise
-        except InternalFault as fault:
-            log.exception("an effect failed by a fault of the server", exc_info=fault.__cause__)
-            return self._failed(effect, spent, INTERNAL, "defect")
-        except asyncio.CancelledError:
-            if _is_being_cancelled():
-                raise
-            return self._failed(effect, spent, "the tool was cancelled from inside")
-        except TimeoutError:
-            took = "no answer in time" if effect.timeout is None else f"no answer within {effect.timeout:g} seconds"
-            return self._failed(effect, spent, took, "timeout")
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (a tool may raise anything; the run must learn of it)
-            return self._failed(effect, spent, _text_of(error))
-
-    def _failed(
-        self,
-        effect: Effect,
-        spent: CallUsage,
-        message: str,
-        reason: str = "failed",
-        retryable: bool = True,
-        info: dict[str, JSON] | None = None,
-    ) -> Failed:
-        return failed(effect, self._clock.now(), message, reason, retryable, info, spent or None)
-
     async def _outcome(
-        self, execution: Execution, effect: Effect, stream: Stream, spent: CallUsage
+        self, execution: Execution, effect: Effect, stream: Stream, spent: CallUsage, now: Callable[[], int]
     ) -> Succeeded | Opened:
         match effect:
             case CallTool():
                 answer = await self._tools.call(execution, effect)
-                return succeeded(effect, self._clock.now(), answer)
+                return succeeded(effect, answer, now())
             case CallModel():
                 say = partial(self._say, effect, stream)
                 output, judged = await self._models.call(execution, effect, say, spent)
-                return succeeded(effect, self._clock.now(), output, spent, judged)
+                return succeeded(effect, output, now(), spent, judged)
             case ComposeContext():
                 with own_work(ModelError, ToolFailed):
                     context = await self._contexts.composed(execution, effect)
-                return succeeded(effect, self._clock.now(), context)
+                return succeeded(effect, context, now())
             case OpenChild():
                 with own_work(ChildRefused):
                     variation_id = await self._children.pinned(execution, effect)
-                return opened(effect, self._clock.now(), variation_id)
+                return opened(effect, now(), variation_id)
 
     async def _say(self, effect: CallModel, stream: Stream, text: str) -> None:
         await stream(said(effect, self._clock.now(), text))
+
+
+def _failure(effect: Effect, at: int, error: BaseException, spent: CallUsage) -> Failed:
+    """What an exception is as the outcome of an effect."""
+    usage = spent or None
+    if isinstance(error, (ToolFailed, ModelError, ChildRefused)):
+        info = getattr(error, "info", None)
+        return failed(effect, at, error.message, error.reason, error.retryable, info, usage)
+    if isinstance(error, InternalFault):
+        log.error("an effect failed by a fault of the server", exc_info=error.__cause__)
+        return failed(effect, at, INTERNAL, "defect", usage=usage)
+    if isinstance(error, TimeoutError):
+        took = "no answer in time" if effect.timeout is None else f"no answer within {effect.timeout:g} seconds"
+        return failed(effect, at, took, "timeout", usage=usage)
+    return failed(effect, at, _text_of(error), usage=usage)
 
 
 def _text_of(error: BaseException) -> str:

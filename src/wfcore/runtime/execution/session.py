@@ -7,6 +7,7 @@ the session drops its machine, folds the journal again and goes on.
 import asyncio
 from collections.abc import Sequence
 
+from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.events import Event
@@ -42,6 +43,7 @@ class Session:
         self.machine = machine
         self._ports = ports
         self._events = ports.events
+        self._journal = ports.journal
         self._plans = plans
         self._execution = execution
         self._ref = execution.ref
@@ -139,7 +141,8 @@ class Session:
             finally:
                 stopped = self._activity is Activity.stopping
                 self._activity = ACTIVITIES[self._activity][END]
-                self._in_flight.ended(effect)
+                if self._in_flight.announced:
+                    self._in_flight.ended(effect)
             if stopped:
                 task.uncancel()
             await self._record((outcome,))
@@ -164,7 +167,7 @@ class Session:
     async def _look_for_end(self) -> None:
         """While an effect runs alone: stop it only if the run has ended meanwhile."""
         try:
-            entries = await self._ports.journal.read(self._ref, self.machine.length)
+            entries = await self._journal.read(self._ref, self.machine.length)
             if any(isinstance(entry, e.Cancelled) for entry in entries):
                 self._stop_effect()
         finally:
@@ -269,11 +272,12 @@ class Session:
 
         The time of an entry is not earlier than that of the entry before, which another process can have written.
         """
-        applied, apply = [], self.machine.apply
+        machine, applied = self.machine, []
         for one in entries:
-            entry = one if one.at >= self.machine.at else stamped(one, self.machine.at)
+            at = machine.state.at
+            entry = one if one.at >= at else stamped(one, at)
             try:
-                apply(entry)
+                machine.apply(entry)
             except IllegalEntry:
                 continue
             applied.append(entry)
@@ -282,7 +286,10 @@ class Session:
     async def _commit(self, append: Append) -> bool:
         """False when somebody else wrote first: what the machine holds beyond the journal is void."""
         try:
-            await self._appender.write(append)
+            try:
+                await self._journal.append(self._ref, append)
+            except Unavailable as error:
+                await self._appender.write_again(append, error)
         except JournalConflict:
             self._saw(ViewEvent.conflict)
             return False
@@ -323,7 +330,7 @@ class Session:
         self._time.reach(self.machine.at)
         self._appender.know_interrupts(self.machine.interrupts.values())
         self._in_flight.forget_finished(self.machine.pending)
-        found = await self._ports.journal.execution(self._ref)
+        found = await self._journal.execution(self._ref)
         if (found.claimed_by, found.epoch) != (self._appender.holder, self._execution.epoch):
             raise ClaimLost
 

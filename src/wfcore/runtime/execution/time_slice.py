@@ -47,8 +47,11 @@ class ExecutionTime:
 
     def now(self) -> int:
         """Milliseconds since the Unix epoch."""
+        wall = self._clock.now()
+        if wall == self._latest:  # read again within a millisecond: the next reading counts what has passed
+            return wall
         measured_at = self._clock.monotonic()
-        self._latest = max(self._clock.now(), self._latest + measured_at - self._measured_at)
+        self._latest = max(wall, self._latest + measured_at - self._measured_at)
         self._measured_at = measured_at
         return self._latest
 
@@ -68,10 +71,8 @@ class MomentTimer:
         self._time = time
         self._callback = callback
         self._set: tuple[int, Callable[[], object]] | None = None
-
-    @property
-    def is_set(self) -> bool:
-        return self._set is not None
+        self.is_set = False
+        """Written by the timer only."""
 
     def set(self, moment: int | None) -> None:
         """Call back at this moment instead; None: never."""
@@ -83,9 +84,10 @@ class MomentTimer:
         if moment is not None:
             seconds = (moment - self._time.now()) / 1000
             self._set = moment, self._clock.call_later(seconds, partial(self._expire, moment))
+        self.is_set = moment is not None
 
     def _expire(self, moment: int) -> None:
-        self._set = None
+        self._set, self.is_set = None, False
         if moment > self._time.now():  # `call_later` may be early, and the moment is not there yet
             self.set(moment)
         else:

@@ -28,7 +28,8 @@ MOST_ISSUES = 10
 WITH_CREDENTIALS = (ConnectionKind.API_KEY, ConnectionKind.OAUTH2)
 """The kinds of connections whose credentials a tool of no provider can send."""
 
-_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+LONG_NUMBER = 19
+_LONG_NUMBER = re.compile(rb"[0-9]{%d}" % LONG_NUMBER)
 """Matches every integer beyond 64 bits, which a JSON value must not contain."""
 
 
@@ -62,7 +63,7 @@ class ToolCalls:
         if effect.definition == LOOK_UP:
             return self._look_up(effect)
         tool = self._tool(effect)
-        if tool.provider is None and not _named_connection(tool, effect):
+        if tool.provider is None and not (tool.connection_parameter and _named_connection(tool, effect)):
             return self._run(tool, execution, effect)
         return self._run_connected(tool, execution, effect)
 
@@ -122,7 +123,7 @@ class ToolCalls:
         call = ToolCall(
             effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id, epoch, end_user
         )
-        params = as_object(effect.params)
+        params = effect.params if type(effect.params) is dict else as_object(effect.params)
         if tool.blocking and not tool.is_async:
             return self._checked_output(await asyncio.to_thread(_in_thread, tool.run, params, call))
         output: Any = tool.run(params, call)
@@ -130,7 +131,7 @@ class ToolCalls:
 
     def _tool(self, effect: CallTool) -> Tool:
         """The tool to call, with checked arguments. Arguments from a model are always checked."""
-        tool = self._known(effect.tool)
+        tool = self._tools.get(effect.tool) or self._known(effect.tool)
         if tool.checks or effect.agent:
             _check_arguments(self._schemas.get(tool.id) or self._schema(tool), effect.params)
         if effect.definition:
@@ -152,13 +153,13 @@ class ToolCalls:
         try:
             text = _encode(output)
             kept: JSON = _decode(text)
-            if _LONG_NUMBER.search(text):
+            if len(text) >= LONG_NUMBER and _LONG_NUMBER.search(text):
                 dumps(kept)
         except Exception as error:  # noqa: BLE001  (properties and serializers of the result can raise anything)
             raise _unusable(f"the tool's result is not a JSON value: {error}") from None
         if len(text) > self._most_bytes:
             raise _unusable(f"the tool's result has {len(text)} bytes: at most {self._most_bytes}")
-        if text.count(b"[") + text.count(b"{") > MAX_VALUE_DEPTH and is_deeper(kept):
+        if len(text) > MAX_VALUE_DEPTH and text.count(b"[") + text.count(b"{") > MAX_VALUE_DEPTH and is_deeper(kept):
             raise _unusable(f"the tool's result is nested deeper than {MAX_VALUE_DEPTH} levels")
         return kept
 

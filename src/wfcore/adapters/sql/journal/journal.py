@@ -99,9 +99,16 @@ class SqlJournal:
 
     async def append(self, execution: ExecutionRef, append: Append) -> None:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
-        texts = await self._chained(execution, append)
-        if texts and _is_plain(append):
-            inserting = self._commits.insert(_rows(execution.id, org, append, texts))
+        before = self._checksums.get(execution.id, append.expected)
+        if before is None:
+            before = await self._checksum(execution, append)
+        # Encoded before the group commit: an error affects one caller only.
+        texts = chained(map(encode_entry, append.entries), before)
+        if texts and append.is_plain:
+            row = (execution.id, append.expected + 1, org, append.holder, *texts[0])
+            if len(texts) == 1 and self._commits.insert_alone(row):
+                return self._checksums.put(execution.id, append.expected + 1, texts[0][1])
+            inserting = self._commits.insert([row] if len(texts) == 1 else _rows(execution.id, org, append, texts))
             return await self._checksums.kept(execution.id, append.expected, texts, inserting)
 
         def write(transaction: CommitTransaction) -> None:
@@ -117,17 +124,16 @@ class SqlJournal:
         writing = self._commits.run(write, execution.id)
         return await self._checksums.kept(execution.id, append.expected, texts, writing)
 
-    async def _chained(self, execution: ExecutionRef, append: Append) -> list[Text]:
-        """The entries as JSON text. They are encoded before the group commit: an error affects one caller only."""
-        before = self._checksums.get(execution.id, append.expected) if append.entries else 0
-        if before is None:
-            rows = await self._database.look_up(sql.CHECKSUM, execution.id, append.expected)
-            if not rows:
-                if append.new_run and await self.find_run(execution.org, append.new_run.id):
-                    raise RunExists(f"run `{append.new_run.id}` already exists")
-                raise JournalConflict("the journal does not have the expected length")
-            before = rows[0][0]
-        return chained(map(encode_entry, append.entries), before)
+    async def _checksum(self, execution: ExecutionRef, append: Append) -> int:
+        """The checksum of the entry before those of the append. Raises the errors of `append` without such an entry."""
+        if not append.entries:
+            return 0
+        rows = await self._database.look_up(sql.CHECKSUM, execution.id, append.expected)
+        if not rows:
+            if append.new_run and await self.find_run(execution.org, append.new_run.id):
+                raise RunExists(f"run `{append.new_run.id}` already exists")
+            raise JournalConflict("the journal does not have the expected length")
+        return int(rows[0][0])
 
     async def delete(self, execution: ExecutionRef, length: int, audit: Sequence[AuditRow] = ()) -> None:
         org = await self._org(execution.org)
@@ -334,13 +340,6 @@ class SqlJournal:
 def _rows(number: int, org: int | None, append: Append, texts: list[Text]) -> Rows:
     first = append.expected + 1
     return [(number, first + index, org, append.holder, *text) for index, text in enumerate(texts)]
-
-
-def _is_plain(append: Append) -> bool:
-    """Whether the append has entries only."""
-    rows = append.new_run or append.changes or append.updates_claim or append.wakes
-    projected = append.messages or append.usage or append.audit or append.notices or append.verdict
-    return not (rows or projected) and append.interrupts is None
 
 
 def _write(transaction: CommitTransaction, number: int, org: int | None, append: Append, texts: list[Text]) -> None:

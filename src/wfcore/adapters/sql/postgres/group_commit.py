@@ -110,6 +110,10 @@ class PostgresCommits:
         self._pending: list[CommitPart] = []
         self._committer: asyncio.Task[None] | None = None
 
+    def insert_alone(self, row: tuple[Any, ...]) -> bool:
+        """False: every commit waits for the server."""
+        return False
+
     def insert(self, rows: Rows) -> asyncio.Future[None]:
         return self._submit(rows, None, rows[0][0])
 

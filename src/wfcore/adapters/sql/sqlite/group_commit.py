@@ -7,7 +7,7 @@ for long.
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from time import perf_counter
@@ -21,17 +21,6 @@ from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
 T = TypeVar("T")
-
-
-class AlreadyWritten:
-    """An awaitable that is already done."""
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return
-        yield
-
-
-ALREADY_WRITTEN: Final = AlreadyWritten()
 
 
 INLINE_SECONDS: Final = 0.001
@@ -90,9 +79,26 @@ class GroupCommit:
 
     def insert(self, rows: Rows) -> Awaitable[None]:
         """Insert rows with `APPEND`, all or none. Raises JournalConflict when one of them is refused."""
-        if len(rows) == 1 and self._is_alone() and self._write_alone(rows[0]):
-            return ALREADY_WRITTEN
         return self._submit(rows, None)
+
+    def insert_alone(self, row: tuple[Any, ...]) -> bool:
+        """Commit a row at once. False if it would wait, was refused, or another process writes."""
+        if self._scheduled or self._database.lock.locked():
+            return False
+        if self._commit_seconds > INLINE_SECONDS or not _is_quiet(asyncio.get_running_loop()):
+            return False
+        try:
+            connection = self._database.commit_connection
+            if self._busy_timeout != (connection, INLINE_BUSY_MS):
+                self._set_busy_timeout(connection, INLINE_BUSY_MS)
+            self._statement(connection, row)
+        except sqlite3.IntegrityError:
+            return False
+        except sqlite3.OperationalError as error:
+            if is_busy(error):
+                return False
+            raise _unavailable(error) from error
+        return True
 
     def run(self, work: Callable[[SqliteCommitTransaction], T], conflict_key: Hashable = None) -> asyncio.Future[T]:
         """Call `work` within the transaction. It can be called again after its effects were rolled back."""
@@ -112,26 +118,6 @@ class GroupCommit:
             else:
                 loop.call_soon(self._flush)  # after all callbacks that are ready now
         return done
-
-    def _is_alone(self) -> bool:
-        """Whether a single row can be committed at once, without a group."""
-        if self._scheduled or self._database.lock.locked() or self._is_slow():
-            return False
-        return _is_quiet(asyncio.get_running_loop())
-
-    def _write_alone(self, row: tuple[Any, ...]) -> bool:
-        """Commit a single row. False when it was refused or another process writes: the group commit repeats it."""
-        try:
-            connection = self._database.commit_connection
-            self._set_busy_timeout(connection, INLINE_BUSY_MS)
-            self._statement(connection, row)
-        except sqlite3.IntegrityError:
-            return False
-        except sqlite3.OperationalError as error:
-            if is_busy(error):
-                return False
-            raise _unavailable(error) from error
-        return True
 
     def _flush(self) -> None:
         """Commit the pending parts, at once if that is fast and there is no other writer."""
@@ -187,7 +173,8 @@ class GroupCommit:
     def _commit(self, parts: list[CommitPart], busy_ms: int) -> list[Any]:
         """The outcome of each part: what its work returned, or the exception that refused it."""
         connection = self._database.commit_connection
-        self._set_busy_timeout(connection, busy_ms)
+        if self._busy_timeout != (connection, busy_ms):
+            self._set_busy_timeout(connection, busy_ms)
         try:
             if len(parts) == 1 and len(parts[0].rows) == 1:
                 return self._statement(connection, parts[0].rows[0])
@@ -199,9 +186,8 @@ class GroupCommit:
 
     def _set_busy_timeout(self, connection: sqlite3.Connection, busy_ms: int) -> None:
         """Set how long SQLite waits for another process that is writing."""
-        if self._busy_timeout != (connection, busy_ms):
-            connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
-            self._busy_timeout = connection, busy_ms
+        connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
+        self._busy_timeout = connection, busy_ms
 
     def _statement(self, connection: sqlite3.Connection, row: tuple[Any, ...]) -> list[Any]:
         """Commit a single row, whose statement is a transaction by itself: the most frequent append."""

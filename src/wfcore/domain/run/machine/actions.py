@@ -134,7 +134,7 @@ def call(run: RunState, frame: Frame, node: NodePlan, step: int, params: JSON, m
     key = key_of(frame, node, step) if many else f"{place.prefix}{node.key}:{visit}"
     address = (*place.within, node.index, visit, step)
     approved = frame.batches[node.index].definition if node.binds_definition else ""
-    chosen = chosen_connections(run)
+    chosen = chosen_connections(run) if "config" in run.info else ()
     effect = CallTool(address, 1, key, node.tool, params, 0, node.timeout, definition=approved, connections=chosen)
     request(run, frame, effect)
 
