@@ -97,9 +97,10 @@ class AcknowledgedJournal(SqlJournal):
         self._calls.acknowledge(("entries", ref.id, len(append.entries)))
         return ref
 
-    async def append(self, execution: Any, append: Any) -> None:
-        await super().append(execution, append)
+    async def append(self, execution: Any, append: Any) -> int:
+        epoch = await super().append(execution, append)
         self._calls.acknowledge(("entries", execution.id, append.expected + len(append.entries)))
+        return epoch
 
 
 def opened(url: str, mode: Any = "FULL", **more: Any) -> Any:

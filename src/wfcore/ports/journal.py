@@ -69,6 +69,11 @@ class Execution:
     started_by: StarterKind = "person"
     epoch: int = 0
 
+    def claimed(self, worker: int | None, epoch: int) -> "Execution":
+        """The execution after a claim of this epoch by the worker."""
+        return Execution(self.ref, self.kind, self.resource_id, self.variation_id, self.user_id, self.thread_id,
+                         self.root_run_id, self.length, worker, self.is_draft, self.started_by, epoch)  # fmt: skip
+
 
 @attrs.frozen
 class RunRow:
@@ -304,11 +309,12 @@ class Journal(Protocol):
         """
         ...
 
-    async def append(self, execution: ExecutionRef, append: Append) -> None:
+    async def append(self, execution: ExecutionRef, append: Append) -> int:
         """Write after exactly `append.expected` entries, else `JournalConflict`; `RunExists` for a taken run id.
 
         `RunExists` takes precedence. An append without entries still compares the length. An interrupt that stays open
         keeps its position in the inbox. `NotFound` for a change of a run that the execution does not have.
+        Returns the epoch of the claim that the append makes; 0 when it makes none.
         """
         ...
 

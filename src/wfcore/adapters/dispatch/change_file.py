@@ -46,11 +46,12 @@ class ChangeFile:
     def __init__(self, database: Path) -> None:
         self._database = database
         self._path = database.with_name(f"{database.name}.changes")
+        self._name = str(self._path)
         self._me = secrets.token_hex(8)
         self._reading: asyncio.Task[None] | None = None
 
     def has_peers(self) -> bool:
-        return self._path.exists()
+        return os.path.exists(self._name)
 
     def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None:
         """Append one line. One write is atomic among the processes, because the file is open for appending."""

@@ -53,6 +53,9 @@ class HostTransaction:
         for row in rows:
             self._execute(statement, row)
 
+    def may_find(self, statement: Statement, /) -> bool:
+        return self._execute(statement, ()).fetchone() is not None
+
 
 class HostDialect(Protocol):
     """The differences between the databases. `name` is that of SQLAlchemy's dialect."""

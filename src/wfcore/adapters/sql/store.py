@@ -58,6 +58,12 @@ class CommitTransaction(Protocol):
 
     def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> object: ...
 
+    def may_find(self, statement: Statement, /) -> bool:
+        """False if a statement without parameters finds no row. It is read at most once in a transaction, so no other
+        statement of a group commit may change that; where a read costs more than what it spares, the result is True.
+        """
+        ...
+
 
 class Commits(Protocol):
     """A group commit: many writers share one. Parts take effect one after the other, each wholly or not at all."""

@@ -94,8 +94,13 @@ def without_nulls(cls: type, tree: Mapping[str, JSON]) -> Mapping[str, JSON]:
     """The tree without the nulls that mean absence: those of the optional fields of a `creation`."""
     if not _null_is_absent(cls):
         return tree
-    optional = {wire_name(field) for field in attrs.fields(cls) if field.default is not attrs.NOTHING}
+    optional = _optional_names(cls)
     return {name: item for name, item in tree.items() if item is not None or name not in optional}
+
+
+@cache
+def _optional_names(cls: type) -> frozenset[str]:
+    return frozenset(wire_name(field) for field in attrs.fields(cls) if field.default is not attrs.NOTHING)
 
 
 def _null_is_absent(cls: type) -> bool:
@@ -114,6 +119,12 @@ def wire_name(field: "attrs.Attribute[Any]") -> str:
         return given
     head, *rest = field.name.split("_")
     return head + "".join(part.capitalize() for part in rest)
+
+
+@cache
+def wire_names(cls: type) -> Mapping[str, str]:
+    """The names of the fields of a value on the wire, by their own."""
+    return {field.name: wire_name(field) for field in attrs.fields(cls)}
 
 
 def is_value(cls: Any) -> bool:

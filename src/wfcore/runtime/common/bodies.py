@@ -3,10 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-import attrs
-
 from wfcore.domain.json.codec import check
-from wfcore.domain.json.values import is_value, structure, to_json, wire_name, without_nulls
+from wfcore.domain.json.values import is_value, structure, to_json, wire_names, without_nulls
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.requests import key_issues
@@ -43,8 +41,8 @@ def parsed(
 def tree_of(cls: type, body: Any, fields: Mapping[str, object], names: Mapping[str, str] = NO_NAMES) -> Tree:
     """The body in wire names, unchecked."""
     if body is None:
-        known = {field.name: wire_name(field) for field in attrs.fields(cls)} | dict(names)
-        return {known.get(name, name): _plain(value) for name, value in fields.items()}
+        known = wire_names(cls)
+        return {names.get(name) or known.get(name, name): _plain(value) for name, value in fields.items()}
     if fields:
         raise TypeError("pass a body or keyword arguments, not both")
     tree: Tree = to_json(body) if is_value(type(body)) else body

@@ -67,11 +67,12 @@ class Appender:
             await self._clock.sleep(wait)
             wait = min(2 * wait, LONGEST_RETRY)
             try:
-                return await self._journal.append(self._ref, append)
+                await self._journal.append(self._ref, append)
+                return
             except JournalConflict:
                 if not await self._is_written(append):
                     raise
-                return None
+                return
             except Unavailable as again:
                 error = again
 

@@ -141,21 +141,22 @@ class _PublishingJournal:
             self._feed.publish(new.org, _changes(append, new, {}))
         return ref
 
-    def append(self, execution: ExecutionRef, append: Append) -> Coroutine[Any, Any, None]:
+    def append(self, execution: ExecutionRef, append: Append) -> Coroutine[Any, Any, int]:
         """No coroutine of its own where nothing is published: that is nearly always so."""
         changes = append.new_run or append.changes or append.interrupts is not None
         if changes and self._feed.has_followers(execution.org):
             return self._append(execution, append)
         return self._journal.append(execution, append)
 
-    async def _append(self, execution: ExecutionRef, append: Append) -> None:
+    async def _append(self, execution: ExecutionRef, append: Append) -> int:
         before = dict[str, Interrupt]()
         if append.interrupts is not None:
             waiting = await self._journal.open_interrupts(execution.org, limit=MOST_OPEN, of=[execution])
             before = {one.interrupt.id: one.interrupt for one in waiting}
         row = await self._journal.execution(execution)
-        await self._journal.append(execution, append)
+        epoch = await self._journal.append(execution, append)
         self._feed.publish(execution.org, _changes(append, row, before))
+        return epoch
 
 
 def _changes(append: Append, target: NewExecution | Execution, before: dict[str, Interrupt]) -> list[FeedChange]:

@@ -6,8 +6,6 @@ Normal progress and recovery are the same code path: load the journal, fold it, 
 import asyncio
 import logging
 
-import attrs
-
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.faults import ClaimLost
 from wfcore.ports.journal import Execution, ExecutionRef, JournalDamaged
@@ -21,9 +19,6 @@ from wfcore.runtime.execution.telemetry import turn
 from wfcore.runtime.execution.time_slice import TimeSlice
 
 log = logging.getLogger("wfcore.drive")
-
-UNKNOWN_EPOCH = -1
-"""The epoch of an execution that was claimed with an append; the driver reads it."""
 
 
 class Driver:
@@ -72,8 +67,6 @@ class Driver:
             execution = await self._ports.journal.execution(ref)
             machine = await self._plans.machine(execution)
             publish_claimed(self._ports.changes, execution, machine)
-        if execution.epoch == UNKNOWN_EPOCH:
-            execution = attrs.evolve(execution, epoch=(await self._ports.journal.execution(ref)).epoch)
         session = Session(self._ports, self._plans, self._performer, self._time_slice, execution, machine)
         self._sessions[ref] = session
         with turn(self._ports.telemetry, execution, session):

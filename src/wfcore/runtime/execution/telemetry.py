@@ -47,15 +47,16 @@ class _ObservedJournal:
         self._count(append, _ended(append))
         return ref
 
-    async def append(self, execution: ExecutionRef, append: Append) -> None:
+    async def append(self, execution: ExecutionRef, append: Append) -> int:
         if append.new_run is None and not append.changes:
             return await self._timed(self._journal.append(execution, append))
         ended = _ended(append)
         for change in append.changes:
             if change.resumed_by is not None and await self._goes_on(execution.org, change.id):
                 ended[change.id] = change.status
-        await self._timed(self._journal.append(execution, append))
-        return self._count(append, ended)
+        epoch = await self._timed(self._journal.append(execution, append))
+        self._count(append, ended)
+        return epoch
 
     async def _timed(self, write: Coroutine[Any, Any, T]) -> T:
         began, outcome = perf_counter(), "failed"

@@ -17,7 +17,7 @@ from wfcore.domain.agents.attachments import AttachmentLimits, attachment_issues
 from wfcore.domain.agents.end_users import end_user_issues
 from wfcore.domain.expressions.templates import template_issues
 from wfcore.domain.json.codec import check, fingerprint
-from wfcore.domain.json.values import UNSET, changed, to_json
+from wfcore.domain.json.values import to_json
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
@@ -90,7 +90,9 @@ def resumed_run_fields(body: ResumeRun, before: Mapping[str, JSON]) -> dict[str,
 
 def request_fingerprint(me: Principal, what: str, body: Sent) -> bytes:
     """The fingerprint of caller, target and body, without the run id: equal requests with one id join the same run."""
-    return short_fingerprint([me.user_id, what, to_json(changed(body, run_id=UNSET))])
+    tree = to_json(body)
+    tree.pop("runId", None)
+    return short_fingerprint([me.user_id, what, tree])
 
 
 def short_fingerprint(value: JSON) -> bytes:

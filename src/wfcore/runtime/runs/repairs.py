@@ -37,7 +37,6 @@ from wfcore.runtime.common.authorization import administer, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import Projection, new_run, settled
-from wfcore.runtime.execution.driver import UNKNOWN_EPOCH
 from wfcore.runtime.execution.plans import pinned_by
 from wfcore.runtime.runs.bodies import RequestedRun, short_fingerprint
 from wfcore.runtime.runs.filters import filter_issues, filter_of
@@ -147,7 +146,7 @@ class RepairableRuns(Runs):
     ) -> RunView:
         """Write the new turn, and drive it here."""
         expected, worker = machine.length, self._ports.dispatcher.worker
-        machine.sink = []
+        self._collect_events(execution.ref, machine)
         machine.apply(entry)
         old = RunChange(row.id, row.status, machine.at, retried_by=entry.run_id)
         queued = machine.turn_open and worker is None
@@ -159,10 +158,10 @@ class RepairableRuns(Runs):
                             **rows.fields())  # fmt: skip
         else:
             append = settled(machine, expected, (entry,), begun=run, changes=(old,), projected=rows)
-        await self._ports.journal.append(execution.ref, append)
-        self._publish(execution.ref, machine)
+        epoch = await self._ports.journal.append(execution.ref, append)
+        await self._publish(execution, machine)
         if machine.turn_open:
-            self._drive(attrs.evolve(execution, claimed_by=worker, epoch=UNKNOWN_EPOCH), machine)
+            self._drive(execution.claimed(worker, epoch), machine)
         return RunView(run.row(execution), tuple(machine.interrupts.values()))
 
     @needs("workflows:invoke")

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Literal, Unpack
 
-import attrs
-
 from wfcore.api.runs import ResumeRun, ResumeRunFields
 from wfcore.domain.json.values import given
 from wfcore.domain.kernel.errors import Forbidden
@@ -18,7 +16,6 @@ from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import Projection, left_open, new_run, settled
-from wfcore.runtime.execution.driver import UNKNOWN_EPOCH
 from wfcore.runtime.runs.bodies import request_fingerprint, resume_body, resumed_run_fields
 from wfcore.runtime.runs.decisions import apply, check_latest_turn, decisions_of
 from wfcore.runtime.runs.reading import outline_of
@@ -124,7 +121,7 @@ class Runs(RunStarting):
         """Write the new turn. Active branches continue; a parked run is claimed for this worker."""
         expected, was_open, worker = machine.length, machine.turn_open, self._ports.dispatcher.worker
         left, before = left_open(machine), tuple(machine.interrupts.values())
-        machine.sink = []
+        self._collect_events(execution.ref, machine)
         apply(machine, entry)
         old = RunChange(row.id, RunStatus.interrupted, machine.at, left, resumed_by=entry.run_id)
         queued = machine.turn_open and not was_open and worker is None
@@ -136,10 +133,10 @@ class Runs(RunStarting):
             waiting = tuple(machine.interrupts.values())
             append = Append(expected, (entry,), run, (old,), waiting, updates_claim=not was_open, wakes=was_open,
                             wake_at=0, claimed_by=None if was_open else worker, **rows.fields())  # fmt: skip
-        await self._ports.journal.append(execution.ref, append)
-        self._publish(execution.ref, machine)
+        epoch = await self._ports.journal.append(execution.ref, append)
+        await self._publish(execution, machine)
         if machine.turn_open and not was_open:
-            self._drive(attrs.evolve(execution, claimed_by=worker, epoch=UNKNOWN_EPOCH), machine)
+            self._drive(execution.claimed(worker, epoch), machine)
         else:
             self._ports.dispatcher.wake(execution.ref)
         view = RunView(run.row(execution), tuple(machine.interrupts.values()))
@@ -164,7 +161,7 @@ class Runs(RunStarting):
             row = await self._current(row, machine)
             check_latest_turn(row, machine)
             expected, before = machine.length, tuple(machine.interrupts.values())
-            machine.sink = []
+            self._collect_events(execution.ref, machine)
             kind = e.Cancelled if how == "cancel" else e.Paused
             entry = kind(max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email))
             apply(machine, entry)
@@ -176,16 +173,22 @@ class Runs(RunStarting):
                 await self._ports.journal.append(execution.ref, append)
             except JournalConflict:
                 continue
-            self._publish(execution.ref, machine)
+            await self._publish(execution, machine)
             self._ports.dispatcher.wake(execution.ref)
             return await self._view(me, await self._ports.journal.find_run(me.org_uuid, run_id) or row, whole=True)
         raise conflict("the run changes too often; try again", "busy")
 
-    def _publish(self, ref: ExecutionRef, machine: Machine) -> None:
-        """Publish the events of the last append to subscribers."""
-        events = machine.take_events()
-        machine.sink = None
-        if events and self._ports.events.has_subscribers(ref):
-            self._ports.events.publish(ref, events)
+    def _collect_events(self, ref: ExecutionRef, machine: Machine) -> None:
+        """Let the machine collect the events of what it applies next, if somebody receives them."""
+        machine.sink = [] if self._ports.events.has_subscribers(ref) else None
+
+    async def _publish(self, execution: Execution, machine: Machine) -> None:
+        """Publish the events of the last append to subscribers, also to those that came while it was written."""
+        events, machine.sink = machine.sink, None
+        if events is None and self._ports.events.has_subscribers(execution.ref):
+            events = []
+            await self._plans.machine(execution, events)
+        if events:
+            self._ports.events.publish(execution.ref, events)
         if not machine.turn_open:
-            self._ports.events.settle(ref)
+            self._ports.events.settle(execution.ref)

@@ -244,7 +244,8 @@ class RunStarting(RunReading):
                       started_by=new.started_by, origin=request.origin, forked_from=forked_from)  # fmt: skip
         projection = Projection.of(self._ports, new)
         if not machine.turn_open:
-            rows = attrs.evolve(projection.rows(machine, ()), audit=audit)
+            rows = projection.rows(machine, ())
+            rows = attrs.evolve(rows, audit=audit) if audit else rows
             append = settled(machine, 0, entries, begun=run, projected=rows)
         else:
             append = Append(0, entries, run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,

@@ -54,8 +54,9 @@ class ClaimsContract(OnAsyncio):
             epochs.append((await journal.execution(ref)).epoch)
             await journal.append(ref, Append(number, steps(1, number), holder=1, updates_claim=True, wake_at=NOW))
             epochs.append((await journal.execution(ref)).epoch)
-        await journal.append(ref, Append(3, (), updates_claim=True, claimed_by=2))
-        await journal.append(ref, Append(3, steps(1, 3), holder=2))
+        claimed = await journal.append(ref, Append(3, (), updates_claim=True, claimed_by=2))
+        assert claimed == (await journal.execution(ref)).epoch
+        assert await journal.append(ref, Append(3, steps(1, 3), holder=2)) == 0
         await journal.append(ref, Append(4, (), wakes=True))
         assert await journal.release(2) == 1
         assert [*epochs, (await journal.execution(ref)).epoch] == [0, 1, 1, 2, 2, 3]

@@ -3,10 +3,12 @@ detected. CRC-32 (ISO/IEC 13239) of the text, which begins with the checksum of 
 """
 
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from zlib import crc32
 
 from wfcore.adapters.sql.store import Damaged
+
+T = TypeVar("T")
 
 Text = tuple[str, int]
 """An entry as JSON text, and its checksum."""
@@ -73,7 +75,7 @@ class LastChecksums:
         if texts:
             self.put(execution, before + len(texts), texts[-1][1])
 
-    async def kept(self, execution: int, before: int, texts: Sequence[Text], writing: Awaitable[None]) -> None:
+    async def kept(self, execution: int, before: int, texts: Sequence[Text], writing: Awaitable[T]) -> T:
         """Await the writing of these entries, and know the last one meanwhile, for an append that follows at once.
 
         With two appends at the same place it is not known which one counts.
@@ -82,9 +84,10 @@ class LastChecksums:
         place, checksum = (execution, last), texts[-1][1] if texts else None
         self._writing[place] = None if place in self._writing else checksum
         try:
-            await writing
+            written = await writing
             if checksum is not None:
                 self.put(execution, last, checksum)
+            return written
         finally:
             self._writing.pop(place, None)
 

@@ -97,7 +97,7 @@ class SqlJournal:
         self._checksums.keep(ref.id, 0, texts)
         return ref
 
-    async def append(self, execution: ExecutionRef, append: Append) -> None:
+    async def append(self, execution: ExecutionRef, append: Append) -> int:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
         before = self._checksums.get(execution.id, append.expected)
         if before is None:
@@ -107,19 +107,25 @@ class SqlJournal:
         if texts and append.is_plain:
             row = (execution.id, append.expected + 1, org, append.holder, *texts[0])
             if len(texts) == 1 and self._commits.insert_alone(row):
-                return self._checksums.put(execution.id, append.expected + 1, texts[0][1])
+                self._checksums.put(execution.id, append.expected + 1, texts[0][1])
+                return 0
             inserting = self._commits.insert([row] if len(texts) == 1 else _rows(execution.id, org, append, texts))
-            return await self._checksums.kept(execution.id, append.expected, texts, inserting)
+            await self._checksums.kept(execution.id, append.expected, texts, inserting)
+            return 0
 
-        def write(transaction: CommitTransaction) -> None:
+        def write(transaction: CommitTransaction) -> int:
+            epoch = 0
             if not texts:
                 self._commits.lock_execution(transaction, execution.id)
             _write(transaction, execution.id, org, append, texts)
             _add_projections(transaction, execution.id, org, append)
             if append.updates_claim:
-                transaction.execute(sql.SET_CLAIM, (execution.id, append.wake_at, append.claimed_by))
+                claimed = transaction.execute(sql.SET_CLAIM, (execution.id, append.wake_at, append.claimed_by))
+                ((now,),) = claimed.fetchall()
+                epoch = int(now) if append.claimed_by is not None else 0
             if append.wakes:
                 transaction.execute(sql.WAKE, (execution.id,))
+            return epoch
 
         writing = self._commits.run(write, execution.id)
         return await self._checksums.kept(execution.id, append.expected, texts, writing)

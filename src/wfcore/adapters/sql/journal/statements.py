@@ -104,7 +104,7 @@ SET_CLAIM: Final = Statement(
         f"""
 UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = {d[3]},
     epoch = epoch + CASE WHEN CAST({d[3]} AS bigint) IS NULL THEN 0 ELSE 1 END
-WHERE id = {d[1]}"""
+WHERE id = {d[1]} RETURNING epoch"""
     )
 )
 

@@ -90,6 +90,10 @@ class PostgresCommitTransaction:
         if rows:
             await_(_Call(statement, rows))
 
+    def may_find(self, statement: Statement, /) -> bool:
+        """True: all functions of a group wait for each of their statements together."""
+        return True
+
 
 class PostgresWriter(Protocol):
     """The part of a database that the group commit uses."""

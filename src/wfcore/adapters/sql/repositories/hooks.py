@@ -42,6 +42,9 @@ FROM {d[subscriptions]} s WHERE s.org IN (0, {d[1]}) AND s.event = {d[2]}
 )
 """A pending delivery of one notice for each subscriber, by the primary key of subscriptions."""
 
+HAS_SUBSCRIBERS: Final = Statement(lambda d: f"SELECT 1 FROM {d[subscriptions]} LIMIT 1")
+"""Whether anybody has subscribed to anything."""
+
 ADD_FOR_HANDLER: Final = Statement(
     lambda d: (
         f"""{_add(d, "''", d[11])}
@@ -141,7 +144,8 @@ async def register_handler(connection: Transaction, name: str, events: Collectio
 def add_notices(transaction: CommitTransaction, org: int | None, notices: Iterable[Notice]) -> None:
     """Add deliveries as `SqlDeliveries.add`, within the journal's transaction."""
     for statement, values in _additions(org, notices):
-        transaction.execute(statement, values)
+        if statement is not ADD or transaction.may_find(HAS_SUBSCRIBERS):
+            transaction.execute(statement, values)
 
 
 def _additions(org: int | None, notices: Iterable[Notice]) -> Iterator[tuple[Statement, tuple[Any, ...]]]:

@@ -33,16 +33,23 @@ SMOOTHING: Final = 0.1
 class SqliteCommitTransaction:
     """Implements `CommitTransaction`."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_found")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._found: dict[Statement, bool] = {}
 
     def execute(self, statement: Statement, values: Sequence[Any] = (), /) -> sqlite3.Cursor:
         return self._connection.execute(statement.sqlite, values)
 
     def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> None:
         self._connection.executemany(statement.sqlite, rows)
+
+    def may_find(self, statement: Statement, /) -> bool:
+        found = self._found.get(statement)
+        if found is None:
+            found = self._found[statement] = self._connection.execute(statement.sqlite).fetchone() is not None
+        return found
 
 
 class SqliteWriter(Protocol):

@@ -63,7 +63,10 @@ def wait(run: RunState, frame: Frame, interrupt: Interrupt, effect: Effect | Non
         drop(frame, effect.address)
         frame.held[interrupt.id] = moved(effect, AttemptEvent.hold)
     open_interrupt(run, frame, interrupt)
-    emit(run, frame, EventKind.interrupt, interrupt_to_wire(interrupt))
+    if run.sink is None:
+        run.seq += 1
+    else:
+        emit(run, frame, EventKind.interrupt, interrupt_to_wire(interrupt))
 
 
 def close_wait(

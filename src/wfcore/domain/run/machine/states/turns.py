@@ -102,6 +102,9 @@ def end_of_turn(run: RunState) -> int:
 
 def show_parked(run: RunState) -> None:
     """Show the end of an open turn that another one will take over."""
+    if run.sink is None:
+        run.seq += 1
+        return
     waiting = [interrupt_to_wire(interrupt) for interrupt in run.root.interrupts.values()]
     emit(run, run.root, EventKind.done, {"status": "interrupted", "output": None, "interrupts": waiting})
 
