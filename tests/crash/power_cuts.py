@@ -97,7 +97,7 @@ class AcknowledgedJournal(SqlJournal):
         self._calls.acknowledge(("entries", ref.id, len(append.entries)))
         return ref
 
-    async def append(self, execution: Any, append: Any) -> int:
+    async def append(self, execution: Any, append: Any) -> int | None:
         epoch = await super().append(execution, append)
         self._calls.acknowledge(("entries", execution.id, append.expected + len(append.entries)))
         return epoch

@@ -69,10 +69,10 @@ class Execution:
     started_by: StarterKind = "person"
     epoch: int = 0
 
-    def claimed(self, worker: int | None, epoch: int) -> "Execution":
-        """The execution after a claim of this epoch by the worker."""
+    def claimed(self, worker: int | None, epoch: int | None) -> "Execution":
+        """The execution held by this worker, with the epoch of its claim; by none without a claim."""
         return Execution(self.ref, self.kind, self.resource_id, self.variation_id, self.user_id, self.thread_id,
-                         self.root_run_id, self.length, worker, self.is_draft, self.started_by, epoch)  # fmt: skip
+                         self.root_run_id, self.length, worker, self.is_draft, self.started_by, epoch or 0)  # fmt: skip
 
 
 @attrs.frozen
@@ -162,6 +162,11 @@ class NewExecution:
 def run_info(kind: str, resource_id: int | None, thread_id: str) -> dict[str, JSON]:
     """The part of the expression variable `run` that comes from the execution's row, for `info` of the first entry."""
     return {"target": {"type": kind, "id": resource_id}, "threadId": thread_id}
+
+
+def thread_of_run(run_id: str) -> str:
+    """The id of the thread that a run begins with if it names none; it derives from the run's id, to be stored once."""
+    return "thread_" + run_id.replace("-", "")
 
 
 @attrs.frozen
@@ -309,12 +314,12 @@ class Journal(Protocol):
         """
         ...
 
-    async def append(self, execution: ExecutionRef, append: Append) -> int:
+    async def append(self, execution: ExecutionRef, append: Append) -> int | None:
         """Write after exactly `append.expected` entries, else `JournalConflict`; `RunExists` for a taken run id.
 
         `RunExists` takes precedence. An append without entries still compares the length. An interrupt that stays open
         keeps its position in the inbox. `NotFound` for a change of a run that the execution does not have.
-        Returns the epoch of the claim that the append makes; 0 when it makes none.
+        Returns the epoch of the claim that the append makes; None when it makes none.
         """
         ...
 

@@ -121,7 +121,7 @@ class MemoryJournal:
         self._set_claim(stored, 0 if append.wakes else append.wake_at, append.claimed_by)
         return ref
 
-    async def append(self, execution: ExecutionRef, append: Append) -> int:
+    async def append(self, execution: ExecutionRef, append: Append) -> int | None:
         stored = self._check(execution.org, self._find(execution), append)
         self._write(stored, append)
         if append.updates_claim:
@@ -129,7 +129,7 @@ class MemoryJournal:
             stored.epoch += append.claimed_by is not None
         if append.wakes:
             self._set_claim(stored, 0, stored.claimed_by)
-        return stored.epoch if append.updates_claim and append.claimed_by is not None else 0
+        return stored.epoch if append.updates_claim and append.claimed_by is not None else None
 
     async def delete(self, execution: ExecutionRef, length: int, audit: Sequence[AuditRow] = ()) -> None:
         stored = self._check(execution.org, self._find(execution), Append(length, ()))

@@ -22,12 +22,19 @@ class DecisionRow:
     details: Mapping[str, JSON] = attrs.field(factory=dict)
 
 
+BY_USERS: Final = frozenset({Resumed, Retried, Forked, Cancelled, Paused})
+"""The entries that users can make."""
+
+
 def decisions(entries: Iterable[Entry], before: Iterable[Interrupt] = ()) -> list[DecisionRow]:
     """The decisions of users in these entries; those of the system are not recorded. `before` are the interrupts that
     were open: of a call, the row has what its approver was shown.
     """
+    made = [entry for entry in entries if type(entry) in BY_USERS]
+    if not made:
+        return []
     calls = {one.id: one.call for one in before if one.call is not None}
-    return [made for entry in entries if (made := _decision(entry, calls))]
+    return [row for entry in made if (row := _decision(entry, calls))]
 
 
 def reminders(before: Iterable[Interrupt], after: Mapping[str, Interrupt]) -> list[DecisionRow]:

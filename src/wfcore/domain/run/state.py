@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-import attrs
+from msgspec import Struct
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Actor
@@ -72,8 +72,7 @@ class RunStatus(StrEnum):
         return self in (RunStatus.queued, RunStatus.running)
 
 
-@attrs.frozen
-class Vote:
+class Vote(Struct, frozen=True):
     """One person's decision on an interrupt. `at` is in epoch milliseconds; `on_behalf_of` is the user id of who has
     delegated it, or "".
     """
@@ -90,8 +89,7 @@ class Vote:
         return frozenset((self.by.user_id, self.on_behalf_of or self.by.user_id))
 
 
-@attrs.frozen
-class Interrupt:
+class Interrupt(Struct, frozen=True):
     """A wait for a person. Times are in epoch milliseconds; `call` is the stored call that an approval binds, or what a
     connect or a budget is about.
 

@@ -9,6 +9,7 @@ resource. Who has decided is also a subject (`u:`).
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
+from msgspec import structs
 
 from wfcore.domain.run.entries import Decision, Entry, Resumed
 from wfcore.domain.run.state import Interrupt, Vote
@@ -31,6 +32,11 @@ class ClosedInterrupt:
 def target_subject(kind: str, resource_id: int) -> str:
     """The subject of everybody who can use a resource."""
     return f"r:{kind}/{resource_id}"
+
+
+def is_target(subject: str) -> bool:
+    """Whether a subject is `target_subject` of some resource."""
+    return subject.startswith("r:")
 
 
 def approvers_of(interrupt: Interrupt, kind: str, resource_id: int | None, user_id: str) -> list[str]:
@@ -69,4 +75,4 @@ def _decided(interrupt: Interrupt, turn: Resumed, decision: Decision) -> ClosedI
     if turn.by is not None:
         behalf = turn.on_behalf_of.get(interrupt.id, "")
         votes = (*votes, Vote(decision.decision, turn.by, turn.at, decision.data, behalf))
-    return ClosedInterrupt(attrs.evolve(interrupt, answers=votes), decision.decision, turn.at)
+    return ClosedInterrupt(structs.replace(interrupt, answers=votes), decision.decision, turn.at)

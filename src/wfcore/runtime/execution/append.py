@@ -77,15 +77,18 @@ class Projection:
         `before` are the interrupts that were open. `run_id` is the turn that a decision or a deadline is about, if it
         is not the current one.
         """
-        target, records = self.target, machine.take_records()
-        made = [*decisions(entries, before), *reminders(before, machine.interrupts)]
+        target, records = self.target, machine.take_records() if machine.state.records else ()
+        made = decisions(entries, before)
+        if before:
+            made += reminders(before, machine.interrupts)
         notices = self.notices(machine, before, entries, run_id)
-        verdict = self.verdict(machine)
+        is_evaluation = target.started_by == "evaluation"
+        verdict = self.verdict(machine) if is_evaluation else None
         if not records and not made and not notices and verdict is None:
             return NOTHING
         return Projected(
-            () if self._is_evaluation else message_rows(records),
-            usage_rows(records, target.kind, target.resource_id, self.prices),
+            message_rows(records) if records and not is_evaluation else (),
+            usage_rows(records, target.kind, target.resource_id, self.prices) if records else (),
             [
                 AuditRow(from_ms(one.at), one.user_id, one.action, "run", run_id or machine.run_id, one.details)
                 for one in made
@@ -107,11 +110,14 @@ class Projection:
         self, machine: Machine, before: Collection[Interrupt] = (), entries: Sequence[Entry] = (), run_id: str = ""
     ) -> Sequence[Notice]:
         """The interrupts that have opened or ended with these entries, and the end of the execution; see `rows`."""
-        if machine.turn_open and not before and not machine.interrupts:
+        is_open, waits = machine.turn_open, bool(before or machine.interrupts)
+        if is_open and not waits:
             return ()
         target, status = self.target, machine.status
         moment = Moment(target.kind, target.resource_id, target.user_id, machine.at, self.handlers.by_event)
-        ended = () if machine.turn_open else self._end_notices(moment, machine)
+        ended = () if is_open else self._end_notices(moment, machine)
+        if not waits:
+            return (*ended,)
         changed = interrupt_notices(moment, machine.run_id, status, before, machine.interrupts, entries, run_id)
         return (*changed, *ended)
 

@@ -68,13 +68,13 @@ class Appender:
             wait = min(2 * wait, LONGEST_RETRY)
             try:
                 await self._journal.append(self._ref, append)
-                return
             except JournalConflict:
                 if not await self._is_written(append):
                     raise
-                return
             except Unavailable as again:
                 error = again
+                continue
+            return
 
     async def _is_written(self, append: Append) -> bool:
         """Whether the journal has these very entries where they were to be appended."""

@@ -141,14 +141,14 @@ class _PublishingJournal:
             self._feed.publish(new.org, _changes(append, new, {}))
         return ref
 
-    def append(self, execution: ExecutionRef, append: Append) -> Coroutine[Any, Any, int]:
+    def append(self, execution: ExecutionRef, append: Append) -> Coroutine[Any, Any, int | None]:
         """No coroutine of its own where nothing is published: that is nearly always so."""
         changes = append.new_run or append.changes or append.interrupts is not None
         if changes and self._feed.has_followers(execution.org):
             return self._append(execution, append)
         return self._journal.append(execution, append)
 
-    async def _append(self, execution: ExecutionRef, append: Append) -> int:
+    async def _append(self, execution: ExecutionRef, append: Append) -> int | None:
         before = dict[str, Interrupt]()
         if append.interrupts is not None:
             waiting = await self._journal.open_interrupts(execution.org, limit=MOST_OPEN, of=[execution])

@@ -47,7 +47,7 @@ class _ObservedJournal:
         self._count(append, _ended(append))
         return ref
 
-    async def append(self, execution: ExecutionRef, append: Append) -> int:
+    async def append(self, execution: ExecutionRef, append: Append) -> int | None:
         if append.new_run is None and not append.changes:
             return await self._timed(self._journal.append(execution, append))
         ended = _ended(append)

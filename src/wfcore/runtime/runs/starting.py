@@ -31,6 +31,7 @@ from wfcore.ports.journal import (
     RunExists,
     StarterKind,
     run_info,
+    thread_of_run,
 )
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.runtime.agents.attachments import Attachments
@@ -284,9 +285,5 @@ class RunStarting(RunReading):
         """A client's id need not be unique across organizations, so the effects of its run use a new key."""
         new, origin = self._ports.ids.uuid(), given(body.origin) or "api"
         key = new if chosen else ""
-        return RequestedRun(chosen or new, fingerprint, self._thread_id(me, body), key, by, origin)
-
-    def _thread_id(self, me: Principal, body: Sent) -> str:
-        """The thread that the body names, otherwise a new one."""
         named = thread_of(me, given(body.file_thread_id), given(body.session_id))
-        return named or "thread_" + self._ports.ids.uuid().replace("-", "")
+        return RequestedRun(chosen or new, fingerprint, named or thread_of_run(new), key, by, origin)

@@ -56,7 +56,7 @@ class ClaimsContract(OnAsyncio):
             epochs.append((await journal.execution(ref)).epoch)
         claimed = await journal.append(ref, Append(3, (), updates_claim=True, claimed_by=2))
         assert claimed == (await journal.execution(ref)).epoch
-        assert await journal.append(ref, Append(3, steps(1, 3), holder=2)) == 0
+        assert await journal.append(ref, Append(3, steps(1, 3), holder=2)) is None
         await journal.append(ref, Append(4, (), wakes=True))
         assert await journal.release(2) == 1
         assert [*epochs, (await journal.execution(ref)).epoch] == [0, 1, 1, 2, 2, 3]

@@ -63,9 +63,10 @@ class Recorder:
         while True:
             self.read[execution] = (await self._journal.execution(execution)).length
             try:
-                return await self._journal.append(execution, Append(self.read[execution], (), updates_claim=True))
+                await self._journal.append(execution, Append(self.read[execution], (), updates_claim=True))
             except JournalConflict:
                 continue
+            return
 
     def signal(self, execution: ExecutionRef) -> bool:
         self.signals.append(execution)

@@ -1,6 +1,6 @@
 """The inbox part of the journal contract: who sees open and closed interrupts. `JournalContract` is the whole."""
 
-import attrs
+from msgspec import structs
 
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Decision, Resumed, TimePassed
@@ -23,11 +23,11 @@ class InboxContract:
 
     async def test_who_sees_an_interrupt(self, journal: Journal) -> None:
         """Named approvers; else who can use the target, and for a run without a resource its starter."""
-        named = attrs.evolve(interrupt("named"), groups=(), emails=("eve@x.org",))
-        anybody = attrs.evolve(interrupt("any"), groups=(), emails=())
+        named = structs.replace(interrupt("named"), groups=(), emails=("eve@x.org",))
+        anybody = structs.replace(interrupt("any"), groups=(), emails=())
         await begin(journal, "r-1", interrupts=[named, anybody, interrupt("group")])
-        await begin(journal, "r-2", resource_id=None, interrupts=[attrs.evolve(anybody, id="own")])
-        await begin(journal, "r-3", resource_id=2, interrupts=[attrs.evolve(anybody, id="hidden")])
+        await begin(journal, "r-2", resource_id=None, interrupts=[structs.replace(anybody, id="own")])
+        await begin(journal, "r-3", resource_id=2, interrupts=[structs.replace(anybody, id="hidden")])
         eve = Principal(ORG, "eve", "eve@x.org", frozenset(), frozenset(), reader("eve").role, email_verified=True)
         for principal, expected in (
             (eve, ["named"]),
@@ -40,13 +40,13 @@ class InboxContract:
 
     async def test_an_escalated_interrupt(self, journal: Journal) -> None:
         """Those to whom it was escalated see it too, under the same key, also once it is decided."""
-        named = attrs.evolve(interrupt("named"), escalate_groups=("boss-group",), escalate_at=NOW + 1)
-        plain = attrs.evolve(named, id="plain", groups=(), emails=())
+        named = structs.replace(interrupt("named"), escalate_groups=("boss-group",), escalate_at=NOW + 1)
+        plain = structs.replace(named, id="plain", groups=(), emails=())
         ref = await begin(journal, interrupts=[named, plain])
         boss, bob = reader("boss", "boss-group"), reader("bob", READERS)
         assert (await seen(journal, boss), await seen(journal, bob)) == ([], ["plain", "named"])
         (_, first) = await journal.inbox(bob, limit=9, before=LATEST)
-        escalated = [attrs.evolve(one, escalated_at=NOW + 1) for one in (named, plain)]
+        escalated = [structs.replace(one, escalated_at=NOW + 1) for one in (named, plain)]
         await journal.append(ref, Append(1, (TimePassed(NOW + 1),), interrupts=escalated))
         assert (await seen(journal, boss), await seen(journal, bob)) == (["plain", "named"], ["plain", "named"])
         (_, found) = await journal.inbox(boss, limit=9, before=LATEST)
@@ -82,7 +82,7 @@ class InboxContract:
 
     async def test_closed_interrupts_are_kept(self, journal: Journal) -> None:
         """Decided and expired ones, with the votes, for those who saw them and who decided; withdrawn ones are not."""
-        later = attrs.evolve(interrupt("later"), expires_at=NOW + 10**9)
+        later = structs.replace(interrupt("later"), expires_at=NOW + 10**9)
         ref = await begin(journal, interrupts=[interrupt("decided"), interrupt("expired"), later])
         turn = Resumed(NOW + 1, "r-2", ANN, (Decision("decided", "deny", {"why": "no"}),))
         await journal.append(ref, Append(1, (turn,), interrupts=[interrupt("expired"), later]))

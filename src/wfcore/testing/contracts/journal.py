@@ -16,8 +16,8 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-import attrs
 import pytest
+from msgspec import structs
 
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
@@ -313,7 +313,7 @@ class JournalContract(ClaimsContract, InboxContract, RecordsContract, RepairCont
         first = await journal.open_interrupts(ORG, limit=9)
         assert [row.interrupt for row in first] == [interrupt("b"), interrupt("a")]
         assert first[0].execution == await journal.execution(ref)
-        answered = attrs.evolve(interrupt("a"), answers=())
+        answered = structs.replace(interrupt("a"), answers=())
         await journal.append(ref, Append(1, (), interrupts=[interrupt("c"), answered]))
         await journal.append(ref, Append(1, steps(1, 1)))
         rows = await journal.open_interrupts(ORG, limit=9)

@@ -1,9 +1,9 @@
 """Which events follow from the interrupts before and after entries, and from the status of a run."""
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from wfcore.domain.projections.notices import Moment, end_notices, interrupt_notices
 from wfcore.domain.run.entries import Actor, Decision, Resumed
@@ -45,7 +45,7 @@ def test_how_an_interrupt_was_resolved() -> None:
 def test_a_reminder_is_one_notice(field: str) -> None:
     """Of the interrupt that has changed, in the current turn."""
     before, other = interrupt("a"), interrupt("b")
-    after = {"a": attrs.evolve(before, **{field: 100}), "b": attrs.evolve(other, required=2)}
+    after = {"a": structs.replace(before, **{field: 100}), "b": structs.replace(other, required=2)}
     (found,) = interrupt_notices(MOMENT, "r-2", "interrupted", [before, other], after, (), "r-1")
     assert (found.event, found.interrupt_id, found.run_id) == ("interrupt.reminded", "a", "r-2")
 

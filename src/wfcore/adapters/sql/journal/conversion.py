@@ -7,30 +7,44 @@ import attrs
 import msgspec
 from msgspec import structs
 
-from wfcore.adapters.sql.journal.statements import RUN_COLUMNS
+from wfcore.adapters.sql.journal.statements import RUN_WIDTH
 from wfcore.adapters.sql.repositories.row_values import from_key
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Entry, Started
 from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.journal import Execution, ExecutionRef, NewExecution, NewRun, OpenInterrupt, RunRow, run_info
+from wfcore.ports.journal import (
+    Execution,
+    ExecutionRef,
+    NewExecution,
+    NewRun,
+    OpenInterrupt,
+    RunRow,
+    run_info,
+    thread_of_run,
+)
 
 Row = Sequence[Any]
 
-_FIELDS: Final = attrs.fields(Interrupt)
+UUID_LENGTH: Final = 36
+UUID_HYPHENS: Final = [8, 13, 18, 23]
+"""The positions of the hyphens in a UUID (RFC 9562, 4)."""
+
+_FIELDS: Final = structs.fields(Interrupt)
 _interrupt = msgspec.json.Decoder(list[Any]).decode
 
 
 def to_json(value: Any) -> str:
-    """A value as JSON text; an attrs value as an object of its fields."""
+    """A value as JSON text; a struct or an attrs value as an object of its fields."""
     return msgspec.json.encode(value).decode()
 
 
 def interrupt_text(interrupt: Interrupt) -> str:
     """An interrupt as a JSON array of its fields, the id first, without trailing fields that have their default."""
-    values = [getattr(interrupt, field.name) for field in _FIELDS]
-    while values[-1] == _FIELDS[len(values) - 1].default:
-        values.pop()
-    return to_json(values)
+    values = structs.astuple(interrupt)
+    length = len(values)
+    while values[length - 1] == _FIELDS[length - 1].default:
+        length -= 1
+    return to_json(values[:length])
 
 
 def to_interrupt(text: str) -> Interrupt:
@@ -50,6 +64,12 @@ def compacted(entries: Sequence[Entry], run: NewRun, new: NewExecution) -> Seque
             own = {name: value for name, value in info.items() if name not in shared}
             return [structs.replace(started, at=0, run_id="", info=own), *more]
     return entries
+
+
+def stored_thread(thread_id: str, run_id: str) -> str | None:
+    """The thread as it is stored with the first run of its execution: None for one that derives from the run's id."""
+    is_uuid = len(run_id) == UUID_LENGTH and [at for at, one in enumerate(run_id) if one == "-"] == UUID_HYPHENS
+    return None if is_uuid and thread_id == thread_of_run(run_id) else thread_id
 
 
 def is_compacted(entry: Entry) -> bool:
@@ -75,13 +95,13 @@ def to_execution(org: str, row: Row) -> Execution:
                      started_by, epoch)  # fmt: skip
 
 
-def to_run(org: str, row: Row) -> RunRow:
+def to_run(org: str, row: Row, thread_id: str = "") -> RunRow:
     run_id, execution, user_id, fingerprint, status, parent, resumed_by, result, *rest = row
     *rest, retried_by, forked_from, own_variation, own_is_draft = rest
     *rest, started_by, origin, variation, is_draft, root_user_id, root_started_by = rest
     if own_variation is not None:
         variation, is_draft = own_variation, own_is_draft
-    created_at, updated_at, finished_at, kind, resource_id, thread_id, key = rest
+    created_at, updated_at, finished_at, kind, resource_id, thread, key = rest
     return RunRow(
         run_id,
         ExecutionRef(org, execution),
@@ -96,7 +116,7 @@ def to_run(org: str, row: Row) -> RunRow:
         finished_at,
         kind,
         resource_id,
-        thread_id,
+        thread_id or thread,
         key,
         started_by,
         origin,
@@ -110,7 +130,9 @@ def to_run(org: str, row: Row) -> RunRow:
 
 
 def to_turn(org: str, row: Row) -> tuple[RunRow, Execution]:
-    return to_run(org, row[: len(RUN_COLUMNS)]), to_execution(org, row[len(RUN_COLUMNS) :])
+    """A run and its execution; the thread is a column of the execution only."""
+    execution = to_execution(org, row[RUN_WIDTH:])
+    return to_run(org, row[:RUN_WIDTH], execution.thread_id), execution
 
 
 def to_open_interrupt(org: str, row: Row) -> OpenInterrupt:

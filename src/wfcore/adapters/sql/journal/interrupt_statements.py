@@ -16,11 +16,17 @@ from wfcore.adapters.sql.schema.tables import (
     runs,
 )
 
-INTERRUPTS_OF: Final = Statement(lambda d: f"SELECT key, body FROM {d[interrupts]} WHERE execution = {d[1]}")
+INTERRUPTS_OF: Final = Statement(lambda d: f"SELECT key, body, resource FROM {d[interrupts]} WHERE execution = {d[1]}")
 
 ADD_INTERRUPT: Final = Statement(
-    lambda d: f"INSERT INTO {d[interrupts]} (org, execution, body) VALUES {row(d, 3)} RETURNING key"
+    lambda d: (
+        f"""
+INSERT INTO {d[interrupts]} (org, execution, body, resource) VALUES ({d[1]}, {d[2]}, {d[3]}, CASE WHEN {d[4]} THEN (
+    SELECT s.key FROM {d[executions]} e JOIN {d[resources]} s ON s.org = e.org AND s.kind = e.kind
+    AND s.id = e.resource_id WHERE e.id = {d[2]}) END) RETURNING key"""
+    )
 )
+"""An interrupt: organization, execution, body, and whether everybody who can use the resource is an approver."""
 
 CHANGE_INTERRUPT: Final = Statement(lambda d: f"UPDATE {d[interrupts]} SET body = {d[2]} WHERE key = {d[1]}")
 """An interrupt that was open before keeps its key, and so its position in the inbox."""
@@ -37,10 +43,11 @@ INSERT INTO {d[approvers]} (org, subject, closed, interrupt) VALUES {row(d, 4)} 
 ADD_CLOSED: Final = Statement(
     lambda d: (
         f"""
-INSERT INTO {d[closed_interrupts]} (key, org, execution, body, decision, decided_at)
-VALUES {row(d, 6)}"""
+INSERT INTO {d[closed_interrupts]} (key, org, execution, body, decision, decided_at, resource)
+SELECT key, org, execution, {d[2]}, {d[3]}, CAST({d[4]} AS bigint), resource FROM {d[interrupts]} WHERE key = {d[1]}"""
     )
 )
+"""An open interrupt with its last body, the decision and the time."""
 
 CLOSE_APPROVERS: Final = Statement(lambda d: f"UPDATE {d[approvers]} SET closed = 1 WHERE interrupt = {d[1]}")
 
@@ -76,13 +83,13 @@ def _inbox(d: Dialect, table: sa.Table, decision: str) -> str:
     """Interrupts of an organization, for some subjects as JSON, before a key, up to a limit, of a workflow or NULL."""
     closed = int(table is closed_interrupts)
     return f"""
-WITH mine(subject) AS (
-    SELECT value FROM {d.values(d[2])}
-    UNION SELECT 'r:' || s.kind || '/' || s.id FROM {d[grants]} g JOIN {d[resources]} s ON s.key = g.resource
-    WHERE g.subject IN (SELECT value FROM {d.values(d[2])}) AND g.use AND s.org = {d[1]}
+WITH mine(resource) AS (
+    SELECT DISTINCT resource FROM {d[grants]} WHERE subject IN (SELECT value FROM {d.values(d[2])}) AND use
 ), found(key) AS (
-    SELECT DISTINCT a.interrupt FROM mine {d.join()} {d[approvers]} a ON a.subject = mine.subject
+    SELECT a.interrupt FROM {d.values(d[2])} {d.join()} {d[approvers]} a ON a.subject = given.value
     WHERE a.org = {d[1]} AND a.closed = {closed} AND a.interrupt < {d[3]}
+    UNION SELECT i.key FROM mine {d.join()} {d[table]} i ON i.resource = mine.resource
+    WHERE i.org = {d[1]} AND i.key < {d[3]}
 )
 SELECT {_interrupt(d)}, {decision} FROM found {d.join()} {d[table]} i ON i.key = found.key
 {d.join()} {d[executions]} e ON e.id = i.execution

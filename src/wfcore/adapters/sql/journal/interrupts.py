@@ -3,59 +3,80 @@
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec import Struct
+
 from wfcore.adapters.sql.journal import interrupt_statements as inbox
 from wfcore.adapters.sql.journal.conversion import interrupt_text, to_interrupt
 from wfcore.adapters.sql.store import CommitTransaction
-from wfcore.ports.journal import Append
-from wfcore.ports.repositories.inbox import approvers_of, closed_interrupts
+from wfcore.domain.run.state import Interrupt
+from wfcore.ports.journal import Append, NewExecution
+from wfcore.ports.repositories.inbox import approvers_of, closed_interrupts, is_target
+
+
+class _Stored(Struct, frozen=True):
+    """The row of an open interrupt."""
+
+    key: int
+    body: str
+    resource: int | None
+    interrupt: Interrupt
+
+    @property
+    def has_approvers(self) -> bool:
+        """Whether it has approvers besides those who can use the resource."""
+        return self.resource is None or self.interrupt.escalated_to != ((), ())
 
 
 def write(
-    transaction: CommitTransaction, number: int, org: int | None, append: Append, *, is_new: bool = False
+    transaction: CommitTransaction, number: int, org: int | None, append: Append, new: NewExecution | None = None
 ) -> None:
     """Replace the open interrupts, if the append has them. One that was open before keeps its key.
 
-    `is_new`: the execution had none before.
+    `new` is the execution, if it had none before.
     """
     if append.interrupts is None:
         return
-    rows = [] if is_new else transaction.execute(inbox.INTERRUPTS_OF, (number,)).fetchall()
-    before = {to_interrupt(body).id: (key, body) for key, body in rows}
-    found = [(one, *before.pop(one.id, (None, ""))) for one in append.interrupts]
-    changed = [(one, key, text) for one, key, text in found if text != interrupt_text(one)]
-    if changed:
-        ((*target,),) = transaction.execute(inbox.TARGET, (number,)).fetchall()
-    for one, known, text in changed:
-        subjects = approvers_of(one, *target)
-        if known is None:
-            ((key,),) = transaction.execute(inbox.ADD_INTERRUPT, (org, number, interrupt_text(one))).fetchall()
+    rows = transaction.execute(inbox.INTERRUPTS_OF, (number,)).fetchall() if new is None else []
+    before = {(one := to_interrupt(body)).id: _Stored(key, body, resource, one) for key, body, resource in rows}
+    found = [(one, interrupt_text(one), before.pop(one.id, None)) for one in append.interrupts]
+    changed = [(one, text, old) for one, text, old in found if old is None or text != old.body]
+    if not changed:
+        target: tuple[Any, ...] = ()
+    elif new is None:
+        (target,) = transaction.execute(inbox.TARGET, (number,)).fetchall()
+    else:
+        target = new.kind, new.resource_id, new.user_id
+    for one, text, old in changed:
+        if old is None:
+            values = org, number, text, not one.named and target[1] is not None
+            ((key,),) = transaction.execute(inbox.ADD_INTERRUPT, values).fetchall()
         else:
-            key = known
-            transaction.execute(inbox.CHANGE_INTERRUPT, (key, interrupt_text(one)))
-            if not set(subjects).issuperset(approvers_of(to_interrupt(text), *target)):
-                transaction.execute(inbox.DROP_APPROVERS, (key,))
+            key = old.key
+            transaction.execute(inbox.CHANGE_INTERRUPT, (key, text))
+        subjects = [subject for subject in approvers_of(one, *target) if not is_target(subject)]
         _add_approvers(transaction, org, key, subjects, closed=0)
     if before:
-        _close(transaction, number, org, append, before)
+        _close(transaction, org, append, before)
 
 
-def _close(
-    transaction: CommitTransaction, number: int, org: int | None, append: Append, before: dict[str, tuple[int, Any]]
-) -> None:
+def _close(transaction: CommitTransaction, org: int | None, append: Append, before: dict[str, "_Stored"]) -> None:
     """Keep those that were decided or have expired, and drop those that were withdrawn."""
-    opened = {name: to_interrupt(body) for name, (_, body) in before.items()}
+    opened = {name: stored.interrupt for name, stored in before.items()}
     for one in closed_interrupts(opened, (), append.entries):
-        key, _ = before[one.interrupt.id]
-        row = (key, org, number, interrupt_text(one.interrupt), one.decision, one.at)
-        transaction.execute(inbox.ADD_CLOSED, row)
-        transaction.execute(inbox.CLOSE_APPROVERS, (key,))
-        _add_approvers(transaction, org, key, one.deciders, closed=1)
+        stored = before[one.interrupt.id]
+        transaction.execute(inbox.ADD_CLOSED, (stored.key, interrupt_text(one.interrupt), one.decision, one.at))
+        if stored.has_approvers:
+            transaction.execute(inbox.CLOSE_APPROVERS, (stored.key,))
+        _add_approvers(transaction, org, stored.key, one.deciders, closed=1)
         del opened[one.interrupt.id]
-    transaction.executemany(inbox.DROP_APPROVERS, [(before[name][0],) for name in opened])
-    transaction.executemany(inbox.DROP_INTERRUPT, [(key,) for key, _ in before.values()])
+    if dropped := [(before[name].key,) for name in opened if before[name].has_approvers]:
+        transaction.executemany(inbox.DROP_APPROVERS, dropped)
+    transaction.executemany(inbox.DROP_INTERRUPT, [(stored.key,) for stored in before.values()])
 
 
 def _add_approvers(
     transaction: CommitTransaction, org: int | None, key: int, subjects: Iterable[str], *, closed: int
 ) -> None:
-    transaction.executemany(inbox.ADD_APPROVER, [(org, subject, closed, key) for subject in subjects])
+    rows = [(org, subject, closed, key) for subject in subjects]
+    if rows:
+        transaction.executemany(inbox.ADD_APPROVER, rows)

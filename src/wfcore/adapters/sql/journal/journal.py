@@ -46,8 +46,25 @@ ENTRIES_PER_READ: Final = 500
 
 EXECUTIONS_PER_READ: Final = 100
 
+MOST_FIRST_RUNS: Final = 1_000
+
 MAX_KEY: Final = 2**63 - 1
 """A key greater than that of every run."""
+
+
+class FirstRuns:
+    """A cache of rows of `FIRST_RUN`, which never change, by execution."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, Sequence[Any]] = {}
+
+    def get(self, execution: int) -> Sequence[Any] | None:
+        return self._rows.get(execution)
+
+    def put(self, execution: int, row: Sequence[Any]) -> None:
+        if len(self._rows) >= MOST_FIRST_RUNS:
+            self._rows.clear()
+        self._rows[execution] = row
 
 
 class SqlJournal:
@@ -66,6 +83,7 @@ class SqlJournal:
         self._database = database
         self._commits: Commits = database.commits(on_commit)
         self._checksums = LastChecksums()
+        self._first_runs = FirstRuns()
         self._orgs: dict[str, int] = {}
         self._workers: dict[int, tuple[str, int]] = {}
         self._last_claimed_org = 0
@@ -78,18 +96,19 @@ class SqlJournal:
             raise NotFound(f"unknown organization `{new.org}`")
         if run is None or append.expected or append.holder is not None:
             raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
-        pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id, new.thread_id
+        pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id
+        thread = conversion.stored_thread(new.thread_id, run.id)
         wake_at, worker = 0 if append.wakes else append.wake_at, append.claimed_by
-        execution = (org, *pinned, new.started_by, wake_at, worker, int(worker is not None))
+        execution = (org, *pinned, thread, new.started_by, wake_at, worker, int(worker is not None))
         texts = chained(map(encode_entry, conversion.compacted(append.entries, run, new)), 0)
 
         def write(transaction: CommitTransaction) -> int:
             ((number,),) = transaction.execute(sql.ADD_EXECUTION, execution).fetchall()
-            _add_run(transaction, number, org, run)
+            _add_run(transaction, number, org, run, new)
             transaction.executemany(sql.BEGIN, [(number, pos, *text) for pos, text in enumerate(texts, 1)])
             for change in append.changes:
                 _change_run(transaction, number, org, change)
-            interrupts.write(transaction, number, org, append, is_new=True)
+            interrupts.write(transaction, number, org, append, new)
             _add_projections(transaction, number, org, append)
             return int(number)
 
@@ -97,7 +116,7 @@ class SqlJournal:
         self._checksums.keep(ref.id, 0, texts)
         return ref
 
-    async def append(self, execution: ExecutionRef, append: Append) -> int:
+    async def append(self, execution: ExecutionRef, append: Append) -> int | None:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
         before = self._checksums.get(execution.id, append.expected)
         if before is None:
@@ -108,13 +127,12 @@ class SqlJournal:
             row = (execution.id, append.expected + 1, org, append.holder, *texts[0])
             if len(texts) == 1 and self._commits.insert_alone(row):
                 self._checksums.put(execution.id, append.expected + 1, texts[0][1])
-                return 0
+                return None
             inserting = self._commits.insert([row] if len(texts) == 1 else _rows(execution.id, org, append, texts))
-            await self._checksums.kept(execution.id, append.expected, texts, inserting)
-            return 0
+            return await self._checksums.kept(execution.id, append.expected, texts, inserting)
 
-        def write(transaction: CommitTransaction) -> int:
-            epoch = 0
+        def write(transaction: CommitTransaction) -> int | None:
+            epoch = None
             if not texts:
                 self._commits.lock_execution(transaction, execution.id)
             _write(transaction, execution.id, org, append, texts)
@@ -122,7 +140,7 @@ class SqlJournal:
             if append.updates_claim:
                 claimed = transaction.execute(sql.SET_CLAIM, (execution.id, append.wake_at, append.claimed_by))
                 ((now,),) = claimed.fetchall()
-                epoch = int(now) if append.claimed_by is not None else 0
+                epoch = int(now) if append.claimed_by is not None else None
             if append.wakes:
                 transaction.execute(sql.WAKE, (execution.id,))
             return epoch
@@ -186,7 +204,9 @@ class SqlJournal:
     async def _restored(self, execution: ExecutionRef, entries: list[Entry]) -> list[Entry]:
         """The entries, with the first one restored from the rows of its run and execution."""
         if entries and conversion.is_compacted(entries[0]):
-            (row,) = await self._database.look_up(sql.FIRST_RUN, execution.id)
+            row = self._first_runs.get(execution.id)
+            if row is None:
+                (row,) = await self._database.look_up(sql.FIRST_RUN, execution.id)
             entries[0] = conversion.restored(entries[0], row)
         return entries
 
@@ -212,7 +232,13 @@ class SqlJournal:
 
     async def find_turn(self, org: str, run_id: str) -> tuple[RunRow, Execution] | None:
         rows = await self._database.look_up(sql.FIND_TURN, await self._org(org), run_id)
-        return conversion.to_turn(org, rows[0]) if rows else None
+        if not rows:
+            return None
+        run, execution = conversion.to_turn(org, rows[0])
+        if run.id == execution.root_run_id:
+            first = run.created_at, run.id, execution.kind, execution.resource_id, execution.thread_id
+            self._first_runs.put(execution.ref.id, first)
+        return run, execution
 
     async def list_runs(
         self,
@@ -383,12 +409,19 @@ def _claim(transaction: CommitTransaction, worker: int, now: int, due: Sequence[
     transaction.executemany(claims.BEGIN_RUN, [(number, now) for number, _ in due])
 
 
-def _add_run(transaction: CommitTransaction, number: int, org: int | None, run: NewRun) -> None:
+def _add_run(
+    transaction: CommitTransaction, number: int, org: int | None, run: NewRun, new: NewExecution | None = None
+) -> None:
+    """Write a run; `new` is its execution, if it is the first."""
     finished = None if run.status.under_way else run.at
     result = None if run.result is None else conversion.to_json(run.result)
+    row: tuple[Any, ...]
     row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, result, run.at, finished,
            run.started_by, run.origin, run.forked_from, to_key(run.variation_id), run.is_draft)  # fmt: skip
-    if not transaction.execute(sql.ADD_RUN, row).rowcount:
+    statement = sql.ADD_RUN
+    if new is not None:
+        statement, row = sql.ADD_FIRST_RUN, (*row, new.kind, new.resource_id)
+    if not transaction.execute(statement, row).rowcount:
         raise RunExists(f"run `{run.id}` already exists")
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from wfcore.adapters.sql.journal.conversion import to_json
-from wfcore.adapters.sql.journal.statements import list_of_runs, runs_of_organization
+from wfcore.adapters.sql.journal.statements import executions_of_thread, list_of_runs, runs_of_organization
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
 from wfcore.adapters.sql.schema.tables import executions, grants, resources, runs
@@ -30,9 +30,7 @@ _CONDITIONS: Final[Mapping[str, _Condition]] = {
     "status": lambda _, given: f"r.status = {given} AND r.status <> 'done'",
     "kind": lambda _, given: f"r.kind = {given}",
     "resource_id": lambda _, given: f"r.resource_id = {given}",
-    "thread_id": lambda d, given: (
-        f"r.execution IN (SELECT id FROM {d[executions]} WHERE org = {d[1]} AND thread_id = {given})"
-    ),
+    "thread_id": lambda d, given: f"r.execution IN ({executions_of_thread(d, given)})",
     "started_by": lambda _, given: f"r.user_id = {given} AND r.started_by <> 'system'",
     "origin": lambda _, given: f"r.origin = {given} AND r.origin <> 'api'",
     "variation_id": _of_variation,

@@ -71,7 +71,7 @@ FROM {d[executions]} e JOIN {d[organizations]} o ON o.key = e.org WHERE e.id > {
 FIRST_RUN: Final = Statement(
     lambda d: (
         f"""
-SELECT r.created_at, r.id, e.kind, e.resource_id, e.thread_id
+SELECT r.created_at, r.id, e.kind, e.resource_id, coalesce(e.thread_id, 'thread_' || replace(r.id, '-', ''))
 FROM {d[executions]} e JOIN {d[runs]} r ON r.execution = e.id WHERE e.id = {d[1]} ORDER BY r.key LIMIT 1"""
     )
 )
@@ -87,6 +87,26 @@ JOIN {d[organizations]} o ON o.key = e.org"""
 )
 
 # Executions and runs
+
+
+def thread_id(d: Dialect) -> str:
+    """The thread of an execution `e`. One whose id derives from that of the execution's first run is not stored."""
+    return f"coalesce(e.thread_id, 'thread_' || replace({_first_run(d)}, '-', ''))"
+
+
+def _first_run(d: Dialect) -> str:
+    return f"(SELECT id FROM {d[runs]} WHERE execution = e.id ORDER BY key LIMIT 1)"
+
+
+def executions_of_thread(d: Dialect, given: str) -> str:
+    """The ids of the executions of a thread, in the organization with the key in parameter 1."""
+    digits = f"CAST({given} AS text)"
+    parts = (f"substr({digits}, {at}, {length})" for at, length in ((8, 8), (16, 4), (20, 4), (24, 4), (28, 12)))
+    run_id = " || '-' || ".join(parts)
+    return f"""SELECT id FROM {d[executions]} WHERE org = {d[1]} AND thread_id = {given}
+        UNION ALL SELECT e.id FROM {d[runs]} x {d.join()} {d[executions]} e ON e.id = x.execution
+        WHERE x.org = {d[1]} AND x.id = {run_id} AND e.thread_id IS NULL AND {thread_id(d)} = {given}"""
+
 
 FIND_ORG: Final = Statement(lambda d: f"SELECT key FROM {d[organizations]} WHERE uuid = {d[1]}")
 
@@ -110,19 +130,28 @@ WHERE id = {d[1]} RETURNING epoch"""
 
 WAKE: Final = Statement(lambda d: f"UPDATE {d[executions]} SET wake_at = 0 WHERE id = {d[1]}")
 
-ADD_RUN: Final = Statement(
-    lambda d: (
-        f"""
+
+def _add_run(d: Dialect, kind: str, resource_id: str) -> str:
+    return f"""
 INSERT INTO {d[runs]}
     (org, id, execution, user_id, fingerprint, status, parent_run_id, result, created_at, updated_at, finished_at,
      started_by, origin, forked_from, variation_id, is_draft, kind, resource_id)
 VALUES ({d[1]}, {d[2]}, {d[3]}, {d[4]}, {d[5]}, {d[6]}, {d[7]}, {d[8]}, {d[9]}, {d[9]}, {d[10]},
-    {d[11]}, {d[12]}, {d[13]}, {d[14]}, {d[15]},
-    coalesce((SELECT kind FROM {d[executions]} WHERE id = {d[3]}), ''),
-    (SELECT resource_id FROM {d[executions]} WHERE id = {d[3]}))
+    {d[11]}, {d[12]}, {d[13]}, {d[14]}, {d[15]}, {kind}, {resource_id})
 ON CONFLICT (org, id) DO NOTHING"""
+
+
+ADD_FIRST_RUN: Final = Statement(lambda d: _add_run(d, d[16], d[17]))
+"""The first run of an execution, with its kind and resource."""
+
+ADD_RUN: Final = Statement(
+    lambda d: _add_run(
+        d,
+        f"coalesce((SELECT kind FROM {d[executions]} WHERE id = {d[3]}), '')",
+        f"(SELECT resource_id FROM {d[executions]} WHERE id = {d[3]})",
     )
 )
+"""A later run, with those of its execution."""
 
 CHANGE_RUN: Final = Statement(
     lambda d: (
@@ -181,8 +210,7 @@ LOCK_EXECUTION: Final = Statement(
 def execution_columns(d: Dialect) -> str:
     """The columns of an execution `e`, for `conversion.to_execution`."""
     return f"""
-e.id, e.kind, e.resource_id, e.variation_id, e.user_id, e.thread_id,
-(SELECT id FROM {d[runs]} WHERE execution = e.id ORDER BY key LIMIT 1),
+e.id, e.kind, e.resource_id, e.variation_id, e.user_id, {thread_id(d)}, {_first_run(d)},
 coalesce((SELECT max(pos) FROM {d[journal]} WHERE execution = e.id), 0), e.claimed_by,
 e.is_draft, e.started_by, e.epoch"""
 
@@ -191,15 +219,17 @@ FIND_EXECUTION: Final = Statement(
     lambda d: f"SELECT {execution_columns(d)} FROM {d[executions]} e WHERE e.id = {d[1]} AND e.org = {d[2]}"
 )
 
-RUN_COLUMNS: Final = (
-    *("r.id", "r.execution", "r.user_id", "r.fingerprint", "r.status", "r.parent_run_id", "r.resumed_by", "r.result"),
-    *("r.created_at", "r.updated_at", "r.finished_at", "r.kind", "r.resource_id", "e.thread_id", "r.key"),
-    *("r.started_by", "r.origin", "e.variation_id", "e.is_draft", "e.user_id", "e.started_by", "r.retried_by"),
-    *("r.forked_from", "r.variation_id", "r.is_draft"),
-)
-"""The columns of a run `r` of an execution `e`, for `conversion.to_run`."""
 
-_RUN: Final = ", ".join(RUN_COLUMNS)
+def run_columns(d: Dialect, thread: str = "") -> str:
+    """The columns of a run `r` of an execution `e`, for `conversion.to_run`. `thread` replaces that of the thread."""
+    return f"""
+r.id, r.execution, r.user_id, r.fingerprint, r.status, r.parent_run_id, r.resumed_by, r.result, r.created_at,
+r.updated_at, r.finished_at, r.kind, r.resource_id, {thread or thread_id(d)}, r.key, r.started_by, r.origin,
+e.variation_id, e.is_draft, e.user_id, e.started_by, r.retried_by, r.forked_from, r.variation_id, r.is_draft"""
+
+
+RUN_WIDTH: Final = 25
+"""The number of these columns."""
 
 
 def runs_of_organization(d: Dialect) -> str:
@@ -209,11 +239,11 @@ def runs_of_organization(d: Dialect) -> str:
 
 def list_of_runs(d: Dialect) -> str:
     """The beginning of a list; `run_lists` adds the filters."""
-    return f"SELECT {_RUN} {runs_of_organization(d)}"
+    return f"SELECT {run_columns(d)} {runs_of_organization(d)}"
 
 
 FIND_RUN: Final = Statement(lambda d: f"{list_of_runs(d)} AND r.id = {d[2]}")
 
 FIND_TURN: Final = Statement(
-    lambda d: f"SELECT {_RUN}, {execution_columns(d)} {runs_of_organization(d)} AND r.id = {d[2]}"
+    lambda d: f"SELECT {run_columns(d, 'NULL')}, {execution_columns(d)} {runs_of_organization(d)} AND r.id = {d[2]}"
 )

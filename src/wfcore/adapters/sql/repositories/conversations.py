@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from wfcore.adapters.sql.journal.statements import thread_id
 from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
 from wfcore.adapters.sql.schema.tables import executions, grants, metadata, organizations, resources
@@ -23,7 +24,7 @@ OPEN: Final = Statement(
     lambda d: (
         f"""
 INSERT INTO {d[conversations]} (org, thread_id, user_id, created_at, updated_at)
-SELECT org, thread_id, user_id, {d[2]}, {d[3]} FROM {d[executions]} WHERE id = {d[1]}
+SELECT e.org, {thread_id(d)}, e.user_id, {d[2]}, {d[3]} FROM {d[executions]} e WHERE e.id = {d[1]}
 ON CONFLICT (org, thread_id, user_id) DO UPDATE
 SET updated_at = {d.greatest(f"{d[conversations]}.updated_at", "excluded.updated_at")}
 RETURNING key, org, updated_at"""

@@ -367,14 +367,19 @@ executions: Final = Table(
     Column("variation_id", sa.LargeBinary),
     _bool("is_draft"),
     _text("user_id"),
-    _text("thread_id"),
+    _text("thread_id", null=True),
     _text("started_by"),
     _int("wake_at", null=True),
     _int("claimed_by", null=True),
     _int("epoch"),
-    Index("wfcore_executions_thread", "org", "thread_id"),
     Index("wfcore_executions_variation", "variation_id"),
     sqlite_autoincrement=True,
+)
+Index(
+    "wfcore_executions_thread",
+    executions.c.org,
+    executions.c.thread_id,
+    **only_where(executions.c.thread_id.is_not(None)),
 )
 Index("wfcore_executions_draft", executions.c.variation_id, **only_where(sa.text("is_draft")))
 Index(
@@ -443,7 +448,8 @@ interrupts: Final = Table(
     _int("org"),
     _int("execution"),
     _text("body"),
-    Index("wfcore_interrupts_inbox", "org", "key"),
+    _int("resource", null=True),
+    Index("wfcore_interrupts_inbox", "resource", "key"),
     Index("wfcore_interrupts_execution", "execution"),
     sqlite_autoincrement=True,
 )
@@ -457,6 +463,8 @@ closed_interrupts: Final = Table(
     _text("body"),
     _text("decision"),
     _int("decided_at"),
+    _int("resource", null=True),
+    Index("wfcore_closed_interrupts_inbox", "resource", "key"),
     Index("wfcore_closed_interrupts_execution", "execution"),
 )
 

@@ -5,7 +5,6 @@ what has a result keeps it. With other parameters a new visit begins, in which t
 result keep it, as long as they are the same items. The retries of a node count from the beginning again.
 """
 
-import attrs
 from msgspec.structs import replace
 
 from wfcore.domain.expressions.expression import ExpressionError
@@ -225,7 +224,7 @@ def _open_again(run: RunState, frame: Frame, node: NodePlan, interrupt: Interrup
     """The interrupt, open again without the votes it had."""
     name = interrupt.id if interrupt.id in run.interrupts else renamed(interrupt.id, run.id)
     place = frame.place
-    return attrs.evolve(
+    return replace(
         interrupt, id=name, node=node.index, visit=frame.visits[node.index], within=place.within, path=place.path,
         items=place.items, opened_at=run.at, answers=(),
     )  # fmt: skip

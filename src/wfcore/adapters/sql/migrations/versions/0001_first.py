@@ -327,7 +327,7 @@ def _create_runs() -> None:
         Column("variation_id", sa.LargeBinary),
         _bool("is_draft"),
         _text("user_id"),
-        _text("thread_id"),
+        _text("thread_id", null=True),
         _text("started_by"),
         _int("wake_at", null=True),
         _int("claimed_by", null=True),
@@ -347,7 +347,12 @@ def _create_runs() -> None:
         ["org", "wake_at"],
         **_only_where(sa.text("wake_at IS NOT NULL AND claimed_by IS NULL")),
     )
-    op.create_index(own("executions_thread"), own("executions"), ["org", "thread_id"])
+    op.create_index(
+        own("executions_thread"),
+        own("executions"),
+        ["org", "thread_id"],
+        **_only_where(sa.text("thread_id IS NOT NULL")),
+    )
     op.create_index(own("executions_variation"), own("executions"), ["variation_id"])
     op.create_index(
         own("executions_claims"), own("executions"), ["claimed_by"], **_only_where(sa.text("claimed_by IS NOT NULL"))
@@ -404,9 +409,10 @@ def _create_runs() -> None:
         _int("org"),
         _int("execution"),
         _text("body"),
+        _int("resource", null=True),
         sqlite_autoincrement=True,
     )
-    op.create_index(own("interrupts_inbox"), own("interrupts"), ["org", "key"])
+    op.create_index(own("interrupts_inbox"), own("interrupts"), ["resource", "key"])
     op.create_index(own("interrupts_execution"), own("interrupts"), ["execution"])
     op.create_table(
         own("closed_interrupts"),
@@ -414,7 +420,9 @@ def _create_runs() -> None:
         *map(_int, ("org", "execution")),
         *map(_text, ("body", "decision")),
         _int("decided_at"),
+        _int("resource", null=True),
     )
+    op.create_index(own("closed_interrupts_inbox"), own("closed_interrupts"), ["resource", "key"])
     op.create_index(own("closed_interrupts_execution"), own("closed_interrupts"), ["execution"])
     op.create_table(
         own("approvers"),

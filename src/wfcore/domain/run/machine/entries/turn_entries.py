@@ -3,7 +3,7 @@
 Each has a check, which raises `IllegalEntry` before anything has moved, and a handler, which does not.
 """
 
-import attrs
+from msgspec import structs
 
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.run import entries as e
@@ -150,7 +150,7 @@ def _decide(run: RunState, entry: e.Resumed, decision: e.Decision) -> None:
     assert entry.by is not None  # noqa: S101  (checked with the entry)
     behalf = entry.on_behalf_of.get(interrupt.id, "")
     vote = Vote(decision.decision, entry.by, entry.at, decision.data, behalf)
-    voted = attrs.evolve(interrupt, answers=(*interrupt.answers, vote))
+    voted = structs.replace(interrupt, answers=(*interrupt.answers, vote))
     frame, event = find_frame(run, interrupt.within), decision_of(voted)
     if event is InterruptEvent.vote:
         add_vote(run, frame, voted)

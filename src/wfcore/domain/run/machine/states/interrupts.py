@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 import attrs
+from msgspec import structs
 
 from wfcore.domain.graph.node_types import ELSE, Approvers, NodeType
 from wfcore.domain.json.codec import dumps, fingerprint, iso_ms
@@ -88,7 +89,7 @@ def add_vote(run: RunState, frame: Frame, voted: Interrupt) -> None:
 
 def remind(run: RunState, frame: Frame, interrupt: Interrupt) -> Interrupt:
     """Let the reminder and the escalation take effect of which one is due at least. Returns the interrupt since."""
-    reminded = attrs.evolve(
+    reminded = structs.replace(
         interrupt,
         reminded_at=_taken_effect(interrupt.remind_at, interrupt.reminded_at, run.at),
         escalated_at=_taken_effect(interrupt.escalate_at, interrupt.escalated_at, run.at),
