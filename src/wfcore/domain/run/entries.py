@@ -297,7 +297,7 @@ def decode_entry(line: bytes | str) -> Entry:
 def _started(values: list[Any]) -> Started:
     at, run_id, by, given, info, *rest = values
     limits = Limits(**rest[0]) if rest else Limits()
-    return Started(at, run_id, Actor(**by), given, info, limits, *rest[1:])
+    return Started(at, run_id, Actor(**by) if by else Actor(""), given, info, limits, *rest[1:])
 
 
 def _resumed(values: list[Any]) -> Resumed:

@@ -117,11 +117,17 @@ class ToolCalls:
     async def _run(
         self, tool: Tool, execution: Execution, effect: CallTool, connection: ToolConnection | None = None
     ) -> JSON:
-        run_id, user_id, skill_id = execution.root_run_id, execution.user_id, effect.skill_id
-        org, message_id = execution.ref.org, effect.message_id
-        epoch, end_user = execution.epoch, effect.end_user_id
         call = ToolCall(
-            effect.key, effect.attempt, org, run_id, user_id, connection, skill_id, message_id, epoch, end_user
+            effect.key,
+            effect.attempt,
+            execution.ref.org,
+            execution.root_run_id,
+            execution.user_id,
+            connection,
+            effect.skill_id,
+            effect.message_id,
+            execution.epoch,
+            effect.end_user_id,
         )
         params = effect.params if type(effect.params) is dict else as_object(effect.params)
         if tool.blocking and not tool.is_async:

@@ -91,7 +91,7 @@ DUE_SINCE: Final = Statement(
     lambda d: (
         f"""
 SELECT CASE WHEN wake_at > 0 THEN wake_at
-    ELSE (SELECT updated_at FROM {d[runs]} WHERE execution = e.id ORDER BY key DESC LIMIT 1) END
+    ELSE (SELECT coalesce(updated_at, created_at) FROM {d[runs]} WHERE execution = e.id ORDER BY key DESC LIMIT 1) END
 FROM {d[executions]} e
 WHERE wake_at <= {d[1]} AND wake_at IS NOT NULL AND claimed_by IS NULL ORDER BY wake_at, id LIMIT 1"""
     )

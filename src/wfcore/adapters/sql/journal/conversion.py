@@ -9,8 +9,10 @@ from msgspec import structs
 
 from wfcore.adapters.sql.journal.statements import RUN_WIDTH
 from wfcore.adapters.sql.repositories.row_values import from_key
+from wfcore.domain.kernel.ids import is_uuid
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.entries import Entry, Started
+from wfcore.domain.run.entries import Actor, Entry, Started
+from wfcore.domain.run.machine.states.interrupts import interrupt_id
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import (
     Execution,
@@ -19,15 +21,18 @@ from wfcore.ports.journal import (
     NewRun,
     OpenInterrupt,
     RunRow,
+    StarterKind,
     run_info,
     thread_of_run,
 )
 
 Row = Sequence[Any]
 
-UUID_LENGTH: Final = 36
-UUID_HYPHENS: Final = [8, 13, 18, 23]
-"""The positions of the hyphens in a UUID (RFC 9562, 4)."""
+MOST_FIRST_RUNS: Final = 1_000
+"""Executions whose first run is cached."""
+
+MAX_RESOURCE: Final = 2**40
+OTHER_TARGETS: Final = {"assistant": MAX_RESOURCE + 1, "action": MAX_RESOURCE + 2}
 
 _FIELDS: Final = structs.fields(Interrupt)
 _interrupt = msgspec.json.Decoder(list[Any]).decode
@@ -47,10 +52,21 @@ def interrupt_text(interrupt: Interrupt) -> str:
     return to_json(values[:length])
 
 
-def to_interrupt(text: str) -> Interrupt:
-    """The inverse of `interrupt_text`."""
+def first_interrupt_text(interrupt: Interrupt, run: NewRun) -> str:
+    """The same for one that opens with the first run of its execution: without id and time, if they derive from it."""
+    if interrupt.opened_at == run.at and interrupt.id == interrupt_id(run.id, interrupt.node_id, interrupt.visit):
+        interrupt = structs.replace(interrupt, id="", opened_at=0)
+    return interrupt_text(interrupt)
+
+
+def to_interrupt(text: str, root_run_id: str, began_at: int) -> Interrupt:
+    """The inverse of both, with the id and the time of the execution's first run."""
     names = (field.name for field in _FIELDS)
-    return msgspec.convert(dict(zip(names, _interrupt(text), strict=False)), Interrupt)
+    fields = dict(zip(names, _interrupt(text), strict=False))
+    if not fields["id"]:
+        fields["id"] = interrupt_id(root_run_id, fields["node_id"], fields["visit"])
+        fields["opened_at"] = began_at
+    return msgspec.convert(fields, Interrupt)
 
 
 def compacted(entries: Sequence[Entry], run: NewRun, new: NewExecution) -> Sequence[Entry]:
@@ -62,25 +78,63 @@ def compacted(entries: Sequence[Entry], run: NewRun, new: NewExecution) -> Seque
     match entries:
         case [Started(at=run.at, run_id=run.id, info=info) as started, *more] if _begins_with(info, shared):
             own = {name: value for name, value in info.items() if name not in shared}
-            return [structs.replace(started, at=0, run_id="", info=own), *more]
+            by = None if started.by == Actor(new.user_id) else started.by
+            return [structs.replace(started, at=0, run_id="", by=by, info=own), *more]
     return entries
 
 
 def stored_thread(thread_id: str, run_id: str) -> str | None:
     """The thread as it is stored with the first run of its execution: None for one that derives from the run's id."""
-    is_uuid = len(run_id) == UUID_LENGTH and [at for at, one in enumerate(run_id) if one == "-"] == UUID_HYPHENS
-    return None if is_uuid and thread_id == thread_of_run(run_id) else thread_id
+    return None if thread_id == thread_of_run(run_id) and is_uuid(run_id) else thread_id
+
+
+def target_of(kind: str, resource_id: int | None) -> int:
+    """The target of a run as one number: workflows are positive, skills negative, others have no resource."""
+    if kind == "workflow":
+        return resource_id or 0
+    return -(resource_id or 0) if kind == "skill" else OTHER_TARGETS[kind]
+
+
+def target_range(kind: str) -> tuple[int, int]:
+    """The least and the greatest target of workflows or of skills."""
+    return (1, MAX_RESOURCE) if kind == "workflow" else (-MAX_RESOURCE, -1)
+
+
+def stored_starter(started_by: StarterKind) -> str:
+    """What started a run, as it is stored: "" for a person, as nearly always."""
+    return "" if started_by == "person" else started_by
+
+
+def stored_origin(origin: str) -> str:
+    """The origin of a run as it is stored: "" for that of most."""
+    return "" if origin == "api" else origin
 
 
 def is_compacted(entry: Entry) -> bool:
     return type(entry) is Started and not entry.run_id
 
 
+class FirstRuns:
+    """A cache of rows of `FIRST_RUN`, which never change, by execution."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, Sequence[Any]] = {}
+
+    def get(self, execution: int) -> Sequence[Any] | None:
+        return self._rows.get(execution)
+
+    def put(self, execution: int, row: Sequence[Any]) -> None:
+        if len(self._rows) >= MOST_FIRST_RUNS:
+            self._rows.clear()
+        self._rows[execution] = row
+
+
 def restored(entry: Entry, row: Row) -> Entry:
     """The inverse of `compacted` for one entry, with the row of `FIRST_RUN`."""
     assert type(entry) is Started  # noqa: S101  (no other entry is compacted)
-    at, run_id, *execution = row
-    return structs.replace(entry, at=at, run_id=run_id, info={**run_info(*execution), **entry.info})
+    at, run_id, user_id, *execution = row
+    by = entry.by if entry.by != Actor("") else Actor(user_id)
+    return structs.replace(entry, at=at, run_id=run_id, by=by, info={**run_info(*execution), **entry.info})
 
 
 def _begins_with(info: Mapping[str, JSON], shared: Mapping[str, JSON]) -> bool:
@@ -92,7 +146,7 @@ def to_execution(org: str, row: Row) -> Execution:
     user_id, thread_id, root, length, claimed_by = rest
     ref, pinned = ExecutionRef(org, number), from_key(variation)
     return Execution(ref, kind, resource_id, pinned, user_id, thread_id, root, length, claimed_by, bool(is_draft),
-                     started_by, epoch)  # fmt: skip
+                     started_by or "person", epoch)  # fmt: skip
 
 
 def to_run(org: str, row: Row, thread_id: str = "") -> RunRow:
@@ -118,12 +172,12 @@ def to_run(org: str, row: Row, thread_id: str = "") -> RunRow:
         resource_id,
         thread_id or thread,
         key,
-        started_by,
-        origin,
+        started_by or "person",
+        origin or "api",
         from_key(variation),
         bool(is_draft),
         root_user_id,
-        root_started_by,
+        root_started_by or "person",
         retried_by,
         forked_from,
     )
@@ -136,8 +190,9 @@ def to_turn(org: str, row: Row) -> tuple[RunRow, Execution]:
 
 
 def to_open_interrupt(org: str, row: Row) -> OpenInterrupt:
-    key, body, run_id, *execution = row
-    return OpenInterrupt(to_interrupt(body), run_id, to_execution(org, execution), key)
+    key, body, run_id, began_at, *columns = row
+    execution = to_execution(org, columns)
+    return OpenInterrupt(to_interrupt(body, execution.root_run_id, began_at), run_id, execution, key)
 
 
 def to_inbox_item(org: str, row: Row) -> OpenInterrupt:

@@ -16,7 +16,14 @@ from wfcore.adapters.sql.schema.tables import (
     runs,
 )
 
-INTERRUPTS_OF: Final = Statement(lambda d: f"SELECT key, body, resource FROM {d[interrupts]} WHERE execution = {d[1]}")
+INTERRUPTS_OF: Final = Statement(
+    lambda d: (
+        f"""
+SELECT i.key, i.body, i.resource, r.id, r.created_at FROM {d[interrupts]} i {d.join()} {d[runs]} r
+ON r.key = (SELECT key FROM {d[runs]} WHERE execution = {d[1]} ORDER BY key LIMIT 1) WHERE i.execution = {d[1]}"""
+    )
+)
+"""The open interrupts of an execution, with the id and the time of its first run."""
 
 ADD_INTERRUPT: Final = Statement(
     lambda d: (
@@ -58,7 +65,8 @@ TARGET: Final = Statement(lambda d: f"SELECT kind, resource_id, user_id FROM {d[
 
 def _interrupt(d: Dialect) -> str:
     return f"""
-i.key, i.body, (SELECT id FROM {d[runs]} WHERE execution = e.id ORDER BY key DESC LIMIT 1), {execution_columns(d)}"""
+i.key, i.body, (SELECT id FROM {d[runs]} WHERE execution = e.id ORDER BY key DESC LIMIT 1),
+(SELECT created_at FROM {d[runs]} WHERE execution = e.id ORDER BY key LIMIT 1), {execution_columns(d)}"""
 
 
 LIST_INTERRUPTS: Final = Statement(

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from wfcore.adapters.sql.journal import interrupt_statements as inbox
-from wfcore.adapters.sql.journal.conversion import interrupt_text, to_interrupt
+from wfcore.adapters.sql.journal.conversion import first_interrupt_text, interrupt_text, to_interrupt
 from wfcore.adapters.sql.store import CommitTransaction
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.journal import Append, NewExecution
@@ -17,7 +17,6 @@ class _Stored(Struct, frozen=True):
     """The row of an open interrupt."""
 
     key: int
-    body: str
     resource: int | None
     interrupt: Interrupt
 
@@ -36,23 +35,28 @@ def write(
     """
     if append.interrupts is None:
         return
+    run = append.new_run
     rows = transaction.execute(inbox.INTERRUPTS_OF, (number,)).fetchall() if new is None else []
-    before = {(one := to_interrupt(body)).id: _Stored(key, body, resource, one) for key, body, resource in rows}
-    found = [(one, interrupt_text(one), before.pop(one.id, None)) for one in append.interrupts]
-    changed = [(one, text, old) for one, text, old in found if old is None or text != old.body]
+    before = {
+        (one := to_interrupt(body, *first_run)).id: _Stored(key, resource, one)
+        for key, body, resource, *first_run in rows
+    }
+    found = [(one, before.pop(one.id, None)) for one in append.interrupts]
+    changed = [(one, old) for one, old in found if old is None or one != old.interrupt]
     if not changed:
         target: tuple[Any, ...] = ()
     elif new is None:
         (target,) = transaction.execute(inbox.TARGET, (number,)).fetchall()
     else:
         target = new.kind, new.resource_id, new.user_id
-    for one, text, old in changed:
+    for one, old in changed:
         if old is None:
+            text = interrupt_text(one) if new is None or run is None else first_interrupt_text(one, run)
             values = org, number, text, not one.named and target[1] is not None
             ((key,),) = transaction.execute(inbox.ADD_INTERRUPT, values).fetchall()
         else:
             key = old.key
-            transaction.execute(inbox.CHANGE_INTERRUPT, (key, text))
+            transaction.execute(inbox.CHANGE_INTERRUPT, (key, interrupt_text(one)))
         subjects = [subject for subject in approvers_of(one, *target) if not is_target(subject)]
         _add_approvers(transaction, org, key, subjects, closed=0)
     if before:

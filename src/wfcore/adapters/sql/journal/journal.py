@@ -46,25 +46,8 @@ ENTRIES_PER_READ: Final = 500
 
 EXECUTIONS_PER_READ: Final = 100
 
-MOST_FIRST_RUNS: Final = 1_000
-
 MAX_KEY: Final = 2**63 - 1
 """A key greater than that of every run."""
-
-
-class FirstRuns:
-    """A cache of rows of `FIRST_RUN`, which never change, by execution."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, Sequence[Any]] = {}
-
-    def get(self, execution: int) -> Sequence[Any] | None:
-        return self._rows.get(execution)
-
-    def put(self, execution: int, row: Sequence[Any]) -> None:
-        if len(self._rows) >= MOST_FIRST_RUNS:
-            self._rows.clear()
-        self._rows[execution] = row
 
 
 class SqlJournal:
@@ -83,7 +66,7 @@ class SqlJournal:
         self._database = database
         self._commits: Commits = database.commits(on_commit)
         self._checksums = LastChecksums()
-        self._first_runs = FirstRuns()
+        self._first_runs = conversion.FirstRuns()
         self._orgs: dict[str, int] = {}
         self._workers: dict[int, tuple[str, int]] = {}
         self._last_claimed_org = 0
@@ -99,7 +82,8 @@ class SqlJournal:
         pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id
         thread = conversion.stored_thread(new.thread_id, run.id)
         wake_at, worker = 0 if append.wakes else append.wake_at, append.claimed_by
-        execution = (org, *pinned, thread, new.started_by, wake_at, worker, int(worker is not None))
+        starter = conversion.stored_starter(new.started_by)
+        execution = (org, *pinned, thread, starter, wake_at, worker, int(worker is not None))
         texts = chained(map(encode_entry, conversion.compacted(append.entries, run, new)), 0)
 
         def write(transaction: CommitTransaction) -> int:
@@ -236,7 +220,8 @@ class SqlJournal:
             return None
         run, execution = conversion.to_turn(org, rows[0])
         if run.id == execution.root_run_id:
-            first = run.created_at, run.id, execution.kind, execution.resource_id, execution.thread_id
+            target = execution.kind, execution.resource_id, execution.thread_id
+            first = run.created_at, run.id, execution.user_id, *target
             self._first_runs.put(execution.ref.id, first)
         return run, execution
 
@@ -415,13 +400,11 @@ def _add_run(
     """Write a run; `new` is its execution, if it is the first."""
     finished = None if run.status.under_way else run.at
     result = None if run.result is None else conversion.to_json(run.result)
-    row: tuple[Any, ...]
     row = (org, run.id, number, run.user_id, run.fingerprint, run.status, run.parent_run_id, result, run.at, finished,
-           run.started_by, run.origin, run.forked_from, to_key(run.variation_id), run.is_draft)  # fmt: skip
-    statement = sql.ADD_RUN
-    if new is not None:
-        statement, row = sql.ADD_FIRST_RUN, (*row, new.kind, new.resource_id)
-    if not transaction.execute(statement, row).rowcount:
+           conversion.stored_starter(run.started_by), conversion.stored_origin(run.origin), run.forked_from,
+           to_key(run.variation_id), run.is_draft,
+           None if new is None else conversion.target_of(new.kind, new.resource_id))  # fmt: skip
+    if not transaction.execute(sql.ADD_RUN, row).rowcount:
         raise RunExists(f"run `{run.id}` already exists")
 
 

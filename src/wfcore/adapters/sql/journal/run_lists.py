@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from wfcore.adapters.sql.journal.conversion import to_json
+from wfcore.adapters.sql.journal.conversion import OTHER_TARGETS, stored_origin, target_of, target_range, to_json
 from wfcore.adapters.sql.journal.statements import executions_of_thread, list_of_runs, runs_of_organization
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
@@ -28,11 +28,13 @@ def _of_variation(d: Dialect, given: str) -> str:
 
 _CONDITIONS: Final[Mapping[str, _Condition]] = {
     "status": lambda _, given: f"r.status = {given} AND r.status <> 'done'",
-    "kind": lambda _, given: f"r.kind = {given}",
-    "resource_id": lambda _, given: f"r.resource_id = {given}",
+    "target": lambda _, given: f"r.target = {given}",
+    "least_target": lambda _, given: f"r.target >= {given}",
+    "greatest_target": lambda _, given: f"r.target <= {given}",
+    "resource_id": lambda _, given: f"r.target IN (CAST({given} AS bigint), -CAST({given} AS bigint))",
     "thread_id": lambda d, given: f"r.execution IN ({executions_of_thread(d, given)})",
     "started_by": lambda _, given: f"r.user_id = {given} AND r.started_by <> 'system'",
-    "origin": lambda _, given: f"r.origin = {given} AND r.origin <> 'api'",
+    "origin": lambda _, given: f"r.origin = {given} AND r.origin <> ''",
     "variation_id": _of_variation,
     "since": lambda _, given: f"r.created_at >= {given}",
     "until": lambda _, given: f"r.created_at < {given}",
@@ -41,16 +43,16 @@ _CONDITIONS: Final[Mapping[str, _Condition]] = {
 
 _COMMON: Final[Mapping[str, tuple[str, _Condition]]] = {
     "status": ("done", lambda _, given: f"r.status = {given}"),
-    "origin": ("api", lambda _, given: f"r.origin = {given}"),
+    "origin": ("", lambda _, given: f"r.origin = {given}"),
 }
 """Values that most runs have, which the partial indexes leave out, and the conditions for them."""
 
 
 def _visible(d: Dialect, user: str, subjects: str) -> str:
     """With EXISTS instead of the scalar subquery, PostgreSQL would read all grants first."""
-    return f"""(CASE WHEN r.resource_id IS NULL THEN e.user_id = {user} ELSE (
+    return f"""(CASE WHEN e.resource_id IS NULL THEN e.user_id = {user} ELSE (
     SELECT 1 FROM {d[resources]} s JOIN {d[grants]} g ON g.resource = s.key
-    WHERE s.org = r.org AND s.kind = r.kind AND s.id = r.resource_id
+    WHERE s.org = r.org AND s.kind = e.kind AND s.id = e.resource_id
     AND g.use AND g.subject IN (SELECT value FROM {d.values(subjects)}) LIMIT 1
 ) = 1 END)"""
 
@@ -58,7 +60,7 @@ def _visible(d: Dialect, user: str, subjects: str) -> str:
 _COUNT: Final = Statement(
     lambda d: (
         f"""
-SELECT r.status, r.kind, r.resource_id, r.created_at / 3600000, count(*) {runs_of_organization(d)}
+SELECT r.status, e.kind, e.resource_id, r.created_at / 3600000, count(*) {runs_of_organization(d)}
 AND r.created_at >= {d[2]} AND r.created_at < {d[3]} AND {_visible(d, d[4], d[5])} GROUP BY 1, 2, 3, 4"""
     )
 )
@@ -83,12 +85,32 @@ def _list(filters: tuple[tuple[str, bool], ...], *, of_principal: bool) -> State
 
 def list_runs(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal | None) -> Query:
     """The statement that lists runs, latest start first."""
-    given = {name: value for name in _CONDITIONS if (value := getattr(where, name)) is not None}
+    given = _given(where)
     filters = tuple((name, name in _COMMON and value == _COMMON[name][0]) for name, value in given.items())
-    values = [to_key(value) if name == "variation_id" else value for name, value in given.items()]
+    values = list(given.values())
     visible = [principal.user_id, to_json(sorted(principal.subjects))] if principal else []
     statement = _list(filters, of_principal=principal is not None)
     return statement, (org, before, *values, *visible, limit)
+
+
+def _given(where: RunFilter) -> dict[str, Any]:
+    """The conditions of a filter with the values of their parameters, as they are stored."""
+    given: dict[str, Any] = {
+        "status": where.status,
+        "thread_id": where.thread_id,
+        "started_by": where.started_by,
+        "origin": None if where.origin is None else stored_origin(where.origin),
+        "variation_id": to_key(where.variation_id),
+        "since": where.since,
+        "until": where.until,
+    }
+    if where.kind is None:
+        given["resource_id"] = where.resource_id
+    elif where.resource_id is not None or where.kind in OTHER_TARGETS:
+        given["target"] = target_of(where.kind, where.resource_id)
+    else:
+        given["least_target"], given["greatest_target"] = target_range(where.kind)
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def count_runs(org: int | None, since: int, until: int, principal: Principal) -> Query:

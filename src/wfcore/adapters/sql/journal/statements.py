@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from wfcore.adapters.sql.repositories.conversations import first_run_id, thread_id
 from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
 from wfcore.adapters.sql.schema.tables import (
     approvers,
@@ -71,7 +72,7 @@ FROM {d[executions]} e JOIN {d[organizations]} o ON o.key = e.org WHERE e.id > {
 FIRST_RUN: Final = Statement(
     lambda d: (
         f"""
-SELECT r.created_at, r.id, e.kind, e.resource_id, coalesce(e.thread_id, 'thread_' || replace(r.id, '-', ''))
+SELECT r.created_at, r.id, e.user_id, e.kind, e.resource_id, coalesce(e.thread_id, 'thread_' || replace(r.id, '-', ''))
 FROM {d[executions]} e JOIN {d[runs]} r ON r.execution = e.id WHERE e.id = {d[1]} ORDER BY r.key LIMIT 1"""
     )
 )
@@ -87,15 +88,6 @@ JOIN {d[organizations]} o ON o.key = e.org"""
 )
 
 # Executions and runs
-
-
-def thread_id(d: Dialect) -> str:
-    """The thread of an execution `e`. One whose id derives from that of the execution's first run is not stored."""
-    return f"coalesce(e.thread_id, 'thread_' || replace({_first_run(d)}, '-', ''))"
-
-
-def _first_run(d: Dialect) -> str:
-    return f"(SELECT id FROM {d[runs]} WHERE execution = e.id ORDER BY key LIMIT 1)"
 
 
 def executions_of_thread(d: Dialect, given: str) -> str:
@@ -130,28 +122,19 @@ WHERE id = {d[1]} RETURNING epoch"""
 
 WAKE: Final = Statement(lambda d: f"UPDATE {d[executions]} SET wake_at = 0 WHERE id = {d[1]}")
 
-
-def _add_run(d: Dialect, kind: str, resource_id: str) -> str:
-    return f"""
+ADD_RUN: Final = Statement(
+    lambda d: (
+        f"""
 INSERT INTO {d[runs]}
     (org, id, execution, user_id, fingerprint, status, parent_run_id, result, created_at, updated_at, finished_at,
-     started_by, origin, forked_from, variation_id, is_draft, kind, resource_id)
-VALUES ({d[1]}, {d[2]}, {d[3]}, {d[4]}, {d[5]}, {d[6]}, {d[7]}, {d[8]}, {d[9]}, {d[9]}, {d[10]},
-    {d[11]}, {d[12]}, {d[13]}, {d[14]}, {d[15]}, {kind}, {resource_id})
+     started_by, origin, forked_from, variation_id, is_draft, target)
+VALUES ({d[1]}, {d[2]}, {d[3]}, {d[4]}, {d[5]}, {d[6]}, {d[7]}, {d[8]}, {d[9]}, NULL, {d[10]},
+    {d[11]}, {d[12]}, {d[13]}, {d[14]}, {d[15]}, coalesce(CAST({d[16]} AS bigint), (
+        SELECT target FROM {d[runs]} WHERE execution = {d[3]} ORDER BY key LIMIT 1), 0))
 ON CONFLICT (org, id) DO NOTHING"""
-
-
-ADD_FIRST_RUN: Final = Statement(lambda d: _add_run(d, d[16], d[17]))
-"""The first run of an execution, with its kind and resource."""
-
-ADD_RUN: Final = Statement(
-    lambda d: _add_run(
-        d,
-        f"coalesce((SELECT kind FROM {d[executions]} WHERE id = {d[3]}), '')",
-        f"(SELECT resource_id FROM {d[executions]} WHERE id = {d[3]})",
     )
 )
-"""A later run, with those of its execution."""
+"""A run. The last parameter is its `conversion.target_of`; NULL for that of the execution's first run."""
 
 CHANGE_RUN: Final = Statement(
     lambda d: (
@@ -210,7 +193,7 @@ LOCK_EXECUTION: Final = Statement(
 def execution_columns(d: Dialect) -> str:
     """The columns of an execution `e`, for `conversion.to_execution`."""
     return f"""
-e.id, e.kind, e.resource_id, e.variation_id, e.user_id, {thread_id(d)}, {_first_run(d)},
+e.id, e.kind, e.resource_id, e.variation_id, e.user_id, {thread_id(d)}, {first_run_id(d)},
 coalesce((SELECT max(pos) FROM {d[journal]} WHERE execution = e.id), 0), e.claimed_by,
 e.is_draft, e.started_by, e.epoch"""
 
@@ -224,8 +207,9 @@ def run_columns(d: Dialect, thread: str = "") -> str:
     """The columns of a run `r` of an execution `e`, for `conversion.to_run`. `thread` replaces that of the thread."""
     return f"""
 r.id, r.execution, r.user_id, r.fingerprint, r.status, r.parent_run_id, r.resumed_by, r.result, r.created_at,
-r.updated_at, r.finished_at, r.kind, r.resource_id, {thread or thread_id(d)}, r.key, r.started_by, r.origin,
-e.variation_id, e.is_draft, e.user_id, e.started_by, r.retried_by, r.forked_from, r.variation_id, r.is_draft"""
+coalesce(r.updated_at, r.created_at), r.finished_at, e.kind, e.resource_id, {thread or thread_id(d)}, r.key,
+r.started_by, r.origin, e.variation_id, e.is_draft, e.user_id, e.started_by, r.retried_by, r.forked_from,
+r.variation_id, r.is_draft"""
 
 
 RUN_WIDTH: Final = 25

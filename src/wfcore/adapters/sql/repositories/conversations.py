@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import attrs
 
-from wfcore.adapters.sql.journal.statements import thread_id
 from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
-from wfcore.adapters.sql.schema.tables import executions, grants, metadata, organizations, resources
+from wfcore.adapters.sql.schema.tables import executions, grants, metadata, organizations, resources, runs
 from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.projections.messages import MessageRow
 from wfcore.domain.resources.access import Principal
@@ -19,6 +18,17 @@ from wfcore.ports.repositories.conversations import Conversation, Message, Messa
 conversations: Final = metadata.tables["wfcore_conversations"]
 participants: Final = metadata.tables["wfcore_participants"]
 messages: Final = metadata.tables["wfcore_messages"]
+
+
+def thread_id(d: Dialect) -> str:
+    """The thread of an execution `e`. One whose id derives from that of the execution's first run is not stored."""
+    return f"coalesce(e.thread_id, 'thread_' || replace({first_run_id(d)}, '-', ''))"
+
+
+def first_run_id(d: Dialect) -> str:
+    """The id of the first run of an execution `e`."""
+    return f"(SELECT id FROM {d[runs]} WHERE execution = e.id ORDER BY key LIMIT 1)"
+
 
 OPEN: Final = Statement(
     lambda d: (

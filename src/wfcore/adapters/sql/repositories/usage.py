@@ -18,7 +18,7 @@ INSERT INTO {d[usage]}
     (org, at, model, skill_id, workflow_id, user_id, input_tokens, output_tokens, calls, duration_ms, cost,
      origin)
 SELECT org, {d[2]}, {d[3]}, {d[4]}, {d[5]}, user_id, {d[6]}, {d[7]}, {d[8]}, {d[9]}, {d[10]},
-    coalesce((SELECT origin FROM {d[runs]} WHERE execution = {d[1]} ORDER BY key LIMIT 1), 'api')
+    coalesce(nullif((SELECT origin FROM {d[runs]} WHERE execution = {d[1]} ORDER BY key LIMIT 1), ''), 'api')
 FROM {d[executions]} WHERE id = {d[1]}"""
     )
 )

@@ -420,12 +420,11 @@ runs: Final = Table(
     _text("resumed_by", null=True),
     _text("result", null=True),
     _int("created_at"),
-    _int("updated_at"),
+    _int("updated_at", null=True),
     _int("finished_at", null=True),
     _text("started_by"),
     _text("origin"),
-    _text("kind"),
-    _int("resource_id", null=True),
+    _int("target"),
     _text("retried_by", null=True),
     _text("forked_from", null=True),
     Column("variation_id", sa.LargeBinary),
@@ -433,13 +432,13 @@ runs: Final = Table(
     sa.UniqueConstraint("org", "id"),
     Index("wfcore_runs_recent", "org", "key"),
     Index("wfcore_runs_execution", "execution"),
-    Index("wfcore_runs_target", "org", "kind", "resource_id", "key"),
+    Index("wfcore_runs_target", "org", "target", "key"),
     Index("wfcore_runs_user", "org", "user_id", "key"),
     Index("wfcore_runs_created", "org", "created_at"),
 )
 Index("wfcore_runs_status", runs.c.org, runs.c.status, runs.c.key, **only_where(runs.c.status != "done"))
 Index("wfcore_runs_variation", runs.c.variation_id, **only_where(runs.c.variation_id.is_not(None)))
-Index("wfcore_runs_origin", runs.c.org, runs.c.origin, runs.c.key, **only_where(runs.c.origin != "api"))
+Index("wfcore_runs_origin", runs.c.org, runs.c.origin, runs.c.key, **only_where(runs.c.origin != ""))
 
 interrupts: Final = Table(
     "wfcore_interrupts",

@@ -6,6 +6,8 @@ The effects of an action move by the table of `attempts`. The built-in tools nee
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.kernel.json_readers import as_number, as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
@@ -133,9 +135,10 @@ def call(run: RunState, frame: Frame, node: NodePlan, step: int, params: JSON, m
     place, visit = frame.place, frame.visits[node.index]
     key = key_of(frame, node, step) if many else f"{place.prefix}{node.key}:{visit}"
     address = (*place.within, node.index, visit, step)
-    approved = frame.batches[node.index].definition if node.binds_definition else ""
-    chosen = chosen_connections(run) if "config" in run.info else ()
-    effect = CallTool(address, 1, key, node.tool, params, 0, node.timeout, definition=approved, connections=chosen)
+    effect = CallTool(address, 1, key, node.tool, params, 0, node.timeout)
+    if node.binds_definition or "config" in run.info:
+        approved = frame.batches[node.index].definition if node.binds_definition else ""
+        effect = replace(effect, definition=approved, connections=chosen_connections(run))
     request(run, frame, effect)
 
 

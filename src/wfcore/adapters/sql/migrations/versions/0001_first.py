@@ -379,10 +379,10 @@ def _create_runs() -> None:
         _text("resumed_by", null=True),
         _text("result", null=True),
         _int("created_at"),
-        _int("updated_at"),
+        _int("updated_at", null=True),
         _int("finished_at", null=True),
-        *map(_text, ("started_by", "origin", "kind")),
-        _int("resource_id", null=True),
+        *map(_text, ("started_by", "origin")),
+        _int("target"),
         _text("retried_by", null=True),
         _text("forked_from", null=True),
         Column("variation_id", sa.LargeBinary),
@@ -392,15 +392,13 @@ def _create_runs() -> None:
     op.create_index(
         own("runs_variation"), own("runs"), ["variation_id"], **_only_where(sa.text("variation_id IS NOT NULL"))
     )
-    op.create_index(own("runs_target"), own("runs"), ["org", "kind", "resource_id", "key"])
+    op.create_index(own("runs_target"), own("runs"), ["org", "target", "key"])
     op.create_index(own("runs_user"), own("runs"), ["org", "user_id", "key"])
     op.create_index(own("runs_created"), own("runs"), ["org", "created_at"])
     op.create_index(
         own("runs_status"), own("runs"), ["org", "status", "key"], **_only_where(sa.text("status != 'done'"))
     )
-    op.create_index(
-        own("runs_origin"), own("runs"), ["org", "origin", "key"], **_only_where(sa.text("origin != 'api'"))
-    )
+    op.create_index(own("runs_origin"), own("runs"), ["org", "origin", "key"], **_only_where(sa.text("origin != ''")))
     op.create_index(own("runs_recent"), own("runs"), ["org", "key"])
     op.create_index(own("runs_execution"), own("runs"), ["execution"])
     op.create_table(
