@@ -11,7 +11,17 @@ import pytest
 
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import HOUR, Append, Journal, JournalConflict, NewExecution, NewRun, RunChange, RunExists
+from wfcore.ports.journal import (
+    HOUR,
+    Append,
+    Journal,
+    JournalConflict,
+    NewExecution,
+    NewRun,
+    RunChange,
+    RunExists,
+    thread_of_run,
+)
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.testing.contracts.journal_values import (
     NOW,
@@ -67,6 +77,28 @@ class RunListContract:
             ({"since": NOW + 1, "until": NOW + HOUR, "thread_id": "t-2"}, {"r-2"}),
         ):
             assert await names(journal, **filters) == expected, filters
+
+    async def test_a_thread_that_derives_from_a_run_is_found(self, journal: Journal) -> None:
+        """With the other executions in that thread, and not with those of other runs or organizations."""
+        first, other = str(UUID(int=5)), str(UUID(int=6))
+        thread = thread_of_run(first)
+        for org, run_id, thread_id in (
+            (ORG, first, thread),
+            (ORG, "r-2", thread),
+            (ORG, other, thread_of_run(other)),
+            (OTHER_ORG, first, thread_of_run("r-3")),
+        ):
+            new = NewExecution(org, "workflow", 1, "v-1", "ann", thread_id)
+            run = NewRun(run_id, "ann", b"f", RunStatus.running, NOW)
+            ref = await journal.begin(new, Append(0, steps(1), new_run=run))
+            assert (await journal.execution(ref)).thread_id == thread_id
+            found = await journal.find_turn(org, run_id)
+            assert found is not None
+            assert (found[0].thread_id, found[1].thread_id) == (thread_id, thread_id)
+        assert await names(journal, thread_id=thread) == {first, "r-2"}
+        assert await names(journal, thread_id=thread_of_run(other)) == {other}
+        assert await names(journal, thread_id=thread.upper()) == set()
+        assert {run.thread_id for run in await journal.list_runs(ORG, limit=9)} == {thread, thread_of_run(other)}
 
     async def test_runs_are_counted(self, journal: Journal) -> None:
         """By status, target and hour: those that the principal sees and that began in the period."""

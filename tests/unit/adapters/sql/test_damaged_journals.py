@@ -111,7 +111,7 @@ def test_the_command_names_damaged_runs(tmp_path: Path, capsys: pytest.CaptureFi
     change(
         url,
         "INSERT INTO wfcore_runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at, started_by,"
-        " origin, kind, is_draft) VALUES (1, 'r-1', 1, 'u', x'', 'running', 0, 0, 'person', 'api', 'workflow', 0)",
+        " origin, target, is_draft) VALUES (1, 'r-1', 1, 'u', x'', 'running', 0, 0, '', '', 0, 0)",
     )
     assert main(["db", "check", "--deep", "--database", url]) == 0
     assert "all journals are intact" in capsys.readouterr().out

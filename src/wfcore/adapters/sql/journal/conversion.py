@@ -97,7 +97,7 @@ def target_of(kind: str, resource_id: int | None) -> int:
 
 def target_range(kind: str) -> tuple[int, int]:
     """The least and the greatest target of workflows or of skills."""
-    return (1, MAX_RESOURCE) if kind == "workflow" else (-MAX_RESOURCE, -1)
+    return (0, MAX_RESOURCE) if kind == "workflow" else (-MAX_RESOURCE, -1)
 
 
 def stored_starter(started_by: StarterKind) -> str:

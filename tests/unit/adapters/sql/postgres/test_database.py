@@ -218,8 +218,8 @@ MANY = """
 INSERT INTO wfcore_executions (org, kind, resource_id, is_draft, user_id, thread_id, started_by, epoch)
 SELECT 1, 'workflow', g % 9, false, 'u' || g % 9, 't' || g, 'person', 0 FROM generate_series(1, 4000) g;
 INSERT INTO wfcore_runs (org, id, execution, user_id, fingerprint, status, created_at, updated_at, started_by, origin,
-    kind, resource_id, is_draft)
-SELECT 1, 'r' || g, g, 'u' || g % 9, '', 'done', g, g, 'person', 'api', 'workflow', g % 9, false
+    target, is_draft)
+SELECT 1, 'r' || g, g, 'u' || g % 9, '', 'done', g, g, '', '', g % 9, false
 FROM generate_series(1, 4000) g;
 INSERT INTO wfcore_conversations (org, thread_id, user_id, created_at, updated_at)
 SELECT 1, 't' || g, 'u' || g % 9, g, g FROM generate_series(1, 4000) g;

@@ -58,9 +58,8 @@ class TestWaitingRuns:
             database.commit_connection.set_trace_callback(None)
             assert statements.count("COMMIT") == 1
             assert [text.split()[2] for text in statements if "INSERT" in text] == [
-                f"wfcore_{table}"
-                for table in ("executions", "runs", "journal", "interrupts", "approvers", "deliveries")
-            ]  # fmt: skip
+                f"wfcore_{table}" for table in ("executions", "runs", "journal", "interrupts")
+            ]
             assert view.to_wire() == (await core.runs.get(me, view.id)).to_wire()
             ((entry, wake_at, held),) = database.look_up_connection.execute(
                 "SELECT entry, wake_at, claimed_by FROM wfcore_journal JOIN wfcore_executions ON id = execution"
