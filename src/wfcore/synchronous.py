@@ -32,7 +32,7 @@ class SyncArea:
     iterated with `for`.
     """
 
-    def __init__(self, target: Any, portal: BlockingPortal) -> None:
+    def __init__(self, target: object, portal: BlockingPortal) -> None:
         self._target = target
         self._portal = portal
 
@@ -54,17 +54,17 @@ class SyncCore(SyncArea):
         found = getattr(self._target, name)
         return _waiting(found, self._portal) if callable(found) else SyncArea(found, self._portal)
 
-    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def call(self, function: Callable[..., object], *arguments: object) -> Any:
         """The result of `function(core, *arguments)`, sync or async, on the event loop; `core` is the async core."""
         return _waiting(function, self._portal)(self._target, *arguments)
 
 
-def _waiting(function: Callable[..., Any], portal: BlockingPortal) -> Callable[..., Any]:
-    async def result(arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _waiting(function: Callable[..., object], portal: BlockingPortal) -> Callable[..., object]:
+    async def result(arguments: tuple[object, ...], named: dict[str, object]) -> object:
         found = function(*arguments, **named)
         return await found if inspect.isawaitable(found) else found
 
-    def wait(*arguments: Any, **named: Any) -> Any:
+    def wait(*arguments: object, **named: object) -> object:
         found = portal.call(result, arguments, named)
         return _iterated(found, portal) if isinstance(found, AsyncIterator) else found
 
@@ -73,8 +73,8 @@ def _waiting(function: Callable[..., Any], portal: BlockingPortal) -> Callable[.
     return wait
 
 
-def _iterated(items: AsyncIterator[Any], portal: BlockingPortal) -> Generator[Any, None, None]:
-    async def following() -> Any:
+def _iterated(items: AsyncIterator[object], portal: BlockingPortal) -> Generator[object, None, None]:
+    async def following() -> object:
         return await anext(items, _END)
 
     try:
@@ -85,7 +85,7 @@ def _iterated(items: AsyncIterator[Any], portal: BlockingPortal) -> Generator[An
             portal.call(items.aclose)
 
 
-def _with_parameters_of(_: Callable[P, Any], /) -> Callable[[Callable[..., R]], Callable[P, R]]:
+def _with_parameters_of(_: Callable[P, object], /) -> Callable[[Callable[..., R]], Callable[P, R]]:
     """For type checkers: the function takes what the other one takes."""
     return lambda function: function
 

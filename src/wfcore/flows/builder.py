@@ -75,7 +75,7 @@ class Flow:
         *,
         input: Schema | None = None,
         id: str = "start",
-        data: Mapping[str, Any] | None = None,
+        data: Mapping[str, object] | None = None,
         position: Position | None = None,
     ) -> None:
         self.name = name
@@ -103,8 +103,8 @@ class Flow:
 
     def action(
         self,
-        tool: Callable[..., Any] | Tool | str,
-        params: Mapping[str, Any] | None = None,
+        tool: Callable[..., object] | Tool | str,
+        params: Mapping[str, object] | None = None,
         /,
         *,
         id: str | None = None,
@@ -114,9 +114,9 @@ class Flow:
         requires_approval: bool | None = None,
         retry: Retry | None = None,
         timeout: float | timedelta | None = None,
-        data: Mapping[str, Any] | None = None,
+        data: Mapping[str, object] | None = None,
         position: Position | None = None,
-        **named: Any,
+        **named: object,
     ) -> ActionNode:
         """Call a tool: a function, a `Tool` or an id. Its parameters are keywords, or the mapping `params`."""
         tool_id, schema = _tool(tool)
@@ -142,13 +142,13 @@ class Flow:
         instructions: str | list[str] | None = None,
         id: str | None = None,
         after: After = _LAST,
-        tools: Iterable[Callable[..., Any] | Tool | str] | None = None,
+        tools: Iterable[Callable[..., object] | Tool | str] | None = None,
         model: str | None = None,
         model_settings: Mapping[str, JSON] | None = None,
         output: Schema | None = None,
         retry: Retry | None = None,
         timeout: float | timedelta | None = None,
-        data: Mapping[str, Any] | None = None,
+        data: Mapping[str, object] | None = None,
         position: Position | None = None,
     ) -> AgentNode:
         """Run a skill, or call a model once. `tools` are the only ones it can use; `output` is the schema of its
@@ -179,7 +179,7 @@ class Flow:
         form: Schema | None = None,
         timeout: float | timedelta | None = None,
         on_timeout: str | None = None,
-        data: Mapping[str, Any] | None = None,
+        data: Mapping[str, object] | None = None,
         position: Position | None = None,
     ) -> ApprovalNode:
         """Wait for the decision of people: of `emails` and `groups`, or of everyone who can use the workflow."""
@@ -204,7 +204,7 @@ class Flow:
         *,
         id: str | None = None,
         after: After = _LAST,
-        data: Mapping[str, Any] | None = None,
+        data: Mapping[str, object] | None = None,
         position: Position | None = None,
         **named: Expr | str,
     ) -> ConditionNode:
@@ -244,7 +244,7 @@ class Flow:
         node: N,
         kind: NodeType,
         values: Mapping[str, JSON],
-        data: Mapping[str, Any] | None,
+        data: Mapping[str, object] | None,
         position: Position | None,
         after: After,
     ) -> N:
@@ -301,11 +301,11 @@ class Flow:
         return drawn[int(place[2]) if place else 0].line
 
 
-def _to_json_object(data: Mapping[str, Any] | None) -> dict[str, JSON]:
+def _to_json_object(data: Mapping[str, object] | None) -> dict[str, JSON]:
     return {str(key): to_json(value) for key, value in (data or {}).items()}
 
 
-def _tool(tool: Callable[..., Any] | Tool | str) -> tuple[str, Mapping[str, JSON] | None]:
+def _tool(tool: Callable[..., object] | Tool | str) -> tuple[str, Mapping[str, JSON] | None]:
     """The id of a tool, and the schema of its parameters if it is known."""
     if isinstance(tool, str):
         return tool, None
@@ -316,7 +316,7 @@ def _tool(tool: Callable[..., Any] | Tool | str) -> tuple[str, Mapping[str, JSON
     return found.id, found.parameters
 
 
-def _check_names(node: str, given: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+def _check_names(node: str, given: Mapping[str, object], schema: Mapping[str, Any]) -> None:
     known = schema.get("properties", {})
     if schema.get("additionalProperties") is False and (unknown := [name for name in given if name not in known]):
         allowed = ", ".join(f"`{name}`" for name in known) or "none"
