@@ -213,7 +213,7 @@ class TestPlans:
             (list_runs(1, 20, 1, RunFilter(), None)[0], "runs_recent"),
             (sql.FIND_RUN, "autoindex_wfcore_runs"),
             (sql.FIND_TURN, "autoindex_wfcore_runs"),
-            (inbox.LIST_INTERRUPTS, "interrupts_inbox"),
+            (inbox.LIST_INTERRUPTS, "INTEGER PRIMARY KEY"),
             (claims.DUE, "executions_due"),
             (claims.DUE_OF, "executions_due_org"),
             (claims.DUE_ORGANIZATIONS, "executions_due_org"),
