@@ -22,7 +22,8 @@ messages: Final = metadata.tables["wfcore_messages"]
 
 def thread_id(d: Dialect) -> str:
     """The thread of an execution `e`. One whose id derives from that of the execution's first run is not stored."""
-    return f"coalesce(e.thread_id, 'thread_' || replace({first_run_id(d)}, '-', ''))"
+    first = f"SELECT id FROM {d[runs]} WHERE key = (SELECT min(key) FROM {d[runs]} WHERE execution = e.id)"
+    return f"coalesce(e.thread_id, 'thread_' || replace(({first}), '-', ''))"
 
 
 def first_run_id(d: Dialect) -> str:
