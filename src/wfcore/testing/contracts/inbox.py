@@ -57,8 +57,8 @@ class InboxContract:
 
     async def test_an_interrupt_with_other_approvers(self, journal: Journal) -> None:
         """Only those see it who are named now, under the same key."""
-        anybody = attrs.evolve(interrupt("one"), groups=(), emails=())
-        named = attrs.evolve(anybody, groups=("boss-group",))
+        anybody = structs.replace(interrupt("one"), groups=(), emails=())
+        named = structs.replace(anybody, groups=("boss-group",))
         boss, bob = reader("boss", "boss-group"), reader("bob", READERS)
         ref = await begin(journal, interrupts=[anybody])
         (first,) = await journal.inbox(bob, limit=9, before=LATEST)

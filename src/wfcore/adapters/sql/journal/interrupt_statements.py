@@ -25,17 +25,26 @@ ON r.key = (SELECT key FROM {d[runs]} WHERE execution = {d[1]} ORDER BY key LIMI
 )
 """The open interrupts of an execution, with the id and the time of its first run."""
 
+
+def _resource(d: Dialect, execution: int, is_of_users: int) -> str:
+    """The key of the execution's resource, if everybody who can use that is an approver."""
+    return f"""CASE WHEN {d[is_of_users]} THEN (
+    SELECT s.key FROM {d[executions]} e JOIN {d[resources]} s ON s.org = e.org AND s.kind = e.kind
+    AND s.id = e.resource_id WHERE e.id = {d[execution]}) END"""
+
+
 ADD_INTERRUPT: Final = Statement(
     lambda d: (
         f"""
-INSERT INTO {d[interrupts]} (org, execution, body, resource) VALUES ({d[1]}, {d[2]}, {d[3]}, CASE WHEN {d[4]} THEN (
-    SELECT s.key FROM {d[executions]} e JOIN {d[resources]} s ON s.org = e.org AND s.kind = e.kind
-    AND s.id = e.resource_id WHERE e.id = {d[2]}) END) RETURNING key"""
+INSERT INTO {d[interrupts]} (org, execution, body, resource) VALUES ({d[1]}, {d[2]}, {d[3]}, {_resource(d, 2, 4)})
+RETURNING key"""
     )
 )
 """An interrupt: organization, execution, body, and whether everybody who can use the resource is an approver."""
 
-CHANGE_INTERRUPT: Final = Statement(lambda d: f"UPDATE {d[interrupts]} SET body = {d[2]} WHERE key = {d[1]}")
+CHANGE_INTERRUPT: Final = Statement(
+    lambda d: f"UPDATE {d[interrupts]} SET body = {d[3]}, resource = {_resource(d, 2, 4)} WHERE key = {d[1]}"
+)
 """An interrupt that was open before keeps its key, and so its position in the inbox."""
 
 DROP_INTERRUPT: Final = Statement(lambda d: f"DELETE FROM {d[interrupts]} WHERE key = {d[1]}")

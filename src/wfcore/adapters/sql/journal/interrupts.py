@@ -50,14 +50,16 @@ def write(
     else:
         target = new.kind, new.resource_id, new.user_id
     for one, old in changed:
+        subjects = _listed(approvers_of(one, *target))
+        is_of_users = not one.named and target[1] is not None
         if old is None:
             text = interrupt_text(one) if new is None or run is None else first_interrupt_text(one, run)
-            values = org, number, text, not one.named and target[1] is not None
-            ((key,),) = transaction.execute(inbox.ADD_INTERRUPT, values).fetchall()
+            ((key,),) = transaction.execute(inbox.ADD_INTERRUPT, (org, number, text, is_of_users)).fetchall()
         else:
             key = old.key
-            transaction.execute(inbox.CHANGE_INTERRUPT, (key, interrupt_text(one)))
-        subjects = [subject for subject in approvers_of(one, *target) if not is_target(subject)]
+            transaction.execute(inbox.CHANGE_INTERRUPT, (key, number, interrupt_text(one), is_of_users))
+            if not set(subjects).issuperset(_listed(approvers_of(old.interrupt, *target))):
+                transaction.execute(inbox.DROP_APPROVERS, (key,))
         _add_approvers(transaction, org, key, subjects, closed=0)
     if before:
         _close(transaction, org, append, before)
@@ -76,6 +78,11 @@ def _close(transaction: CommitTransaction, org: int | None, append: Append, befo
     if dropped := [(before[name].key,) for name in opened if before[name].has_approvers]:
         transaction.executemany(inbox.DROP_APPROVERS, dropped)
     transaction.executemany(inbox.DROP_INTERRUPT, [(stored.key,) for stored in before.values()])
+
+
+def _listed(subjects: Iterable[str]) -> list[str]:
+    """The approvers with rows of their own; those who can use the resource are found by it."""
+    return [subject for subject in subjects if not is_target(subject)]
 
 
 def _add_approvers(

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-import attrs
 from msgspec.structs import replace
 
 from wfcore.domain.graph.structure import NodeType
@@ -54,7 +53,7 @@ def origin_of(run: RunState, frame: Frame, node: NodePlan, step: int = -1) -> In
 def wait(run: RunState, frame: Frame, interrupt: Interrupt, effect: Effect | None = None) -> None:
     """Wait for a decision. `effect` is held until then, and requested after a good one."""
     if interrupt.id in run.root.interrupts:  # another child was there before a move gave its node another position
-        interrupt = attrs.evolve(interrupt, id=renamed(interrupt.id, str(run.length)))
+        interrupt = replace(interrupt, id=renamed(interrupt.id, str(run.length)))
     waits = frame.waits.setdefault(interrupt.node, {})
     if not waits:
         advance(frame, interrupt.node, NodeEvent.ask)

@@ -116,7 +116,7 @@ def _renumber(run: RunState, positions: Mapping[int, int]) -> None:
     frames = [root, *children_of(root)]
     effects = {address: renamed(effect) for address, effect in root.pending.items()}
     interrupts = {
-        name: attrs.evolve(
+        name: replace(
             one, within=new(one.within), node=one.node if one.within else positions[one.node]
         )
         for name, one in root.interrupts.items()
@@ -147,9 +147,9 @@ def _refill(values: dict[Any, Any], new: Mapping[Any, Any]) -> None:
 def _renewed(run: RunState, frame: Frame, node: NodePlan, interrupt: Interrupt) -> Interrupt:
     """The open approval of a node, as if the node had opened it at the time when it was opened."""
     origin = attrs.evolve(origin_of(run, frame, node), at=interrupt.opened_at)
-    made = attrs.evolve(approval_of(origin, approval_text(run, frame, node)), id=interrupt.id)
+    made = replace(approval_of(origin, approval_text(run, frame, node)), id=interrupt.id)
     is_same = all(getattr(made, name) == getattr(interrupt, name) for name in DECIDED_ON)
-    return attrs.evolve(
+    return replace(
         made,
         answers=interrupt.answers if is_same else (),
         reminded_at=interrupt.reminded_at if made.remind_at == interrupt.remind_at else None,
