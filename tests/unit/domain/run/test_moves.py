@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import attrs
 import pytest
+from msgspec import structs
 
 from wfcore.domain.run.effects import OpenChild
 from wfcore.domain.run.entries import Actor, Moved, decode_entry, encode_entry
@@ -103,7 +103,7 @@ class TestApprovals:
         history = History(sketch(*LINE, w=late)).succeed("a").pass_time(10).pass_time(10)
         before = history.waiting("w")
         history.move(turned(sketch(*LINE, w=late)))
-        assert attrs.evolve(history.waiting("w"), node=before.node) == before
+        assert structs.replace(history.waiting("w"), node=before.node) == before
         history.move(sketch(*LINE, w={**late, "remindAfterSeconds": 30, "escalateAfterSeconds": 40}))
         assert (history.waiting("w").reminded_at, history.waiting("w").escalated_at) == (None, None)
 
@@ -187,7 +187,7 @@ class TestCalls:
         before = history.waiting("p")
         mended = {**PAY, "params": {"n": "{{ nodes.a.output + 0 }}"}}
         history.move(turned(sketch("s -> a", "a -> p", "p -> c", p=mended)))
-        assert attrs.evolve(history.waiting("p"), node=before.node) == before
+        assert structs.replace(history.waiting("p"), node=before.node) == before
         (effect,) = history.decide("p").pending("p")
         assert (effect.key, effect.params) == ("run-1:p:1", {"n": 5})  # type: ignore[union-attr]
         assert history.succeed("p").succeed("c", 3).machine.output == 3

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import attrs
 import pytest
 from bench import Bench, act, agent, ask, deployed_skill, graph, opened, reason
+from msgspec import structs
 
 from wfcore.domain.kernel.errors import Forbidden, Invalid, NotFound
 from wfcore.ports.journal import JournalConflict
@@ -223,6 +223,6 @@ async def test_runs_of_a_database_move(tmp_path: Any) -> None:
     async with opened(database, bench.tools, org=bench.org) as later:
         found = await later.core.runs.get(later.me, run.id)
         assert (found.row.variation_id, found.interrupts[0].id) == (active, run.interrupts[0].id)
-        assert attrs.evolve(found.interrupts[0], message="may it?", node=run.interrupts[0].node) == run.interrupts[0]
+        assert structs.replace(found.interrupts[0], message="may it?", node=run.interrupts[0].node) == run.interrupts[0]
         done = await later.ended(await later.core.runs.resume(later.me, run.id, decision="approve"))
         assert done.output == 9

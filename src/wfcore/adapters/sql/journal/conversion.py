@@ -132,9 +132,10 @@ class FirstRuns:
 def restored(entry: Entry, row: Row) -> Entry:
     """The inverse of `compacted` for one entry, with the row of `FIRST_RUN`."""
     assert type(entry) is Started  # noqa: S101  (no other entry is compacted)
-    at, run_id, user_id, *execution = row
-    by = entry.by if entry.by != Actor("") else Actor(user_id)
-    return structs.replace(entry, at=at, run_id=run_id, by=by, info={**run_info(*execution), **entry.info})
+    at, run_id, kind, resource_id, thread_id, *user_id = row
+    by = entry.by if entry.by != Actor("") else Actor(*user_id)
+    info = {**run_info(kind, resource_id, thread_id), **entry.info}
+    return structs.replace(entry, at=at, run_id=run_id, by=by, info=info)
 
 
 def _begins_with(info: Mapping[str, JSON], shared: Mapping[str, JSON]) -> bool:

@@ -221,7 +221,7 @@ class SqlJournal:
         run, execution = conversion.to_turn(org, rows[0])
         if run.id == execution.root_run_id:
             target = execution.kind, execution.resource_id, execution.thread_id
-            first = run.created_at, run.id, execution.user_id, *target
+            first = run.created_at, run.id, *target, execution.user_id
             self._first_runs.put(execution.ref.id, first)
         return run, execution
 

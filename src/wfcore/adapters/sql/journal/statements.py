@@ -72,7 +72,7 @@ FROM {d[executions]} e JOIN {d[organizations]} o ON o.key = e.org WHERE e.id > {
 FIRST_RUN: Final = Statement(
     lambda d: (
         f"""
-SELECT r.created_at, r.id, e.user_id, e.kind, e.resource_id, coalesce(e.thread_id, 'thread_' || replace(r.id, '-', ''))
+SELECT r.created_at, r.id, e.kind, e.resource_id, coalesce(e.thread_id, 'thread_' || replace(r.id, '-', '')), e.user_id
 FROM {d[executions]} e JOIN {d[runs]} r ON r.execution = e.id WHERE e.id = {d[1]} ORDER BY r.key LIMIT 1"""
     )
 )
