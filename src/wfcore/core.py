@@ -51,11 +51,11 @@ class Core:
         plans = Plans(ports.storage, ports.journal)
         self.ports = ports
         self.driver = Driver(ports, plans)
-        self.workflows = RolloutWorkflows(ports, plans)
         self.skills = Skills(ports)
         self.memories = Memories(ports)
         self.attachments = Attachments(ports)
         self.runs = RepairableRuns(ports, plans, self.driver)
+        self.workflows = RolloutWorkflows(ports, plans, self.runs)
         self.evaluations = Evaluations(ports, self.runs)
         self.scheduler = Scheduler(ports, self.runs)
         self.webhooks = Deliveries(ports, self.runs)

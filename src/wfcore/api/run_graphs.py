@@ -2,8 +2,9 @@
 
 from typing import Any, Literal, TypedDict
 
-from wfcore.api.resources import ErrorBody
+from wfcore.api.resources import Body, ErrorBody
 from wfcore.domain.json.codec import JsonObject, Time
+from wfcore.domain.json.values import UNSET, UnsetType, value
 
 NodeStatus = Literal["pending", "running", "waiting", "done", "error", "skipped", "cancelled"]
 
@@ -71,3 +72,34 @@ class ValueDto(TypedDict):
     """A value that is too large for the graph: usual JSON."""
 
     value: Any
+
+
+class TestNodeFields(TypedDict, total=False):
+    """`TestNode` as keyword arguments."""
+
+    input: Any
+    outputs: JsonObject
+    perform: bool
+
+
+@value
+class TestNode(Body):
+    """Values for one node: the input of the run, and the outputs of other nodes by id. `perform` makes its calls."""
+
+    input: Any = UNSET
+    outputs: JsonObject | UnsetType = UNSET
+    perform: bool | UnsetType = UNSET
+
+
+class NodeTestResult(TypedDict):
+    """What one node gave, or its error. `handle` is the one by which it is left.
+
+    `wouldSend` lists what was not performed: `{"kind", ...}`, where `kind` is `tool` (`toolId`, `params`), `workflow`
+    (`workflowId`, `input`), `model` (`agentId`, `model`, and `message` or `messages`), `timer` (`seconds`), `approval`
+    or `connect`.
+    """
+
+    output: Any
+    error: ErrorBody | None
+    handle: str | None
+    wouldSend: list[JsonObject]

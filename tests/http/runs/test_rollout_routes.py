@@ -99,3 +99,24 @@ class TestImpact:
         assert [(row["fits"], row["count"]) for row in second.json()["waiting"]] == [(False, 1)]
         done = await ada.post(place, headers={"If-Match": second.headers["ETag"]})
         assert (done.status_code, done.json()["draftVariationId"]) == (200, None)
+
+
+class TestNodeTests:
+    async def test_one_node_of_the_draft(self, either: World) -> None:
+        """Nothing is called unless it is asked for; then once."""
+        ada, name = await either.user(), f"{either.org}/node"
+        number = await deployed(ada, chain(counting(name), AFTER))
+        place = f"{FLOWS}/{number}/nodes/count/test"
+        tried = (await ada.post(place, json={"input": {}})).json()
+        sent = [{"kind": "tool", "toolId": "count", "params": {"name": name}}]
+        assert (tried, performed[name]) == ({"output": None, "error": None, "handle": None, "wouldSend": sent}, 0)
+        made = (await ada.post(place, json={"perform": True})).json()
+        assert (made["output"], made["wouldSend"], performed[name]) == (1, [], 1)
+        computed = (await ada.post(f"{FLOWS}/{number}/nodes/after/test")).json()
+        assert computed["output"] == "mended"
+        assert (await ada.post(f"{FLOWS}/{number}/nodes/unknown/test")).status_code == 404
+        refused = await ada.post(place, json={"outputs": {"unknown": 1}})
+        assert_envelope(refused, *INVALID)
+        reader = await either.user("ada", scopes=["workflows:read"])
+        assert (await reader.post(place)).status_code == 200
+        assert (await reader.post(place, json={"perform": True})).status_code == 403

@@ -99,6 +99,7 @@ OPERATIONS: Final = [
     Request("discard", ("manage",), Operation.DISCARD_DRAFT, (ACTIVE,), "POST", "/discard-draft"),
     Request("toggle", ("manage",), Operation.TOGGLE, (ACTIVE,), "POST", "/toggle", {"isEnabled": False}),
     Request("impact", ("manage",), None, EVERYWHERE, "GET", "/impact"),
+    Request("test a node", ("manage",), None, EVERYWHERE, "POST", "/nodes/start/test", {}),
     Request("move runs", ("manage",), Operation.RUN, (ACTIVE,), "POST", "/move-runs", {"all": True}),
     Request("delete", ("manage",), Operation.DELETE, EVERYWHERE, "DELETE", ""),
     Request("restore", ("manage",), Operation.RESTORE, EVERYWHERE, "POST", "/restore"),

@@ -19,6 +19,7 @@ EXPECTED = {
     "validate": ("workflows:read",), "validateSaved": ("workflows:read",),
     "variation": ("workflows:read",), "diff": ("workflows:read",), "variations": ("workflows:read",),
     "moveRuns": ("workflows:write",), "impact": ("workflows:read",),
+    "testNode": ("workflows:read",),
     "rollback": ("workflows:write",), "nextRuns": ("workflows:read",),
     "runs": ("workflows:read",), "transferOwnership": ("workflows:write",), "cancelTransfer": ("workflows:write",),
     "acceptTransfer": ("workflows:write",), "declineTransfer": ("workflows:write",),

@@ -1,9 +1,10 @@
-"""Workflows with what their deploys mean for runs: the impact of a deploy, moves of waiting runs."""
+"""Workflows with what concerns their runs too: the impact of a deploy, moves of waiting runs, tests of nodes."""
 
 from functools import partial
 from typing import Unpack
 
 from wfcore.api.repairs import MoveFields, MoveRuns
+from wfcore.api.run_graphs import TestNode, TestNodeFields
 from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.json.values import to_json
 from wfcore.domain.kernel.errors import Issue
@@ -14,6 +15,7 @@ from wfcore.domain.resources.differences import difference
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Resource, Variation
 from wfcore.domain.rules.policies import MOST_POLICIES
+from wfcore.domain.run.node_trial import NodeTrial
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
@@ -25,6 +27,8 @@ from wfcore.runtime.resources.policy_checks import check_inputs
 from wfcore.runtime.resources.workflows import Workflows
 from wfcore.runtime.rollout.impacts import PREFIX, DeployInputs, Impact, Impacts
 from wfcore.runtime.rollout.moves import MoveOutcome, RunMoves, move_issues
+from wfcore.runtime.rollout.node_tests import NodeTests
+from wfcore.runtime.runs.repairs import RepairableRuns
 
 MOVE_NAMES = {"runs": "runIds"}
 """Short keyword arguments of the library, in addition to the wire names in snake case."""
@@ -33,11 +37,12 @@ MOVE_NAMES = {"runs": "runIds"}
 class RolloutWorkflows(Workflows):
     """The use cases of workflows, with those that also concern their runs."""
 
-    def __init__(self, ports: Ports, plans: Plans) -> None:
+    def __init__(self, ports: Ports, plans: Plans, runs: RepairableRuns) -> None:
         super().__init__(ports)
         self._plans = plans
         self._moves = RunMoves(ports, plans)
         self._impacts = Impacts(ports, plans)
+        self._node_tests = NodeTests(ports, runs)
 
     @needs("*:write")
     async def move_runs(
@@ -87,6 +92,30 @@ class RolloutWorkflows(Workflows):
         Nothing is written. `etag` is a precondition of the deploy. Errors: NotFound, Forbidden.
         """
         return await self._impact(me, id)
+
+    @needs("*:read")
+    async def test_node(
+        self,
+        me: Principal,
+        id: int,
+        node: str,
+        body: TestNode | Tree | None = None,
+        **fields: Unpack[TestNodeFields],
+    ) -> NodeTrial:
+        """What one node of the draft gives on this input and these outputs of other nodes; without a draft, of the
+        active variation. Requires manage.
+
+        Nothing is called: the result lists what would be sent. With `perform`, which requires use and the scope
+        `workflows:invoke`, calls of tools, models and workflows are made once, with the caller's access, by a run of a
+        single action; approvals are not requested, and timers not set. A node that fails has an `error`.
+        Errors: NotFound, also for an unknown node; Forbidden; Malformed; Invalid, also for a node that cannot run.
+        """
+        wanted = parsed(TestNode, body, fields)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = await self._managed(work, me, id)
+            active, draft = await self._variations(work, resource)
+        chosen = draft or active
+        return await self._node_tests.run(me, resource, chosen.workflow if chosen else WorkflowContent(), node, wanted)
 
     async def _impact(self, me: Principal, id: int) -> Impact:
         async with self._ports.storage.reading(me.org_uuid) as work:

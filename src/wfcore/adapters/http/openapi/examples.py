@@ -166,6 +166,7 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "ResumeRun": {"decision": "approve"},
     "RetryRun": {"version": "published", "skip": ["notify"]},
     "MoveRuns": {"all": True},
+    "TestNode": {"input": {"amount": 40}, "outputs": {"look_up": {"balance": 100}}},
     "RetryRuns": {"filter": {"workflowId": 1, "status": "error"}, "version": "published", "preview": True},
     "ForkRun": {"before": "review", "input": {"n": 2}},
     "DecideInterrupts": {"decisions": [{"interruptId": "ask", "decision": "approve"}]},

@@ -8,6 +8,7 @@ from wfcore.adapters.http.core.request_parsing import if_match
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IF_MATCH, Call, Route
 from wfcore.api.repairs import MoveOutcomes, MoveRuns
+from wfcore.api.run_graphs import NodeTestResult, TestNode
 from wfcore.api.variations import DeployImpact
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.rollout.workflows import RolloutWorkflows
@@ -31,6 +32,14 @@ class RolloutRoutes:
             "Move waiting runs to the active variation, where they fit", scopes_of(cases.move_runs), MoveOutcomes,
             body=MoveRuns, body_required=True, headers=(IF_MATCH,),
         )  # fmt: skip
+
+        yield Route(
+            "workflows.testNode", "POST", f"{one}/nodes/{{nodeId}}/test", self.test_node,
+            "Try one node of the draft on given values", scopes_of(cases.test_node), NodeTestResult, body=TestNode,
+        )  # fmt: skip
+
+    async def test_node(self, call: Call) -> Response:
+        return json_response((await self._cases.test_node(call.me, call.id, call.path["nodeId"], call.body)).to_wire())
 
     async def impact(self, call: Call) -> Response:
         found = await self._cases.impact(call.me, call.id)
