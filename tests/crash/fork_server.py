@@ -57,6 +57,7 @@ def _serve() -> None:
     import histories  # noqa: F401  (it adds a role)
     import process_roles
     import random_kills  # noqa: F401  (it adds roles)
+    import repair_roles  # noqa: F401  (it adds roles)
 
     _warm_up(process_roles.run)
     for line in sys.stdin:
