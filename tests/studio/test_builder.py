@@ -417,3 +417,33 @@ def test_a_failed_run_is_retried_with_the_mended_draft(open_page: Open, server: 
     page.get_by_label("The draft as it is now").check()
     page.get_by_role("dialog").get_by_role("button", name="Retry from failure").click()
     expect(page.locator(".head .status.ok")).to_be_visible()
+
+
+def test_the_impact_of_a_deploy(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Runs that wait are counted and moved; what changed since it was shown stops the deploy until it is seen."""
+    ask = demo.node("ask", "humanApproval", message="Go?")
+    after = demo.transform("after", 1)
+    with server.client() as client:
+        workflow = demo.workflow(client, "Impact", demo.graph([ask], ("start", "ask")))
+        waiting = demo.run(client, workflow, order=1)
+        demo.settle(client, waiting)
+        longer = demo.graph([ask, after], ("start", "ask"), ("ask", "after", "approved"))
+        client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": longer})
+        page = opened(open_page, workflow)
+        page.get_by_role("button", name="Deploy").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_label("Move 1 waiting run to this version")).to_be_visible()
+        check_accessibility(page)
+        shorter = demo.graph([after], ("start", "after"))
+        client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": shorter})
+        dialog.get_by_role("button", name="Deploy").click()
+        expect(dialog.get_by_text("Something changed since this was shown")).to_be_visible()
+        expect(dialog.get_by_text("1 waiting run keeps its version")).to_be_visible()
+        client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": longer})
+        page.reload()
+        page.get_by_role("button", name="Deploy").click()
+        dialog.get_by_label("Move 1 waiting run to this version").check()
+        dialog.get_by_role("button", name="Deploy").click()
+        expect(dialog).to_have_count(0)
+        found = client.get(f"/api/v1/workflows/{workflow}").json()
+        assert client.get(f"/agent/v1/runs/{waiting}").json()["variationId"] == found["activeVariationId"]

@@ -1,5 +1,5 @@
 import type { Client } from "./client";
-import type { GraphDiff, Issue, JsonObject, NodeType, Skill, Structure, Tool, Variation, Workflow } from "./types";
+import type { GraphDiff, Impact, Issue, JsonObject, NodeType, Skill, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
 const PAGES = 40;
@@ -45,6 +45,17 @@ export class Editing {
     const headers: Record<string, string> = etag === null ? {} : { "If-Match": etag };
     const saved = await this.client.tagged<Workflow>("PATCH", `/api/v1/workflows/${one(id)}`, body, { headers });
     return { workflow: saved.value, etag: saved.etag };
+  }
+
+  /** What a deploy would mean; its ETag binds the deploy to it. */
+  async impact(id: number): Promise<{ value: Impact; etag: string | null }> {
+    return this.client.tagged("GET", `/api/v1/workflows/${one(id)}/impact`);
+  }
+
+  /** Moves all waiting runs to the active version, where they fit. */
+  async moveRuns(id: number): Promise<{ runId: string; moved: boolean }[]> {
+    const path = `/api/v1/workflows/${one(id)}/move-runs`;
+    return (await this.client.post<{ runs: { runId: string; moved: boolean }[] }>(path, { all: true })).runs;
   }
 
   /** How the draft differs from a version: its id, or `active`. */

@@ -178,6 +178,16 @@ export interface AccessConfig {
   ownerEmail?: string | null;
 }
 
+/** What deploying a draft would mean. */
+export interface Impact {
+  diff: GraphDiff;
+  waiting: { variationId: string; count: number; fits: boolean; differences: Difference[] }[];
+  schedule: Record<"before" | "after", { isEnabled: boolean; nextRuns: { at: string }[] }>;
+  policies: { policyId: string; name: string; severity: string; status: "broken" | "kept" | "unknown"; counterExample: string[] | null }[];
+  evaluations: { caseId: string; name: string | null; required: boolean; state: "failed" | "never_ran" | "passed" | "running" }[];
+  cost: { runs: number; perRun: { inputTokens: number | null; outputTokens: number | null; cost: number | null } };
+}
+
 /** A version that was deployed. */
 export interface Variation {
   id: string;

@@ -1,6 +1,7 @@
-import { useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useState } from "react";
+import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
-import type { GraphDiff, Json, JsonObject } from "../api/types";
+import type { GraphDiff, Impact, Json, JsonObject } from "../api/types";
 import { problemOf, useHost } from "../elements/context";
 import { Form } from "../forms/Form";
 import { check, type FieldError, fieldOf, initial, withValue } from "../forms/schema";
@@ -47,28 +48,36 @@ export function DiffView({ diff }: { diff: GraphDiff }) {
   );
 }
 
-/** What deploying the draft changes, before it is done. */
+/** What deploying the draft means, before it is done. The deploy is bound to what was shown. */
 export function DeployDialog({ editor, state, editing, onClose }: { editor: Editor; state: EditorState; editing: Editing; onClose: () => void }) {
   const { t } = useLanguage();
   const host = useHost();
   const workflow = state.workflow!;
-  const [diff, setDiff] = useState<GraphDiff | null>(null);
+  const [impact, setImpact] = useState<{ value: Impact; etag: string | null } | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
+  const [hasChanged, setChanged] = useState(false);
+  const [moves, setMoves] = useState(false);
   const [busy, setBusy] = useState(false);
   const errors = state.issues.filter((issue) => issue.severity !== "warning");
-  useEffect(() => {
-    void editor.save().then(() => editing.diff(workflow.id)).then(setDiff, (error: unknown) => setProblem(problemOf(error)));
-  }, [editor, editing, workflow.id]);
+  const load = useCallback(
+    () => editor.save().then(() => editing.impact(workflow.id)).then(setImpact, (error: unknown) => setProblem(problemOf(error))), [editor, editing, workflow.id],
+  );
+  useEffect(() => void load(), [load]);
   const deploy = async () => {
     if (!host.emit("before-deploy", { workflowId: workflow.id })) return;
     setBusy(true);
     setProblem(null);
+    setChanged(false);
     try {
-      await editor.deploy();
+      await editor.deploy(impact?.etag ?? null);
       host.emit("deployed", { workflowId: workflow.id, variationId: editor.current().workflow?.activeVariationId ?? null });
-      onClose();
+      if (moves) await editing.moveRuns(workflow.id);
+      return onClose();
     } catch (error) {
-      setProblem(problemOf(error));
+      if (error instanceof ApiError && error.status === 409 && error.info.reason === "stale") {
+        setChanged(true);
+        await load();
+      } else setProblem(problemOf(error));
       await editor.validate();
     }
     setBusy(false);
@@ -77,15 +86,45 @@ export function DeployDialog({ editor, state, editing, onClose }: { editor: Edit
     <Dialog title={t("builder.deployAsk")} onClose={onClose} actions={
       <>
         <button type="button" className="button" onClick={onClose}>{t("common.cancel")}</button>
-        <button type="button" className="button primary" disabled={busy || errors.length > 0 || !diff} onClick={() => void deploy()}>{t("builder.deploy")}</button>
+        <button type="button" className="button primary" disabled={busy || errors.length > 0 || !impact} onClick={() => void deploy()}>{t("builder.deploy")}</button>
       </>
     }>
       <p className="muted">{t("builder.deployHint")}</p>
       {errors.length > 0 && <p className="problem" role="alert"><Icon name="error" />{t("builder.fixFirst", { count: errors.length })}</p>}
+      {hasChanged && <p className="problem" role="alert"><Icon name="error" />{t("impact.changed")}</p>}
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
-      {!diff && !problem && <Loading rows={2} />}
-      {diff && <DiffView diff={diff} />}
+      {!impact && !problem && <Loading rows={2} />}
+      {impact && <DiffView diff={impact.value.diff} />}
+      {impact && <ImpactView impact={impact.value} moves={moves} onMoves={setMoves} />}
     </Dialog>
+  );
+}
+
+/** What a deploy means for runs that wait, the schedule, policies and evaluations, and what a run has cost. */
+function ImpactView({ impact, moves, onMoves }: { impact: Impact; moves: boolean; onMoves: (moves: boolean) => void }) {
+  const { t, dateTime, number } = useLanguage();
+  const count = (fits: boolean) => impact.waiting.filter((one) => one.fits === fits).reduce((sum, one) => sum + one.count, 0);
+  const reasons = impact.waiting.filter((one) => !one.fits).flatMap((one) => one.differences.map((difference) => `${difference.nodeId}: ${difference.message}`));
+  const next = impact.schedule.after.nextRuns.map((one) => dateTime(one.at));
+  const isNewSchedule = JSON.stringify(impact.schedule.before.nextRuns) !== JSON.stringify(impact.schedule.after.nextRuns);
+  const { cost, inputTokens, outputTokens } = impact.cost.perRun;
+  const broken = impact.policies.filter((one) => one.status === "broken").map((one) => (one.counterExample ? `${one.name}: ${one.counterExample.join(" → ")}` : one.name));
+  const unmet = impact.evaluations.filter((one) => one.state !== "passed").map((one) => `${one.name ?? one.caseId}: ${t(`evaluation.${one.state}`)}`);
+  const tokens = (inputTokens ?? 0) + (outputTokens ?? 0);
+  return (
+    <div className="stack">
+      {count(true) > 0 && (
+        <label className="check"><input type="checkbox" checked={moves} onChange={(event) => onMoves(event.target.checked)} />{t("impact.move", { count: count(true) })}</label>
+      )}
+      {count(false) > 0 && <p className="muted">{t("impact.stay", { count: count(false) })}</p>}
+      <Changes title={t("run.differences")} tone="bad" names={[...new Set(reasons)]} />
+      {isNewSchedule && <Changes title={t(impact.schedule.after.isEnabled ? "settings.nextRuns" : "impact.scheduleOff")} tone="" names={next} />}
+      <Changes title={t("impact.policies")} tone="bad" names={broken} />
+      <Changes title={t("impact.evaluations")} tone="bad" names={unmet} />
+      {impact.cost.runs > 0 && (tokens > 0 || cost !== null) && (
+        <p className="muted">{t("impact.cost", { count: impact.cost.runs, tokens: number(tokens), cost: cost === null ? "–" : number(cost, { maximumFractionDigits: 4 }) })}</p>
+      )}
+    </div>
   );
 }
 

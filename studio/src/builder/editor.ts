@@ -267,10 +267,10 @@ export class Editor {
     ).finally(() => void (this.turn = null));
   }
 
-  /** Deploy the saved draft. Raises ApiError. */
-  async deploy(): Promise<void> {
+  /** Deploy the saved draft; with the ETag of an impact, only if that still holds. Raises ApiError. */
+  async deploy(impact: string | null = null): Promise<void> {
     await this.save();
-    await this.calls.deploy(this.id, this.etag);
+    await this.calls.deploy(this.id, impact ?? this.etag);
     await this.reread();
   }
 
