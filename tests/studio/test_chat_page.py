@@ -128,7 +128,7 @@ def test_errors_are_at_their_field(open_page: Open, chats: Server) -> None:
 
 
 def test_a_chat_remains_after_a_reload(open_page: Open, chats: Server) -> None:
-    """Its messages are shown again, and the conversation goes on; a new chat begins empty."""
+    """Its messages are shown again, the conversation goes on; a new chat begins empty, and an earlier one is listed."""
     page = opened(open_page, chats, chat_with_skill(chats))
     say(page, "first words")
     expect(page.locator(".bubble")).to_have_count(2)
@@ -139,8 +139,13 @@ def test_a_chat_remains_after_a_reload(open_page: Open, chats: Server) -> None:
     expect(page.locator(".bubble")).to_have_text(["first words", answer])
     say(page, "second words")
     expect(page.locator(".bubble")).to_have_count(4)
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
     page.get_by_role("button", name="New chat").click()
     expect(page.locator(".bubble")).to_have_count(0)
+    page.get_by_text("Earlier chats").click()
+    page.get_by_role("button", name="first words").click()
+    expect(page.locator(".bubble")).to_have_count(4)
+    expect(page.locator(".bubble").nth(2)).to_have_text("second words")
 
 
 def test_a_page_that_is_offline_waits(open_page: Open, chats: Server) -> None:

@@ -1,5 +1,6 @@
 """Messages, outputs and approvals over MCP, with the official clients for Python and TypeScript (MCP, Elicitation)."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -199,6 +200,30 @@ class TestApprovals:
                 (tool,) = (await client.list_tools()).tools
                 parked = await client.call_tool(tool.name)
             assert (parked.structured_content["status"], questions) == ("interrupted", [])
+
+    async def test_a_decision_from_elsewhere_ends_the_wait(self, real_world: World) -> None:
+        """The call goes on although its client never answers the question on its stream."""
+        ada = await real_world.user("ada")
+        path = await offered(ada, chain(APPROVAL, SHOW))
+
+        async def decide_elsewhere(context: Any, params: Any) -> ElicitResult:
+            (waiting,) = (await ada.get("/agent/v1/interrupts")).json()["interrupts"]
+            await ada.post(f"/agent/v1/runs/{waiting['runId']}/resume", json={"decision": "approve"})
+            await asyncio.Event().wait()
+            raise AssertionError("it is cancelled with the client")
+
+        url, headers = str(ada.base_url).rstrip("/") + path, {"Authorization": ada.headers["Authorization"]}
+        async with (
+            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+            mcp.Client(
+                streamable_http_client(url, http_client=http),
+                cache=None,
+                mode=OLD,
+                elicitation_callback=decide_elsewhere,
+            ) as client,
+        ):
+            done = await client.call_tool("refunds", {"n": 7})
+        assert done.structured_content == {"n": 7}
 
     async def test_an_answer_of_another_user_decides_nothing(self, real_world: World) -> None:
         """The answer to a question counts for the caller who got it; the state of a call is its caller's."""

@@ -160,7 +160,31 @@ async function attempt(work, showErrors = () => false) {
 
 function thread() {
   if (!stored("session")) store("session", randomKey());
-  return `chat_${stored("session")}`;
+  return `${threads()}${stored("session")}`;
+}
+
+const threads = () => `chat_${app.id}_`;
+
+// The chats of this page before, by their first message; without the right to read them there is no list
+
+async function showChats() {
+  let found;
+  try {
+    found = (await (await checkStatus(await request("GET", "/api/v1/skills/0/conversations?pageSize=100"))).json()).conversations;
+  } catch { return; }
+  const own = found.filter((one) => one.threadId.startsWith(threads()) && one.threadId !== (stored("session") && thread()));
+  $("chats").hidden = own.length === 0;
+  $("chat-list").replaceChildren();
+  for (const one of own) {
+    const first = one.messages.find((message) => message.type === "human")?.content ?? "";
+    const button = appendElement(appendElement($("chat-list"), "li"), "button", first.length > 60 ? `${first.slice(0, 60)}…` : first || "Chat");
+    button.type = "button";
+    button.addEventListener("click", () => {
+      store("session", one.threadId.slice(threads().length));
+      store("pending", null);
+      location.reload();
+    });
+  }
 }
 
 // The messages of this chat so far, for a page that was loaded again; without the right to read them it begins empty
@@ -348,6 +372,7 @@ async function openChat() {
   showSignedIn(true);
   const pending = JSON.parse(stored("pending"));
   await showHistory(pending);
+  if ($("chats")) showChats();
   if (pending) await sendMessage(pending.text, pending.key);
   else if (app.description && !$("log").firstChild) appendElement($("log"), "p", app.description, "quiet");
 }
