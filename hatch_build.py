@@ -11,6 +11,7 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
+_IMAGE = re.compile(r"!\[([^\]]*)\]\((?!https?://)([^)\s]+)\)\n*")
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?://|#)([^)\s]+)\)")
 
 
@@ -26,7 +27,10 @@ class CustomMetadataHook(MetadataHookInterface):
 
 
 def with_links(text: str, repository: str) -> str:
-    """The README with the links to its files as links to the repository; without one, as the paths of the files."""
+    """The README with the links to its files as links to the repository; without one, as the paths of the files, and
+    without images.
+    """
+    text = _IMAGE.sub(rf"![\1]({repository}/raw/main/\2)\n\n" if repository else "", text)
     target = rf"[\1]({repository}/blob/main/\2)" if repository else r"\1 (`\2`)"
     return _LINK.sub(target, text)
 

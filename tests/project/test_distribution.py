@@ -107,6 +107,8 @@ def test_the_links_of_a_published_build() -> None:
         assert link.startswith(("https://", "#"))
         path = link.removeprefix(f"{repository}/blob/main/").partition("#")[0]
         assert path == link or (ROOT / path).exists()
+    assert f"]({repository}/raw/main/docs/images/overview.svg)" in published
+    assert "overview.svg" not in module.with_links(text, "")
     assert all(url.startswith(repository) for url in module.urls(repository).values())
 
 

@@ -9,12 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from extra_uses import PROJECT
+from packaging.requirements import Requirement
+from test_extras import beyond_the_core, closure, packages_of
 
 PAGE = (Path(__file__).parents[2] / "docs/tutorial.md").read_text()
 BLOCK = re.compile(
     r"(?:Write `([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```(?:\n\n^```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL
 )
-INSTALL = 'mkdir refunds && cd refunds\npython3 -m venv .venv\n. .venv/bin/activate\npip install "wfcore[server,cli]"\n'
+INSTALL = (
+    'mkdir refunds && cd refunds\npython3 -m venv .venv\n. .venv/bin/activate\npip install "wfcore[server,cli,http]"\n'
+)
 MARK = "=== next block ==="
 
 
@@ -33,6 +38,27 @@ def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
+
+
+def blocked() -> str:
+    """The installed packages that the page's `pip install` does not install."""
+    wanted = INSTALL.partition("[")[2].partition("]")[0].split(",")
+    extras = PROJECT["optional-dependencies"]
+    needed = {name for extra in wanted for text in extras[extra] for name in closure(Requirement(text).name)}
+    return ",".join(beyond_the_core() - packages_of(frozenset(needed)))
+
+
+def installed(place: Path) -> Path:
+    """The directory of a `wfcore` that can import only what the page installs."""
+    place.mkdir()
+    script = place / "wfcore"
+    script.write_text(
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"from blocked import Blocked\nsys.meta_path.insert(0, Blocked({blocked()!r}.split(',')))\n"
+        "from wfcore.cli.launch import main\nsys.exit(main())\n"
+    )
+    script.chmod(0o755)
+    return place
 
 
 def shown_by(wanted: str, printed: str) -> bool:
@@ -59,7 +85,7 @@ def test_the_tutorial_works(tmp_path: Path) -> None:
     port = str(free_port())
     script = "".join(f"{command.replace('8080', port)}\necho; echo '{MARK}'\n" for command, _ in commands[1:])
     settings = {name: value for name, value in os.environ.items() if not name.startswith("WFCORE_")}
-    path = os.pathsep.join([str(Path(sys.executable).parent), settings["PATH"]])
+    path = os.pathsep.join([str(installed(tmp_path / "bin")), settings["PATH"]])
     out, err = tmp_path / "printed.out", tmp_path / "printed.err"
     with out.open("w") as stdout, err.open("w") as stderr:
         shell = subprocess.Popen(
