@@ -122,3 +122,12 @@ def test_features_are_documented() -> None:
     names = set(re.findall(r"(?:wants|may)\(\"([a-z]+)\"\)", sources("*.ts*")))
     (row,) = re.findall(r"\| `features` \| (.*) \|", PAGE)
     assert names == set(re.findall(r"`([a-z]+)`", row))
+
+
+def test_documented_sizes_are_those_of_the_build() -> None:
+    """Within a tenth, so that a small change needs no new table."""
+    built = json.loads((ROOT / "src/wfcore/adapters/http/studio/static/manifest.json").read_text())["sizes"]
+    rows = re.findall(r"^\| `(\w+)`.*\| (\d+) kB \| \d+ kB \|$", PAGE, re.MULTILINE)
+    assert {name for name, _ in rows} == set(built)
+    far = {name: built[name] for name, size in rows if abs(int(size) * 1_000 - built[name]) > built[name] / 10}
+    assert far == {}
