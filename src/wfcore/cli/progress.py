@@ -1,7 +1,8 @@
 """The progress of a run on a terminal: a tree of its nodes, each with its state."""
 
+import itertools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Self
 
@@ -11,7 +12,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from wfcore.cli.plain import plain
-from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
+from wfcore.domain.kernel.json_readers import as_integer, as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 
@@ -32,6 +33,11 @@ _STATES: Final = {
     EventKind.node_failed: "failed",
     EventKind.node_skipped: "skipped",
 }
+_STATUSES: Final = {
+    "pending": "pending", "running": "running", "waiting": "waiting", "done": "done", "error": "failed",
+    "skipped": "skipped", "cancelled": "skipped",
+}  # fmt: skip
+"""The states of nodes by their status in a run's graph."""
 TAIL: Final = 60
 """Characters shown of a partial message, or of the message of an interrupt."""
 
@@ -85,6 +91,19 @@ class Progress:
         elif state is not None:
             self.console.print(self._label(node), highlight=False, soft_wrap=True)
 
+    def show_graph(self, nodes: Sequence[Mapping[str, JSON]]) -> None:
+        """Show the nodes of a run's graph (interface, Graph of a run)."""
+        for node in nodes:
+            name, state, detail = as_text(node["id"]), _STATUSES[as_text(node["status"])], _graph_detail(node)
+            if name not in self._states or (state, detail) == (self._states[name], self._details.get(name, "")):
+                continue
+            is_news = state != self._states[name]
+            self._states[name], self._details[name] = state, detail
+            if self._live is None and is_news:
+                self.console.print(self._label(name), highlight=False, soft_wrap=True)
+        if self._live is not None:
+            self._live.update(self._tree(), refresh=True)
+
     def _tree(self) -> Tree:
         root = Tree(Text(self._title, "bold"))
         levels = [root]
@@ -131,6 +150,25 @@ def _detail(event: Event) -> str:
         return str(data.get("message") or "").partition("\n")[0][:TAIL]
     error = data.get("error")
     return str(error.get("message") if isinstance(error, Mapping) else error or "")
+
+
+def chain(nodes: Sequence[Mapping[str, JSON]]) -> dict[str, JSON]:
+    """A structure of the nodes of a run's graph, one after the other: the graph does not name the ends of edges."""
+    names = [as_text(node["id"]) for node in nodes]
+    edges: list[JSON] = [{"id": f"{a}-{b}", "source": a, "target": b} for a, b in itertools.pairwise(names)]
+    first = [{**node, "type": "start" if index == 0 else node["type"]} for index, node in enumerate(nodes)]
+    return {"nodes": first, "edges": edges}
+
+
+def _graph_detail(node: Mapping[str, JSON]) -> str:
+    """How many items are done, the attempts of a node that is retried, or its error."""
+    items, visits = as_objects(node["items"] or ()), as_objects(node["visits"])
+    if visits and visits[-1]["error"] is not None:
+        return as_text(as_object(visits[-1]["error"])["message"])
+    if items:
+        return f"{sum(item['status'] == 'done' for item in items)}/{len(items)} items"
+    attempts = as_integer(visits[-1]["attempts"]) if visits else 0
+    return f"attempt {attempts}" if attempts > 1 else ""
 
 
 def interactive() -> bool:

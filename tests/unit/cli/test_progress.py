@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from wfcore.cli.progress import Progress, outline
+from wfcore.cli.progress import Progress, chain, outline
 from wfcore.domain.run.events import Event, EventKind
 
 
@@ -92,3 +92,35 @@ def test_on_a_terminal_the_tree_is_live() -> None:
     assert "· a" in printed
     assert "● a  action  some text" in printed
     assert "✔ a" in printed
+
+
+def test_the_graph_of_a_run_is_shown() -> None:
+    """Items of a list and attempts are counted, an error is shown; an unchanged node is not shown again."""
+
+    def node(
+        name: str, status: str, attempts: int = 1, items: object = None, error: object = None
+    ) -> dict[str, object]:
+        return {"id": name, "type": "action", "status": status, "items": items,
+                "visits": [{"attempts": attempts, "error": error}] if status != "pending" else []}  # fmt: skip
+
+    before = [node("s", "done"), node("a", "pending"), node("b", "running", 3), node("c", "cancelled")]
+    items = [{"status": "done"}, {"status": "running"}]
+    after = [
+        node("s", "done"),
+        node("a", "running", items=items),
+        node("b", "error", error={"message": "no"}),
+        before[3],
+    ]
+    written = io.StringIO()
+    progress = Progress("r", chain(before), Console(file=written, width=200))
+    for nodes in (before, before, after):
+        progress.show_graph(nodes)
+    assert [line.split() for line in written.getvalue().splitlines()] == [
+        ["✔", "s", "start", "done"], ["●", "b", "action", "running", "attempt", "3"],
+        ["-", "c", "action", "skipped"], ["●", "a", "action", "running", "1/2", "items"],
+        ["✘", "b", "action", "failed", "no"],
+    ]  # fmt: skip
+    shown = io.StringIO()
+    with Progress("r", chain(before), Console(file=shown, width=200, force_terminal=True)) as live:
+        live.show_graph(after)
+    assert "1/2 items" in shown.getvalue()

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Final, Literal
 
 from cyclopts import App, CycloptsError, Parameter
@@ -15,6 +15,7 @@ from wfcore.cli.common import print_message, print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.files import read_input
 from wfcore.cli.output import print_rows
+from wfcore.cli.progress import Progress, chain
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_text
@@ -25,12 +26,18 @@ RUNS: Final = "/agent/v1/runs"
 LOOK: Final = (0.1, 2.0)
 """Seconds between two looks at a run that is followed: of the first ones, and the longest."""
 
+WATCH: Final = 0.5
+"""The most seconds between two looks at a run that is watched."""
+
 STATUSES: Final = {"done": 0, "error": 1, "cancelled": 3, "interrupted": 4}
 """The exit status after following a run, by what became of it."""
 
 Version = Literal["pinned", "published", "draft"]
 Follow = Annotated[
     bool, Parameter(name="--follow", negative=(), help="Wait until the run has ended, or waits for somebody.")
+]
+Watch = Annotated[
+    bool, Parameter(name="--watch", negative=(), help="Follow the run, and show live what each node does.")
 ]
 
 _COLUMNS: Final = {
@@ -64,6 +71,7 @@ async def start(
     draft: Annotated[bool, Parameter(negative=())] = False,
     key: str | None = None,
     follow: Follow = False,
+    watch: Watch = False,
     target: CommandTarget = TARGET,
 ) -> int:
     """Start a run; prints its id. A server or worker of the database drives it; `--follow` drives it here.
@@ -84,12 +92,12 @@ async def start(
     body: dict[str, JSON] = {} if message is None else {"message": message}
     if draft:
         body["version"] = "draft"
-    async with connected(target, worker=follow) as api:
+    async with connected(target, worker=follow or watch) as api:
         if skill is None:
             body |= {"workflowId": await WORKFLOWS.number(api, reference or ""), "input": read_input(input)}
         else:
             body["skillId"] = await SKILLS.number(api, skill)
-        return await _begun(api, RUNS, body, follow=follow, key=key)
+        return await _begun(api, RUNS, body, follow=follow, watch=watch, key=key)
 
 
 async def list_runs(
@@ -141,13 +149,13 @@ async def show(run_id: str, /, *, target: CommandTarget = TARGET) -> None:
         print_result(await api.get(f"{RUNS}/{run_id}"))
 
 
-async def follow(run_id: str, /, *, target: CommandTarget = TARGET) -> int:
+async def follow(run_id: str, /, *, watch: Watch = False, target: CommandTarget = TARGET) -> int:
     """Wait until a run has ended or waits for somebody; prints its output as JSON.
 
     Exit status: 0 done, 1 error, 3 cancelled, 4 it waits for somebody.
     """
     async with connected(target) as api:
-        return await _follow(api, run_id)
+        return await _follow(api, run_id, watch=watch)
 
 
 async def cancel(run_id: str, /, *, target: CommandTarget = TARGET) -> None:
@@ -165,6 +173,7 @@ async def retry(
     again: Annotated[list[str], Parameter(name="--from", negative=())] = [],  # noqa: B006  (never changed)
     output: Annotated[list[str], Parameter(negative=(), allow_leading_hyphen=True)] = [],  # noqa: B006  (never changed)
     follow: Follow = False,
+    watch: Watch = False,
     target: CommandTarget = TARGET,
 ) -> int:
     """Continue a failed or cancelled run where it failed; prints the id of the new turn.
@@ -188,9 +197,9 @@ async def retry(
         except WfcoreError:
             raise CycloptsError(msg=f"--output: `{text}` must be NODE=JSON") from None
     body: dict[str, JSON] = {"version": version, "from": again, "skip": skip, "outputs": outputs}
-    async with connected(target, worker=follow) as api:
+    async with connected(target, worker=follow or watch) as api:
         sent = {name: value for name, value in body.items() if value}
-        return await _begun(api, f"{RUNS}/{run_id}/retry", sent, follow=follow)
+        return await _begun(api, f"{RUNS}/{run_id}/retry", sent, follow=follow, watch=watch)
 
 
 async def fork(
@@ -201,6 +210,7 @@ async def fork(
     version: Version = "pinned",
     input: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     follow: Follow = False,
+    watch: Watch = False,
     target: CommandTarget = TARGET,
 ) -> int:
     """Start a new run with the results that another one had before a node; prints its id.
@@ -217,8 +227,8 @@ async def fork(
     body: dict[str, JSON] = {"before": before, "version": version}
     if input is not None:
         body["input"] = read_input(input)
-    async with connected(target, worker=follow) as api:
-        return await _begun(api, f"{RUNS}/{run_id}/fork", body, follow=follow)
+    async with connected(target, worker=follow or watch) as api:
+        return await _begun(api, f"{RUNS}/{run_id}/fork", body, follow=follow, watch=watch)
 
 
 async def move(
@@ -272,6 +282,7 @@ async def answer(
     interrupt: str | None = None,
     data: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     follow: Follow = False,
+    watch: Watch = False,
     target: CommandTarget = TARGET,
 ) -> int:
     """Decide an interrupt of a run; prints the id of the turn that continues it.
@@ -289,10 +300,10 @@ async def answer(
         body["interruptId"] = interrupt
     if data is not None:
         body["data"] = read_input(data)
-    async with connected(target, worker=follow) as api:
+    async with connected(target, worker=follow or watch) as api:
         if decision == "approve" and data is None and sys.stdin.isatty():
             body |= await _form_data(api, run_id, interrupt)
-        return await _begun(api, f"{RUNS}/{run_id}/resume", body, follow=follow)
+        return await _begun(api, f"{RUNS}/{run_id}/resume", body, follow=follow, watch=watch)
 
 
 async def _form_data(api: Api, run_id: str, interrupt: str | None) -> dict[str, JSON]:
@@ -303,20 +314,41 @@ async def _form_data(api: Api, run_id: str, interrupt: str | None) -> dict[str, 
     return {} if schema is None else {"data": prompt_form(schema)}
 
 
-async def _begun(api: Api, path: str, body: JSON, *, follow: bool, key: str | None = None) -> int:
+async def _begun(api: Api, path: str, body: JSON, *, follow: bool, watch: bool, key: str | None = None) -> int:
     """Begin a turn, print its id at once, and follow it if that is wanted."""
     accepted = as_object(await api.post(path, body, **({"idempotency_key": key} if key else {})))
     run_id = as_text(accepted["runId"])
     print(run_id, flush=True)  # noqa: T201
-    return await _follow(api, run_id) if follow else 0
+    return await _follow(api, run_id, watch=watch) if follow or watch else 0
 
 
-async def _follow(api: Api, run_id: str) -> int:
+async def _follow(api: Api, run_id: str, *, watch: bool) -> int:
     """Wait for the end of an execution, through all turns after this one."""
-    wait, longest = LOOK
-    status = ""
+    if not watch:
+        return _ended(await _last(api, run_id, LOOK[1]))
+    nodes = await _nodes(api, run_id)
+    with Progress(run_id, chain(nodes)) as progress:
+        async for record in _records(api, run_id, WATCH):
+            progress.show_graph(await _nodes(api, as_text(record["runId"])))
+    return _ended(record)
+
+
+async def _nodes(api: Api, run_id: str) -> Sequence[Mapping[str, JSON]]:
+    return as_objects(as_object(await api.get(f"{RUNS}/{run_id}/graph"))["nodes"])
+
+
+async def _last(api: Api, run_id: str, longest: float) -> Mapping[str, JSON]:
+    async for record in _records(api, run_id, longest):
+        last = record
+    return last
+
+
+async def _records(api: Api, run_id: str, longest: float) -> AsyncIterator[Mapping[str, JSON]]:
+    """The record of the execution at each look, until it has ended or waits for somebody."""
+    wait, status = LOOK[0], ""
     while True:
         record = as_object(await api.get(f"{RUNS}/{run_id}"))
+        yield record
         if record["status"] != status:
             status, wait = as_text(record["status"]), LOOK[0]
             print_message(f"{run_id}: {status}")
@@ -324,7 +356,7 @@ async def _follow(api: Api, run_id: str) -> int:
         if later is not None:
             run_id, status = later, ""
         elif status in STATUSES:
-            return _ended(record)
+            return
         await asyncio.sleep(wait)
         wait = min(wait * 1.5, longest)
 

@@ -53,8 +53,8 @@ class LiveOrganization:
     async def read_names(self, bodies: Iterable[Mapping[str, JSON]]) -> None:
         """Read the names of what these bodies refer to."""
         wanted = {what for body in bodies for what in referred(body)}
-        org = self.api.org or next((as_text(row["orgUuid"]) for row in self.rows.values()), None)
-        groups: list[tuple[str, str]] = [] if org is None else [(org, EVERYONE)]
+        org = self.api.org or as_text(as_object(await self.api.get("/api/v1/me"))["orgUuid"])
+        groups = [(org, EVERYONE)]
         for what, (path, key, field) in _LISTS.items():
             rows = [(as_text(row["id"]), as_text(row[field])) for row in await self._list(what in wanted, path, key)]
             if what == "group":

@@ -131,3 +131,18 @@ def test_a_form_is_filled_in_at_the_terminal(acme: Organization, monkeypatch: py
     assert (answered.status, "must be integer" in answered.err) == (0, True)
     assert json.loads(answered.out.splitlines()[1])["data"] == {"sum": 7}
     assert acme.call("answer", "r", "approve").status == 0
+
+
+def test_a_run_is_watched(acme: Organization) -> None:
+    """Each change of a node is shown, over all turns; the exit status is that of `--follow`."""
+    acme.deployed(("Refund", ASK), ("Fails", FAILING))
+    waiting = acme.call("run", "start", "refund", "--input", '{"order": 9}', "--key", "r", "--watch")
+    assert (waiting.status, waiting.out) == (4, "r\n")
+    assert [waiting.err.partition("? w")[1], waiting.err.split("humanApproval  ")[1].split()[0]] == ["? w", "waiting"]
+    done = acme.call("answer", "r", "approve", "--watch")
+    assert (done.status, done.out.splitlines()[1]) == (0, "9")
+    assert "✔ t" in done.err
+    again = acme.call("run", "follow", "r", "--watch")
+    assert (again.status, again.out, "✔ w" in again.err) == (0, "9\n", True)
+    failed = acme.call("run", "start", "fails", "--watch")
+    assert (failed.status, "failed  no stock" in failed.err) == (1, True)
