@@ -1,0 +1,42 @@
+"""A pytest plugin that runs contract suites on wrong adapters, with one fault of `faults.py` for each test.
+
+`pytest -p breaking tests/contracts/...` runs the tests of `broken.json` alone, and each of them must fail. Without the
+fault they pass: the suite runs them so.
+"""
+
+import json
+from collections.abc import Generator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from faults import FAULTS
+
+BROKEN: dict[str, tuple[str, str]] = {
+    test: (method, fault)
+    for test, (method, fault) in json.loads(Path(__file__).with_name("broken.json").read_text()).items()
+}
+"""By test (`test_blobs.py::TestInMemoryBlobs::test_many_at_once`): a method (`module:Class.method`) and its fault."""
+
+
+def name_of(item: pytest.Item) -> str:
+    return item.nodeid.rpartition("/")[2].partition("[")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items[:] = [item for item in items if name_of(item) in BROKEN]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Make the adapter wrong, from the set-up of the test on."""
+    method, fault = BROKEN[name_of(item)]
+    place, _, name = method.rpartition(".")
+    module, _, cls = place.partition(":")
+    adapter = getattr(import_module(module), cls)
+    right = vars(adapter)[name]
+    setattr(adapter, name, FAULTS[fault](right))
+    try:
+        return (yield)
+    finally:
+        setattr(adapter, name, right)

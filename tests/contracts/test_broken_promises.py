@@ -1,0 +1,49 @@
+"""Each promise of the contract suites is broken once: the test of it fails on an adapter that is wrong in that way."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from breaking import BROKEN
+
+FOLDER = Path(__file__).parent
+CLASSES = sorted({test.rpartition("::")[0] for test in BROKEN})
+
+
+@pytest.mark.parametrize("place", CLASSES)
+def test_every_promise_has_a_wrong_adapter(place: str) -> None:
+    """A new test of a contract gets a fault in `broken.json`; a test that is gone loses it."""
+    file, _, cls = place.partition("::")
+    suite = getattr(import_module(file.removesuffix(".py")), cls)
+    tests = {name for name in dir(suite) if name.startswith("test_")} - set(vars(suite))
+    assert {test.rpartition("::")[2] for test in BROKEN if test.startswith(f"{place}::")} == tests
+
+
+def test_every_wrong_adapter_is_seen(tmp_path: Path) -> None:
+    """In one process: every test of the table fails, in at least one of its variants."""
+    report = tmp_path / "report.xml"
+    options = [
+        "-q",
+        "--tb=no",
+        "-p",
+        "breaking",
+        "-p",
+        "no:xdist",
+        "-W",
+        "default",
+        "--timeout=20",
+        f"--junitxml={report}",
+    ]
+    command = [sys.executable, "-m", "pytest", *options, *(str(FOLDER / place) for place in CLASSES)]
+    ended = subprocess.run(command, cwd=FOLDER.parents[1], capture_output=True, text=True, check=False, timeout=110)
+    seen: dict[str, bool] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        *_, module, cls = case.attrib["classname"].split(".")
+        name = f"{module}.py::{cls}::{case.attrib['name'].partition('[')[0]}"
+        seen[name] = seen.get(name, False) or case.find("failure") is not None or case.find("error") is not None
+    assert set(seen) == set(BROKEN), ended.stdout
+    assert [name for name, failed in seen.items() if not failed] == []
+    assert len(BROKEN) >= 150
