@@ -22,7 +22,7 @@ class DecisionRow:
     details: Mapping[str, JSON] = attrs.field(factory=dict)
 
 
-BY_USERS: Final = frozenset({Resumed, Retried, Forked, Cancelled, Paused})
+BY_USERS: Final = frozenset({Resumed, Retried, Forked, Moved, Cancelled, Paused})
 """The entries that users can make."""
 
 
