@@ -447,3 +447,33 @@ def test_the_impact_of_a_deploy(open_page: Open, server: Server, ids: dict[str, 
         expect(dialog).to_have_count(0)
         found = client.get(f"/api/v1/workflows/{workflow}").json()
         assert client.get(f"/agent/v1/runs/{waiting}").json()["variationId"] == found["activeVariationId"]
+
+
+def test_a_node_is_tried(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """On values that belong to the test: what it gives, what it would send, and its error; nothing is called."""
+    structure = demo.graph(
+        [
+            demo.transform("double", "{{ input.n * 2 }}"),
+            demo.node("pay", "action", toolId="core.http", params={
+                "method": "POST", "url": "https://pay.example.com/", "body": "{{ nodes.double.output }}",
+            }),
+        ],
+        ("start", "double"), ("double", "pay"),
+    )  # fmt: skip
+    with server.client() as client:
+        workflow = create(client, structure)
+    page = opened(open_page, workflow)
+    node(page, "double").click()
+    page.get_by_text("Try this node").click()
+    page.get_by_label("Input").fill('{"n": 21}')
+    page.get_by_role("button", name="Try", exact=True).click()
+    expect(page.locator(".side [role=status] .json")).to_have_text("42")
+    page.get_by_label("Input").fill("{}")
+    page.get_by_role("button", name="Try", exact=True).click()
+    expect(page.locator(".side [role=status] .problem")).to_be_visible()
+    page.get_by_role("button", name="pay", exact=True).click()
+    page.get_by_text("Try this node").click()
+    page.get_by_role("textbox", name="double").fill("42")
+    page.get_by_role("button", name="Try", exact=True).click()
+    expect(page.locator(".side [role=status] .json").first).to_contain_text("pay.example.com")
+    check_accessibility(page)

@@ -29,6 +29,7 @@ SHAPES = {
     "NodeType": ("NodeType", set()),
     "Issue": ("FoundIssue", set()),
     "GraphDiff": ("VariationDifference", set()),
+    "NodeTrial": ("NodeTestResult", set()),
     "Impact": ("DeployImpact", set()),
     "Tool": ("Tool", set()),
     "CatalogTool": ("Tool", set()),

@@ -1,5 +1,5 @@
 import type { Client } from "./client";
-import type { GraphDiff, Impact, Issue, JsonObject, NodeType, Skill, Structure, Tool, Variation, Workflow } from "./types";
+import type { GraphDiff, Impact, Issue, JsonObject, NodeTrial, NodeType, Skill, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
 const PAGES = 40;
@@ -45,6 +45,10 @@ export class Editing {
     const headers: Record<string, string> = etag === null ? {} : { "If-Match": etag };
     const saved = await this.client.tagged<Workflow>("PATCH", `/api/v1/workflows/${one(id)}`, body, { headers });
     return { workflow: saved.value, etag: saved.etag };
+  }
+
+  tryNode(id: number, node: string, body: JsonObject): Promise<NodeTrial> {
+    return this.client.post(`/api/v1/workflows/${one(id)}/nodes/${one(node)}/test`, body);
   }
 
   /** What a deploy would mean; its ETag binds the deploy to it. */

@@ -188,6 +188,14 @@ export interface Impact {
   cost: { runs: number; perRun: { inputTokens: number | null; outputTokens: number | null; cost: number | null } };
 }
 
+/** What one node gave on values that were made up, and what was not performed. */
+export interface NodeTrial {
+  output: Json;
+  error: ErrorBody | null;
+  handle: string | null;
+  wouldSend: JsonObject[];
+}
+
 /** A version that was deployed. */
 export interface Variation {
   id: string;

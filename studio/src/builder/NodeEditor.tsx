@@ -1,4 +1,4 @@
-import { useId, useMemo, useState } from "react";
+import { type ReactNode, useId, useMemo, useState } from "react";
 import type { GraphNode, Json, JsonObject, NodeType, Skill, Structure, Tool } from "../api/types";
 import { Form } from "../forms/Form";
 import { type FieldError, fieldOf, withValue } from "../forms/schema";
@@ -28,6 +28,8 @@ interface Props {
   onCut: (edge: string) => void;
   onSelect: (id: string) => void;
   onDelete: () => void;
+  /** Tries the node; without it, nothing is offered. */
+  trial: ReactNode;
   onClose: () => void;
 }
 
@@ -69,7 +71,7 @@ function fitting(params: Json | undefined, schema: JsonObject): JsonObject {
 }
 
 /** The settings of one node: its name, its data by the schema of its type, and its edges. */
-export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, onRename, onConnect, onCut, onSelect, onDelete, onClose }: Props) {
+export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, onRename, onConnect, onCut, onSelect, onDelete, trial, onClose }: Props) {
   const { t, has } = useLanguage();
   const id = useId();
   const type = catalog.types.get(node.type);
@@ -147,6 +149,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
         </div>
       )}
       <Connections node={node} structure={structure} catalog={catalog} canEdit={canEdit} onConnect={onConnect} onCut={onCut} onSelect={onSelect} />
+      {trial && <div className="section">{trial}</div>}
       {canEdit && (
         <div className="section">
           <div><button type="button" className="button danger" onClick={onDelete}>{t("builder.delete")}</button></div>

@@ -5,6 +5,7 @@ import { ConflictDialog, DeployDialog, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
 import { Editor, type EditorState } from "../builder/editor";
 import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
+import { TryNode } from "../builder/TryNode";
 import { keeperOf } from "../builder/keeper";
 import { type Catalog, NodeEditor } from "../builder/NodeEditor";
 import { type Entry, entryIn, Palette } from "../builder/Palette";
@@ -204,7 +205,9 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
               onData={(data, key) => editor.change(withData(editor.current().structure, one.id, data), key)}
               onRename={(to) => { editor.change(renamed(editor.current().structure, one.id, to)); setSelected([to]); }}
               onConnect={(handle, target) => link(one.id, handle, target)} onCut={(edge) => remove([], [edge])}
-              onSelect={select} onDelete={() => remove([one.id])} onClose={() => { setSelected([]); canvas.current?.show(one.id); }} />
+              onSelect={select} onDelete={() => remove([one.id])}
+              trial={canEdit && one.type !== "start" && host.wants("run") ? <TryNode workflowId={id} node={one.id} structure={structure} editing={editing} save={() => editor.save()} /> : null}
+              onClose={() => { setSelected([]); canvas.current?.show(one.id); }} />
           </aside>
         )}
       </div>
