@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+NOTE = "The site that `make docs` builds has the entries here; they are generated from the code.\n\n"
+"""What stands on such a page for readers of the file; the site leaves it out."""
 MARK = re.compile(r"^<!-- generated: (\w+)(?: (.*?))? -->$", re.MULTILINE)
 
 
@@ -25,7 +27,7 @@ def expanded(text: str) -> str:
     if not MARK.search(text):
         return text
     makers = _makers()
-    return MARK.sub(lambda found: makers[found[1]](*(found[2] or "").split()), text)
+    return MARK.sub(lambda found: makers[found[1]](*(found[2] or "").split()), text.replace(NOTE, ""))
 
 
 def read(app: Any, docname: str, source: list[str]) -> None:

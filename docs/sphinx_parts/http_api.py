@@ -10,7 +10,8 @@ from typing import Any
 import wfcore
 
 VALUES = {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "null": None}
-STREAM = "text/event-stream"
+NAMED = {"runId": "order-4711", "retriedBy": "order-4712", "interruptId": "ask", "userId": "ann", "skillId": 3}
+"""Values of fields that have no example of their own, by type and by name."""
 
 
 @cache
@@ -145,7 +146,7 @@ def _made(schema: Mapping[str, Any], depth: int) -> Any:
     if kind == "object":
         found = schema.get("properties", {})
         shown = [name for name in found if name in schema.get("required", found)]
-        return {name: value_of(found[name], depth + 1) for name in shown}
+        return {name: NAMED[name] if name in NAMED else value_of(found[name], depth + 1) for name in shown}
     if kind == "array":
         item = value_of(schema["items"], depth + 1) if "items" in schema else None
         return [] if item is None else [item]

@@ -150,3 +150,9 @@ def test_an_unknown_mark_is_an_error() -> None:
     with pytest.raises(KeyError):
         generated.expanded("<!-- generated: nothing -->")
     assert generated.expanded("text") == "text"
+
+
+def test_every_generated_page_says_so_to_readers_of_the_file() -> None:
+    for page in ROOT.glob("docs/**/*.md"):
+        text = page.read_text()
+        assert bool(generated.MARK.search(text)) == (generated.NOTE in text), page
