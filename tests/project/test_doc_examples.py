@@ -16,13 +16,15 @@ PAGES = sorted(DOCS.glob("**/*.md"))
 FENCED = re.compile(r"^```(json|toml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 EXAMPLES = [(page.stem, *found) for page in PAGES for found in FENCED.findall(page.read_text())]
 SEPARATOR = re.compile(r"\|[\s:|-]*-[\s:|-]*\|\s*")
+FIGURES = re.compile(r"\| (?:Goal|Limit) \|$")
+"""The heading of a table of measurements, which is its own example."""
 NAMES_ONLY = {"reference/glossary.md", "decisions/README.md", "index.md"}
 """Pages whose tables are lists of terms or of pages."""
 
 
 def tables_without_example(text: str) -> list[int]:
     """The lines of tables behind which no block of code stands before the next table or heading."""
-    found, open_table, fenced = list[int](), 0, False
+    found, open_table, fenced, last = list[int](), 0, False, ""
     for number, line in enumerate([*text.splitlines(), "# end"], 1):
         if line.startswith("```"):
             fenced, open_table = not fenced, 0
@@ -30,9 +32,10 @@ def tables_without_example(text: str) -> list[int]:
             continue
         elif SEPARATOR.fullmatch(line) or line.startswith("#"):
             found += [open_table] if open_table else []
-            open_table = 0 if line.startswith("#") else number
+            open_table = 0 if line.startswith("#") or FIGURES.search(last) else number
         elif line.startswith("    ") and line.strip():
             open_table = 0
+        last = line
     return found
 
 
@@ -42,6 +45,7 @@ def test_tables_without_example() -> None:
     assert tables_without_example(f"{table}\ntext\n\n    code\n") == []
     assert tables_without_example(f"{table}\n```\ncode\n```\n") == []
     assert tables_without_example(f"{table}\ntext\n\n{table}\n## next\n\n    code\n") == [2, 8]
+    assert tables_without_example("| | Time | Goal |\n|---|---|---|\n| a | 1 s | 2 s |\n") == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(DOCS)) for page in PAGES])
