@@ -2,13 +2,11 @@
 detected. CRC-32 (ISO/IEC 13239) of the text, which begins with the checksum of the entry before, as a signed integer.
 """
 
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 from zlib import crc32
 
 from wfcore.adapters.sql.store import Damaged
-
-T = TypeVar("T")
 
 Text = tuple[str, int]
 """An entry as JSON text, and its checksum."""
@@ -75,21 +73,19 @@ class LastChecksums:
         if texts:
             self.put(execution, before + len(texts), texts[-1][1])
 
-    async def kept(self, execution: int, before: int, texts: Sequence[Text], writing: Awaitable[T]) -> T:
-        """Await the writing of these entries, and know the last one meanwhile, for an append that follows at once.
+    def note(self, execution: int, before: int, texts: Sequence[Text]) -> tuple[int, int]:
+        """These entries are being written: know the last one meanwhile, for an append that follows at once. Returns the
+        place to `forget`.
 
         With two appends at the same place it is not known which one counts.
         """
-        last = before + len(texts)
-        place, checksum = (execution, last), texts[-1][1] if texts else None
-        self._writing[place] = None if place in self._writing else checksum
-        try:
-            written = await writing
-            if checksum is not None:
-                self.put(execution, last, checksum)
-            return written
-        finally:
-            self._writing.pop(place, None)
+        place = execution, before + len(texts)
+        self._writing[place] = None if place in self._writing or not texts else texts[-1][1]
+        return place
+
+    def forget(self, place: tuple[int, int]) -> None:
+        """They are not being written any more, whether they were written or not."""
+        self._writing.pop(place, None)
 
     def put(self, execution: int, pos: int, checksum: int) -> None:
         if len(self._known) >= CACHED and execution not in self._known:

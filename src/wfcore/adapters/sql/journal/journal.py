@@ -113,7 +113,13 @@ class SqlJournal:
                 self._checksums.put(execution.id, append.expected + 1, texts[0][1])
                 return None
             inserting = self._commits.insert([row] if len(texts) == 1 else _rows(execution.id, org, append, texts))
-            return await self._checksums.kept(execution.id, append.expected, texts, inserting)
+            place = self._checksums.note(execution.id, append.expected, texts)
+            try:
+                await inserting
+                self._checksums.put(*place, texts[-1][1])
+            finally:
+                self._checksums.forget(place)
+            return None
 
         def write(transaction: CommitTransaction) -> int | None:
             epoch = None
@@ -130,7 +136,13 @@ class SqlJournal:
             return epoch
 
         writing = self._commits.run(write, execution.id)
-        return await self._checksums.kept(execution.id, append.expected, texts, writing)
+        place = self._checksums.note(execution.id, append.expected, texts)
+        try:
+            epoch = await writing
+            self._checksums.keep(execution.id, append.expected, texts)
+        finally:
+            self._checksums.forget(place)
+        return epoch
 
     async def _checksum(self, execution: ExecutionRef, append: Append) -> int:
         """The checksum of the entry before those of the append. Raises the errors of `append` without such an entry."""
