@@ -1,7 +1,21 @@
 """The decisions of users in the entries of a run."""
 
-from wfcore.domain.projections.audit import DecisionRow, decisions, reminders
-from wfcore.domain.run.entries import Actor, Cancelled, Decision, Forked, Moved, Paused, Resumed, Retried, TimePassed
+from msgspec import structs
+
+from wfcore.domain.projections.audit import BY_USERS, DecisionRow, decisions, reminders
+from wfcore.domain.run.entries import (
+    TAGS,
+    Actor,
+    Cancelled,
+    Decision,
+    Forked,
+    Moved,
+    Paused,
+    Resumed,
+    Retried,
+    Started,
+    TimePassed,
+)
 from wfcore.testing.histories import BEGIN, History, sketch
 
 ANN = Actor("ann")
@@ -59,3 +73,9 @@ def test_reminders_of_the_system() -> None:
     assert reminders(second.values(), third) == [escalate]
     assert reminders(first.values(), third) == [remind, escalate]
     assert reminders(first.values(), {}) == []
+
+
+def test_every_entry_of_a_user_can_be_audited() -> None:
+    """All entries that name who made them, but the first one: its run has a record of its own."""
+    by_somebody = {entry for entry in TAGS if "by" in {field.name for field in structs.fields(entry)}}
+    assert by_somebody - {Started} == BY_USERS
