@@ -243,6 +243,39 @@ class TestApprovals:
         assert (await ada.get(f"/agent/v1/runs/{run_id}")).json()["resumedBy"] is not None
 
 
+class TestAnswers:
+    """Responses of clients to questions, each in a request of its own (MCP, Streamable HTTP)."""
+
+    @pytest.mark.parametrize("question", ["other", "wfcore-ask {", "wfcore-ask [1, 2]", "wfcore-ask []", 7])
+    async def test_a_response_to_no_question_is_refused(self, real_world: World, question: Any) -> None:
+        ada = await real_world.user("ada")
+        path = await offered(ada, chain(APPROVAL, SHOW))
+        answer = await ada.post(path, json={"jsonrpc": "2.0", "id": question, "result": APPROVE})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
+
+    async def test_what_decides_nothing(self, real_world: World) -> None:
+        """An error, an unknown action, another run, and an answer that comes after the decision: 202 and no change."""
+        ada = await real_world.user("ada")
+        path = await offered(ada, chain(APPROVAL, SHOW))
+        async with python_client(ada, path, NEW) as (client, _):
+            parked = (await client.call_tool("refunds")).structured_content
+        interrupt = parked["interrupts"][0]["interruptId"]
+        question = f"wfcore-ask {json.dumps([parked['runId'], interrupt])}"
+        other = f"wfcore-ask {json.dumps(['other', interrupt])}"
+        for body in (
+            {"id": question, "error": {"code": -1, "message": "no"}},
+            {"id": question, "result": {"action": "maybe"}},
+            {"id": other, "result": APPROVE},
+        ):
+            assert (await ada.post(path, json={"jsonrpc": "2.0", **body})).status_code == 202
+        record = f"/agent/v1/runs/{parked['runId']}"
+        assert (await ada.get(record)).json()["resumedBy"] is None
+        await ada.post(f"{record}/resume", json={"decision": "deny", "runId": f"denied-{real_world.org}"})
+        late = {"jsonrpc": "2.0", "id": question, "result": APPROVE}
+        assert (await ada.post(path, json=late)).status_code == 202
+        assert (await ada.get(record)).json()["resumedBy"] == f"denied-{real_world.org}"
+
+
 class TestTypeScript:
     """The official TypeScript SDK."""
 
