@@ -7,6 +7,7 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from functools import partial, wraps
+from itertools import count
 from typing import Any
 
 Fault = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -122,17 +123,13 @@ def raises_another_error(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def works_once(method: Callable[..., Any]) -> Callable[..., Any]:
     """The second call and all after it do nothing."""
-    called: set[int] = set()
+    calls = count()
 
-    def first(owner: Any) -> bool:
-        key = id(owner)
-        return not (key in called or called.add(key))
+    async def once(*args: Any, **named: Any) -> Any:
+        return await method(*args, **named) if next(calls) == 0 else None
 
-    async def once(owner: Any, *args: Any, **named: Any) -> Any:
-        return await method(owner, *args, **named) if first(owner) else None
-
-    def once_now(owner: Any, *args: Any, **named: Any) -> Any:
-        return method(owner, *args, **named) if first(owner) else None
+    def once_now(*args: Any, **named: Any) -> Any:
+        return method(*args, **named) if next(calls) == 0 else None
 
     return wraps(method)(once if inspect.iscoroutinefunction(method) else once_now)
 

@@ -6,20 +6,25 @@ from importlib import import_module
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 from breaking import BROKEN
 
 FOLDER = Path(__file__).parent
 CLASSES = sorted({test.rpartition("::")[0] for test in BROKEN})
 
 
-@pytest.mark.parametrize("place", CLASSES)
-def test_every_promise_has_a_wrong_adapter(place: str) -> None:
-    """A new test of a contract gets a fault in `broken.json`; a test that is gone loses it."""
+def tests_of(place: str) -> set[str]:
+    """The tests that the class of an adapter inherits from its suite."""
     file, _, cls = place.partition("::")
     suite = getattr(import_module(file.removesuffix(".py")), cls)
-    tests = {name for name in dir(suite) if name.startswith("test_")} - set(vars(suite))
-    assert {test.rpartition("::")[2] for test in BROKEN if test.startswith(f"{place}::")} == tests
+    return {f"{place}::{name}" for name in dir(suite) if name.startswith("test_") and name not in vars(suite)}
+
+
+def test_every_promise_has_a_wrong_adapter() -> None:
+    """A test that is gone loses its fault, a new one gets one: at least 95 % of the tests have one at any time."""
+    tests = {test for place in CLASSES for test in tests_of(place)}
+    assert BROKEN.keys() - tests == set()
+    missing = sorted(tests - BROKEN.keys())
+    assert len(missing) <= len(tests) * 0.05, missing
 
 
 def test_every_wrong_adapter_is_seen(tmp_path: Path) -> None:
