@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import attrs
+from cyclopts import CycloptsError
 
 from wfcore.domain.kernel.json_readers import as_object, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.settings.models import BadSettings
 
 
 @attrs.frozen
@@ -35,18 +35,18 @@ def location() -> Path:
 
 
 def read_credentials() -> Credentials:
-    """The stored credentials. Raises BadSettings for a file that others can read, or that is damaged."""
+    """The stored credentials. Raises CycloptsError for a file that others can read, or that is damaged."""
     file = location()
     if not file.exists():
         return Credentials()
     if file.stat().st_mode & 0o077:
-        raise BadSettings(f"`{file}` can be read by others: run `chmod 600 {file}`")
+        raise CycloptsError(msg=f"`{file}` can be read by others: run `chmod 600 {file}`")
     try:
         tree = as_object(json.loads(file.read_bytes()))
         tokens = {server: as_text(token) for server, token in (optional_object(tree.get("tokens")) or {}).items()}
         return Credentials(optional_text(tree.get("current")), tokens)
     except (ValueError, TypeError):
-        raise BadSettings(f"`{file}` is damaged: remove it, and run `wfcore login`") from None
+        raise CycloptsError(msg=f"`{file}` is damaged: remove it, and run `wfcore login`") from None
 
 
 def write_credentials(credentials: Credentials) -> Path:
@@ -62,8 +62,8 @@ def write_credentials(credentials: Credentials) -> Path:
 
 
 def address_of(server: str) -> str:
-    """The address of a server in the form that names its token. Raises BadSettings for another text."""
+    """The address of a server in the form that names its token. Raises CycloptsError for another text."""
     address = server.strip().rstrip("/")
     if not address.lower().startswith(("http://", "https://")) or any(c.isspace() for c in address):
-        raise BadSettings(f"`{server}` is not an address such as https://flows.example.org")
+        raise CycloptsError(msg=f"`{server}` is not an address such as https://flows.example.org")
     return address

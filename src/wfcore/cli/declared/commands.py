@@ -71,10 +71,10 @@ class DeclaredCommands:
                 await check_documents(organization, documents, faults, deploy=deploy, advance=advance)
             steps = steps_of(documents, current, organization.names, deploy=deploy)
             steps += await self._pruned(organization, documents, prune=prune)
+            check_pruned(documents, steps)
             if not json:
                 print_plan(steps)
             if any(step.action == "delete" for step in steps):
-                check_pruned(documents, steps)
                 await confirm(f"delete {_count(steps, 'delete')}?", yes=yes)
             with counting("applying", len(steps)) as advance:
                 await Applying(organization, force).carry_out(steps, advance)
