@@ -39,6 +39,10 @@ const size = (names) => [...names].reduce((sum, name) => sum + files[name].gzip,
 const MODULE = "src/elements/wfcore.ts";
 const APP = "src/app/main.ts";
 const page = (name) => `src/pages/${name}.tsx`;
+// An element in the page of a product needs nothing of the application: its styles are not allowed there.
+for (const name of Object.keys(built).filter((one) => one !== key(APP) && built[one].src !== APP)) {
+  if ([...closure(name)].includes(built[key(APP)].file)) throw new Error(`${name} loads the application`);
+}
 const sizes = {
   run: size(loaded(MODULE, page("RunPage"))),
   runs: size(loaded(MODULE, page("RunsPage"))),

@@ -212,9 +212,6 @@ export interface Caller {
   role: string;
 }
 
-/** The roles that administer an organization. */
-export const isAdmin = (me: Caller) => me.role === "admin" || me.role === "owner";
-
 export interface Decision {
   interruptId: string;
   decision: "approve" | "deny" | "connected" | "cancelled";

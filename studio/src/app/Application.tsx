@@ -1,6 +1,6 @@
 import { type FormEvent, type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import { ApiError, Client } from "../api/client";
-import { type Caller, isAdmin } from "../api/types";
+import type { Caller } from "../api/types";
 import { StudioElement } from "../elements/base";
 import { type Place, useChanges, useHost } from "../elements/context";
 import { Deferred, pages } from "../elements/deferred";
@@ -37,7 +37,7 @@ function sectionsOf(me: Caller): string[] {
   const has = (area: string) => me.scopes.includes(`${area}:read`) || me.scopes.includes(`${area}:write`);
   const needs: Record<string, boolean> = {
     connections: has("connections"), tools: has("workflows"), schedules: has("workflows"), members: has("members"), groups: has("members"), tokens: me.scopes.includes("tokens:write"),
-    hooks: has("hooks"), policies: has("policies"), usage: has("usage"), audit: isAdmin(me) && me.scopes.includes("members:write"),
+    hooks: has("hooks"), policies: has("policies"), usage: has("usage"), audit: me.role !== "member" && me.scopes.includes("members:write"),
   };
   return SECTIONS.filter((section) => needs[section]);
 }

@@ -60,3 +60,6 @@ export interface Collection<T> {
 }
 
 export const text = (value: Json | undefined): string => (typeof value === "string" ? value : "");
+
+/** Whether the caller has a role that administers the organization. */
+export const isAdmin = (me: Caller) => me.role === "admin" || me.role === "owner";

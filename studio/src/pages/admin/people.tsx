@@ -1,7 +1,7 @@
 import type { Group, Member, Token } from "../../api/records";
-import { type Caller, isAdmin, type JsonObject } from "../../api/types";
+import type { Caller, JsonObject } from "../../api/types";
 import { brief, visible } from "../../kit/safe";
-import type { Collection, Context } from "./collection";
+import { type Collection, type Context, isAdmin } from "./collection";
 
 const SCOPES = [
   "workflows:read", "workflows:write", "workflows:invoke", "skills:read", "skills:write", "memories:read", "memories:write", "conversations:read",

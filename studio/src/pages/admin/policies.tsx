@@ -1,8 +1,8 @@
 import type { Policy } from "../../api/records";
-import { isAdmin, type JsonObject } from "../../api/types";
+import type { JsonObject } from "../../api/types";
 import { JsonBlock } from "../../kit/JsonView";
 import { brief } from "../../kit/safe";
-import { type Collection, type Context, text } from "./collection";
+import { type Collection, type Context, isAdmin, text } from "./collection";
 
 const WHENS = ["tool", "agent", "external"];
 const REQUIRES = ["approval", "timeout", "retry", "notTogether"];
