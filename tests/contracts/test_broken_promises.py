@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent
 CLASSES = sorted({test.rpartition("::")[0] for test in BROKEN})
 
 
-def tests_of(place: str) -> set[str]:
+def inherited_by(place: str) -> set[str]:
     """The tests that the class of an adapter inherits from its suite."""
     file, _, cls = place.partition("::")
     suite = getattr(import_module(file.removesuffix(".py")), cls)
@@ -21,7 +21,7 @@ def tests_of(place: str) -> set[str]:
 
 def test_every_promise_has_a_wrong_adapter() -> None:
     """A test that is gone loses its fault, a new one gets one: at least 95 % of the tests have one at any time."""
-    tests = {test for place in CLASSES for test in tests_of(place)}
+    tests = {test for place in CLASSES for test in inherited_by(place)}
     assert BROKEN.keys() - tests == set()
     missing = sorted(tests - BROKEN.keys())
     assert len(missing) <= len(tests) * 0.05, missing
