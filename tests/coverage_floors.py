@@ -36,6 +36,7 @@ FLOORS: Final = {
     "wfcore.runtime.agents": 96.0,
     "wfcore.runtime.channels": 96.0,
     "wfcore.runtime.common": 98.0,
+    "wfcore.runtime.data": 96.0,
     "wfcore.runtime.execution": 95.0,
     "wfcore.runtime.organization": 98.0,
     "wfcore.runtime.resources": 97.0,

@@ -16,6 +16,7 @@ from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.erasure import Substitution
+from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.entries import Opened, Succeeded
@@ -121,6 +122,24 @@ class MaintenanceContract(OnAsyncio):
         again = [await ran(journal, name, at=LATER) for name in ("a", "b")]
         assert {ref.id for ref in again}.isdisjoint({first.id, deleted.id})
         assert len(await journal.read(again[0])) == 2
+
+    @pytest.mark.anyio
+    async def test_old_deliveries_are_deleted(self, stores: Stores) -> None:
+        """Those of old events that are not pending."""
+        storage, _ = stores
+        await storage.register_handler("h", ["run.finished"])
+        async with storage.transaction(ORG) as work:
+            for at in (NOW, NOW + 1, LATER):
+                await work.deliveries.add([Notice("run.finished", at, "workflow", 1, "ann", run_id=f"r-{at}")])
+        due = await storage.due_deliveries(LATER, handler="h", limit=9)
+        async with storage.transaction(ORG) as work:
+            for one in (due[0], due[2]):
+                delivery = await work.deliveries.get(one.id)
+                assert delivery is not None
+                await work.deliveries.put(attrs.evolve(delivery, state="delivered", next_at=None))
+        assert await self._pruned(storage, "runs") == 1
+        async with storage.reading(ORG) as work:
+            assert [bool(await work.deliveries.get(one.id)) for one in due] == [False, True, True]
 
     @pytest.mark.anyio
     async def test_a_continued_execution_stays(self, stores: Stores) -> None:
