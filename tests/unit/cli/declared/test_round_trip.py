@@ -10,6 +10,7 @@ from two_organizations import Generator, places
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.timeout(300)
 async def test_300_resources_are_the_same_in_another_organization(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
