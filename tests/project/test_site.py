@@ -5,6 +5,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import msgspec
 import pytest
@@ -71,7 +72,7 @@ def test_links_of_the_site_lead_somewhere(site: Path) -> None:
     broken = set[str]()
     for page, found in pages.items():
         for link in found.links:
-            path, _, anchor = link.partition("#")
+            path, _, anchor = unquote(link).partition("#")
             target = (page.parent / path).resolve() if path else page
             if not target.exists() or (anchor and target in pages and anchor not in pages[target].ids):
                 broken.add(f"{page.relative_to(site)}: {link}")
