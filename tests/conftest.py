@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["wfcore.testing.plugin"]  # `pyproject.toml` switches its entry point off: coverage begins after it
-
 settings.register_profile("wfcore", deadline=None)  # a deadline would measure how busy the machine is
 settings.load_profile("wfcore")
 

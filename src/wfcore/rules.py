@@ -9,8 +9,7 @@ A broken rule raises `RuleBroken`, whose text has the shortest counter-example. 
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from pathlib import Path as File
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 from msgspec.structs import replace
@@ -40,7 +39,7 @@ from wfcore.domain.rules.rules import (
 from wfcore.domain.rules.search import MAX_STATES
 from wfcore.domain.run.simulation import MOST_PATHS, Path, Simulation
 from wfcore.domain.run.simulation import simulate as simulate_paths
-from wfcore.workflow_files import read_workflow
+from wfcore.workflow_files import Workflow, body_of
 
 if TYPE_CHECKING:
     from wfcore.testing.histories import History
@@ -65,16 +64,6 @@ __all__ = [
 
 RULES: Final = (Never, AtMost, AlwaysEndsIn)
 
-
-class HasStructure(Protocol):
-    """An object that builds a graph, such as a `Flow`: its `structure` is a `workflowStructure`."""
-
-    @property
-    def structure(self) -> Any: ...
-
-
-Workflow = Mapping[str, JSON] | HasStructure | str | File
-"""A `workflowStructure` or the body of a create request, what builds one, or a file of one in JSON or YAML."""
 
 Predicate = Callable[[Path], object]
 """A rule of one's own: true for each path that a run may take."""
@@ -210,17 +199,6 @@ def simulate(
     `most_states` bounds the search for each rule, `most_paths` the paths that are listed. Raises Invalid, with every
     issue, when the graph cannot run, OSError and Malformed for a file that cannot be read.
     """
-    body = _body(workflow)
+    body = body_of(workflow)
     refuse(body_errors(body), as_invalid=True)
     return Simulated(structure_of_body(body), input, most_paths, most_states)
-
-
-def _body(workflow: Workflow) -> Mapping[str, JSON]:
-    if isinstance(workflow, (str, File)):
-        return read_workflow(workflow)
-    body: Any = workflow
-    if not isinstance(workflow, Mapping):
-        body = workflow.structure
-        body = body() if callable(body) else body
-    is_body = not {"workflowStructure", "agentSelection"}.isdisjoint(body)
-    return body if is_body else {"workflowStructure": dict(body)}

@@ -1,10 +1,12 @@
-"""Files of workflows: the body of a create request, in JSON or YAML 1.2 (interface, CreateAgentDto)."""
+"""Workflows as Python programs and commands receive them: the body of a create request (interface, CreateAgentDto), as
+a value, as an object that builds one, or as a file in JSON or YAML 1.2.
+"""
 
 import io
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
@@ -14,6 +16,29 @@ from wfcore.extras import needs_extra
 
 _NOT_PRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 """Characters that YAML 1.2 does not take as they are (5.1), or that older parsers read as line breaks."""
+
+
+class HasStructure(Protocol):
+    """An object that builds a graph, such as a `Flow`: its `structure` is a `workflowStructure`."""
+
+    @property
+    def structure(self) -> Any: ...
+
+
+Workflow = Mapping[str, JSON] | HasStructure | str | Path
+"""A `workflowStructure` or the body of a create request, what builds one, or a file of one in JSON or YAML."""
+
+
+def body_of(workflow: Workflow) -> Mapping[str, JSON]:
+    """The body of a create request for any form of a workflow. Raises OSError and Malformed for a file."""
+    if isinstance(workflow, (str, Path)):
+        return read_workflow(workflow)
+    body: Any = workflow
+    if not isinstance(workflow, Mapping):
+        body = workflow.structure
+        body = body() if callable(body) else body
+    is_body = not {"workflowStructure", "agentSelection"}.isdisjoint(body)
+    return body if is_body else {"workflowStructure": dict(body)}
 
 
 def read_workflow(path: str | Path) -> dict[str, JSON]:

@@ -28,9 +28,10 @@ WFCORE = [
 TESTING = [
     "BlobsContract", "BrokenGraph", "Cassette", "ClockContract", "DispatcherContract", "EventsContract",
     "FakeClock", "History", "HooksContract", "IdsContract", "JournalContract", "MemoriesContract",
-    "ModelsContract", "NotRecorded", "OutboundContract", "PostingsContract", "ScriptedModel", "SequentialIds",
-    "StorageContract", "StorageMachine", "TelemetryContract", "ToolServersContract", "ToolsContract",
-    "WordsContract", "broken_graphs", "deployable_graphs", "run_until_idle", "sketch",
+    "ModelsContract", "NotRecorded", "OutboundContract", "PostingsContract", "ReplayDiffers", "ScriptedModel",
+    "SequentialIds", "StorageContract", "StorageMachine", "TelemetryContract", "ToolServersContract",
+    "ToolsContract", "WordsContract", "broken_graphs", "deployable_graphs", "replays", "run_until_idle",
+    "sketch",
 ]  # fmt: skip
 DOMAIN_PAGES = {"library.md", "machine.md"}
 """Pages that show the pure machine itself; everything else uses the names of `wfcore` or of a port or adapter."""

@@ -233,7 +233,7 @@ async def _opened(target: CommandTarget, *, worker: bool) -> "AsyncIterator[Asyn
 
         from wfcore.adapters.http import app
     async with open_core(target.database, target.config, target.schema, worker=worker, models=True) as core:
-        me = await _member(core, target.org, target.user_id)
+        me = await member_of(core, target.org, target.user_id)
 
         async def authenticate(_: "HTTPConnection") -> "Principal":
             return me
@@ -241,7 +241,7 @@ async def _opened(target: CommandTarget, *, worker: bool) -> "AsyncIterator[Asyn
         yield ASGITransport(app(core, authenticate=authenticate, studio=None))
 
 
-async def _member(core: "Core", org: str, user_id: str) -> "Principal":
+async def member_of(core: "Core", org: str, user_id: str) -> "Principal":
     """The member with every scope: who can open the database can do what the member can."""
     from wfcore.domain.kernel.errors import NotFound, Unauthenticated
     from wfcore.domain.resources.access import TOKEN_SCOPES

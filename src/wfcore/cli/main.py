@@ -36,6 +36,7 @@ _commands = {
     "worker": ("worker:worker", "Drive runs beside servers and other workers."),
     "validate": ("validate:validate", "Check a workflow file."),
     "simulate": ("simulate:simulate", "Try every outcome of every node of a workflow file."),
+    "replay": ("simulate:replay", "Replay a recorded run with this release, or with a changed workflow."),
     "eval": ("evaluate:evaluate", "Run the evaluations of a skill file without a server."),
     "graph": ("graph:graph", "Draw a workflow file."),
     "run": ("runs:app", "Run a workflow file without a server, or manage the runs of an organization."),

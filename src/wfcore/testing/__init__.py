@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wfcore.testing.graphs import BrokenGraph, broken_graphs, deployable_graphs
     from wfcore.testing.histories import History, sketch
     from wfcore.testing.idle import run_until_idle
+    from wfcore.testing.recorded_runs import ReplayDiffers, replays
 
 __all__ = [
     "BlobsContract",
@@ -51,6 +52,7 @@ __all__ = [
     "NotRecorded",
     "OutboundContract",
     "PostingsContract",
+    "ReplayDiffers",
     "ScriptedModel",
     "SequentialIds",
     "StorageContract",
@@ -61,6 +63,7 @@ __all__ = [
     "WordsContract",
     "broken_graphs",
     "deployable_graphs",
+    "replays",
     "run_until_idle",
     "sketch",
 ]
@@ -82,6 +85,7 @@ _WHERE = {
     "NotRecorded": "wfcore.testing.cassettes",
     "OutboundContract": "wfcore.testing.contracts.outbound",
     "PostingsContract": "wfcore.testing.contracts.postings",
+    "ReplayDiffers": "wfcore.testing.recorded_runs",
     "ScriptedModel": "wfcore.adapters.models.scripted",
     "SequentialIds": "wfcore.testing.fakes",
     "StorageContract": "wfcore.testing.contracts.storage.storage",
@@ -92,6 +96,7 @@ _WHERE = {
     "WordsContract": "wfcore.testing.contracts.memories",
     "broken_graphs": "wfcore.testing.graphs",
     "deployable_graphs": "wfcore.testing.graphs",
+    "replays": "wfcore.testing.recorded_runs",
     "run_until_idle": "wfcore.testing.idle",
     "sketch": "wfcore.testing.histories",
 }

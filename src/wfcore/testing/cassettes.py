@@ -24,6 +24,7 @@ import msgspec
 
 from wfcore.adapters.tools.functions import tool_of
 from wfcore.domain.json.codec import dumps, fingerprint
+from wfcore.domain.json.differences import first_difference
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.json_readers import as_list, as_object, as_objects, as_text, optional_text
 from wfcore.domain.kernel.json_type import JSON
@@ -46,6 +47,8 @@ from wfcore.testing.redaction import Redactor
 VERSION: Final = 1
 LONGEST_IMAGE: Final = 200
 """Characters of an image's data that are stored; of a longer one its digest."""
+
+MADE_BEFORE: Final = "no further call of it is recorded"
 
 Mode = Literal["once", "never", "all"]
 Made = ModelProvider | Callable[[], ModelProvider]
@@ -178,7 +181,7 @@ class Cassette:
                 if fingerprint({key: call.get(key) for key in wanted}) == fingerprint(wanted):
                     return self._calls.pop(number)
             alike = [call for call in self._calls if _kind(call) == _kind(wanted)]
-            why = f"{_first_difference(wanted, alike[0], '')}" if alike else "no further call of it is recorded"
+            why = first_difference(wanted, {key: alike[0].get(key) for key in wanted}) if alike else MADE_BEFORE
             self._faults.append(f"not recorded: {_named(wanted)} ({why})")
             raise NotRecorded(self._faults[-1])
 
@@ -312,17 +315,3 @@ def _named(call: Mapping[str, JSON]) -> str:
     messages = as_objects(call["messages"])
     last = optional_text(messages[-1].get("content")) if messages else None
     return f"a call of the model after {len(messages)} messages, the last one `{(last or '')[:80]}`"
-
-
-def _first_difference(one: JSON, other: JSON, path: str) -> str:
-    """Where `one`, the call that was made, first differs from `other`, the recorded one."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in one:
-            if fingerprint(one[key]) != fingerprint(other.get(key)):
-                return _first_difference(one[key], other.get(key), f"{path}.{key}" if path else key)
-    if isinstance(one, list) and isinstance(other, list):
-        for index, (each, recorded) in enumerate(zip(one, other, strict=False)):
-            if fingerprint(each) != fingerprint(recorded):
-                return _first_difference(each, recorded, f"{path}[{index}]")
-        return f"`{path}` has {len(one)} items, recorded {len(other)}"
-    return f"`{path}` is {dumps(one)[:200]}, recorded {dumps(other)[:200]}"

@@ -40,6 +40,7 @@ from wfcore.domain.run.entries import (
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan
+from wfcore.domain.run.recording import node_path
 from wfcore.domain.run.records import Record
 from wfcore.domain.run.state import Interrupt
 
@@ -242,13 +243,7 @@ class History:
         return [str(event.kind) for event in self.events if node in (None, _node_of(event))]
 
     def _name(self, effect: Effect) -> str:
-        frame, names, address = self.machine.plan, [], effect.address
-        inside = self.machine.root.children
-        for end in range(3, len(address), 4):
-            names.append(frame.nodes[address[end - 3]].id)
-            child = inside[address[:end]]
-            frame, inside = child.plan, child.children
-        return "/".join([*names, frame.nodes[address[-3]].id])
+        return node_path(self.machine, effect.address)
 
 
 def place(effect: Effect) -> tuple[int, int, int, int]:

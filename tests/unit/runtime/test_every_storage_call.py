@@ -181,6 +181,7 @@ USE_CASES: dict[str, UseCase] = {
     "runs.stats": lambda core, me: core.runs.stats(me),
     "runs.graph": lambda core, me: core.runs.graph(me, "parked"),
     "runs.events": lambda core, me: core.runs.events(me, "parked"),
+    "runs.record": lambda core, me: core.runs.record(me, "parked"),
     "conversations.page": lambda core, me: core.conversations.page(me, 1),
     "conversations.get": lambda core, me: core.conversations.get(me, 1, "talk"),
     "conversations.delete": lambda core, me: core.conversations.delete(me, 1, "talk"),

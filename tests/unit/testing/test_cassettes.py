@@ -104,7 +104,7 @@ async def test_a_changed_request_is_refused(tmp_path: Path) -> None:
     with not_recorded(r"`settings\.effort` is \"high\""), Cassette(path) as cassette, pytest.raises(ModelError):
         await parts(cassette.model(ScriptedModel()), asking("one", settings={"effort": "high"}))
     longer = ModelRequest([*asking("one").messages] * 2, settings={"effort": "low"})
-    with not_recorded("`messages` has 2 items, recorded 1"), Cassette(path) as cassette, pytest.raises(ModelError):
+    with not_recorded("`messages` is a list of 2, recorded"), Cassette(path) as cassette, pytest.raises(ModelError):
         await parts(cassette.model(ScriptedModel()), longer)
 
 

@@ -1,5 +1,6 @@
 """The pytest plugin, in test suites as embedders write them."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,9 @@ import pytest
 
 import wfcore
 from wfcore.testing import FakeClock, ScriptedModel, run_until_idle, sketch
+from wfcore.testing.plugin import wfcore_clock, wfcore_core, wfcore_core_sync, wfcore_model
+
+__all__ = ["wfcore_clock", "wfcore_core", "wfcore_core_sync", "wfcore_model"]
 
 OPTIONS = ("-p", "no:wfcore", "-p", "wfcore.testing.plugin", "-p", "no:cacheprovider", "-p", "no:xdist")
 
@@ -128,7 +132,7 @@ def test_suites_of_embedders(tmp_path: Path) -> None:
     for name, text in suites.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / f"test_{name}.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-v", *OPTIONS, "-k", "not Contract or put_content"]
+    command = [sys.executable, "-m", "pytest", "-v", *OPTIONS, "-k", "not Contract and not Forgetful or put_content"]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
     lines = ended.stdout.splitlines()
     passed = {line.split("::")[-1].split()[0] for line in lines if " PASSED" in line}
@@ -141,10 +145,11 @@ def test_suites_of_embedders(tmp_path: Path) -> None:
         "assert b'wrong' == b''",
     ):
         assert f" {shown}" in ended.stdout, ended.stdout
-    assert lines[-1].split(" in ")[0].strip("= ") == "3 failed, 7 passed, 27 deselected, 1 error", ended.stdout
+    assert re.fullmatch(r"=+ 3 failed, 7 passed, \d+ deselected, 1 error in .*", lines[-1]), ended.stdout
 
 
-# The fixtures in this process: `tests/conftest.py` has loaded the plugin.
+# The fixtures in this process, as names of this module: `pyproject.toml` switches the entry point off, because it loads
+# the package before coverage begins
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ from typing import TypeGuard, Unpack
 
 import attrs
 
+from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
 from wfcore.domain.kernel.ids import is_run_id
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
@@ -16,6 +18,7 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.deciders import Delegator, may_decide, may_see, sees_as_approver
+from wfcore.domain.run.recording import Recording
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunFilter, RunRow
 from wfcore.runtime.common.authorization import authorize, needs
@@ -32,7 +35,7 @@ from wfcore.runtime.common.run_views import (
 from wfcore.runtime.execution.event_stream import LATEST as LATEST_LOOK
 from wfcore.runtime.execution.event_stream import SOONEST, follow, outline, outlined
 from wfcore.runtime.execution.pasts import Pasts
-from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.execution.plans import Plans, pinned_by
 from wfcore.runtime.organization.delegations import delegations_to
 from wfcore.runtime.runs.filters import RunFilters, run_filter
 from wfcore.runtime.runs.graph import RunGraph, graph_of
@@ -114,6 +117,17 @@ class RunReading:
             raise Forbidden("reading the graph requires use of the run's target", {"canUse": False})
         entries = await self._ports.journal.read(execution.ref)
         return await graph_of(self._ports.storage, self._plans, execution, entries, path, base)
+
+    @needs("workflows:read")
+    async def record(self, me: Principal, run_id: str) -> Recording:
+        """The run's execution, to be replayed: its journal with all inputs and outputs, what it ran, and how its turns
+        ended. Errors: NotFound; Forbidden, as for events.
+        """
+        _, execution, can_use = await self._visible(me, run_id)
+        if not can_use:
+            raise Forbidden("recording a run requires use of the run's target", {"canUse": False})
+        entries = await self._ports.journal.read(execution.ref)
+        return await recording_of(self._ports, execution, entries)
 
     @needs("workflows:read")
     async def events(self, me: Principal, run_id: str, *, after: int = 0) -> list[Event]:
@@ -321,3 +335,54 @@ def outline_of(me: Principal, view: RunView, delegators: Sequence[Delegator]) ->
 def _is_by(entry: e.Entry, me: Principal) -> TypeGuard[e.Resumed]:
     """Whether the entry is a decision of the caller."""
     return isinstance(entry, e.Resumed) and entry.by is not None and entry.by.user_id == me.user_id
+
+
+# Recordings
+
+
+async def recording_of(ports: Ports, execution: Execution, entries: Sequence[e.Entry]) -> Recording:
+    """The recording of an execution with these entries, without marks."""
+    org = execution.ref.org
+    about: dict[str, JSON] = {"kind": execution.kind, "resourceId": execution.resource_id, "structure": None}
+    first = next(entry for entry in entries if isinstance(entry, e.Started))
+    if execution.kind == "workflow":
+        about["structure"] = await _structure(ports, org, execution.resource_id or 0, execution.variation_id or "")
+    elif execution.started_by == "evaluation":
+        about["case"] = as_object(first.info["evaluation"])["case"]
+    children = dict.fromkeys(pinned for entry in entries if (pinned := pinned_by(entry)) is not None)
+    return Recording(
+        about,
+        [
+            {"kind": kind, "resourceId": number, "variationId": variation,
+             "structure": None if kind == "skill" else await _structure(ports, org, number, variation)}
+            for kind, number, variation in children
+        ],
+        [e.encode_entry(entry).decode() for entry in entries],
+        await _turns(ports, org, entries),
+    )  # fmt: skip
+
+
+async def _structure(ports: Ports, org: str, number: int, variation_id: str) -> JSON:
+    async with ports.storage.reading(org) as work:
+        variation = await work.workflows.variation(number, variation_id)
+    return None if variation is None else structure_of(variation.workflow)
+
+
+async def _turns(ports: Ports, org: str, entries: Sequence[e.Entry]) -> list[dict[str, JSON]]:
+    """The ends of the turns, as the store has them."""
+    ids = list[str]()
+    for entry in entries:
+        if isinstance(entry, e.Forked):  # the turns before it are of the run that was forked
+            ids = [entry.run_id]
+        elif isinstance(entry, e.Started | e.Resumed | e.Retried):
+            ids.append(entry.run_id)
+    rows = [row for run_id in ids if (row := await ports.journal.find_run(org, run_id)) is not None]
+    return [
+        {
+            "runId": row.id,
+            "status": str(row.status),
+            "output": as_object(row.result or {}).get("output"),
+            "error": as_object(row.result or {}).get("error"),
+        }
+        for row in rows
+    ]
