@@ -1,4 +1,4 @@
-"""A pytest plugin that runs contract suites on wrong adapters, with one fault of `faults.py` for each test.
+"""A pytest plugin that runs contract suites on wrong adapters, with one fault of `adapter_faults.py` for each test.
 
 `pytest -p breaking tests/contracts/...` runs the tests of `broken.json` alone, and each of them must fail. Without the
 fault they pass: the suite runs them so.
@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from faults import FAULTS
+from adapter_faults import FAULTS
 
 BROKEN: dict[str, tuple[str, str]] = {
     test: (method, fault)
