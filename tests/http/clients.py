@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,8 +13,10 @@ from uuid import uuid4
 import attrs
 import httpx
 import uvicorn
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp
 
+from wfcore.adapters.http.core.request_parsing import prefers_json
 from wfcore.core import Core
 from wfcore.domain.resources.access import TOKEN_SCOPES
 
@@ -27,6 +30,8 @@ FORBIDDEN = (403, "FORBIDDEN", "PERMISSION_DENIED")
 CONFLICT = (409, "CONFLICT", "ALREADY_EXISTS")
 LARGE = (413, "BAD_REQUEST", "INVALID_ARGUMENT")
 INVALID = (422, "VALIDATION", "INVALID_ARGUMENT")
+
+CODES = {400: "BAD_REQUEST", 404: "NOT_FOUND", 409: "CONFLICT", 422: "VALIDATION"}
 
 performed: Counter[str] = Counter()
 """How often `count` was called, by its argument."""
@@ -151,12 +156,45 @@ async def pages(client: httpx.AsyncClient, path: str, rows: str, size: int) -> l
         params["pageToken"] = page["nextPageToken"]
 
 
-def assert_envelope(response: httpx.Response, status: int, code: str, name: str) -> Json:
-    """The response is the error envelope of the interface, Errors; its `error` is returned."""
-    assert response.status_code == status, response.text
+STREAMED = {
+    "POST": re.compile(r"/agent(/v1)?/runs$|/agent/v1/actions$|/chat$|/agent/v1/runs/[^/]+/resume$"),
+    "GET": re.compile(r"/agent/v1/runs/[^/]+/events$|/api/v1/changes$"),
+}
+"""The paths whose refusals are events, unless JSON is preferred (interface, Events)."""
+
+
+def would_stream(request: httpx.Request) -> bool:
+    path = STREAMED.get(request.method)
+    headers = Headers(raw=[(name.lower(), value) for name, value in request.headers.raw])
+    return path is not None and path.search(request.url.path) is not None and not prefers_json(headers)
+
+
+def refusal(response: httpx.Response) -> Json:
+    """The only event of a stream that was refused."""
+    assert response.headers["Content-Type"].startswith("text/event-stream")
+    ((seq, data),) = frames(response.text)
+    assert (seq, data["seq"], data["kind"]) == (0, 0, "error")
+    return data
+
+
+def error_of(response: httpx.Response) -> Json:
+    """The error of a refusal: in the only event of a stream if the request would stream, else in the envelope."""
+    if would_stream(response.request):
+        found: Json = refusal(response)["error"]
+        return found
     assert response.headers["Content-Type"] == "application/json"
-    error: Json = response.json()["error"]
     assert response.json().keys() == {"error"}
+    error: Json = response.json()["error"]
+    return error
+
+
+def assert_envelope(response: httpx.Response, status: int, code: str, name: str) -> Json:
+    """The response is the error envelope of the interface, Errors; its `error` is returned.
+
+    Of a request that would stream, it is in the only event of a stream.
+    """
+    assert response.status_code == status, response.text
+    error = error_of(response)
     assert error.keys() - {"info"} == {"code", "status", "message", "requestId"}
     assert (error["code"], error["status"]) == (code, name)
     assert error["requestId"] == response.headers["X-Request-Id"]

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from clients import (
     APPROVAL,
+    CODES,
     CONFLICT,
     POLL,
     Json,
@@ -17,6 +18,7 @@ from clients import (
     chain,
     counting,
     deployed,
+    error_of,
     frames,
     keyed,
     let_go,
@@ -92,11 +94,11 @@ class TestChats:
         ("/agent/v1/skills/x/chat", {"message": "m"}, 404), ("/agent/v1/skills/1%0A/chat", {"message": "m"}, 404),
     ])  # fmt: skip
     async def test_invalid_chats_are_refused(self, world: World, path: str, body: Json, status: int) -> None:
-        """The error is an envelope on either transport, and no run is started."""
+        """The error is an event of a stream, or an envelope; and no run is started."""
         ada = await with_skill(world)
         for headers in ({}, POLL):
             answer = await ada.post(path, json=body, headers=headers)
-            assert (answer.status_code, answer.headers["Content-Type"]) == (status, "application/json"), answer.text
+            assert (answer.status_code, error_of(answer)["code"]) == (status, CODES[status]), answer.text
         assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
 
     async def test_runs_of_a_skill_are_listed(self, world: World) -> None:
@@ -172,7 +174,7 @@ class TestActions:
         ada = await world.user()
         answer = await ada.post("/agent/v1/actions", json=body)
         assert answer.status_code == status
-        assert [issue["path"] for issue in answer.json()["error"]["info"]["errors"]] == [path]
+        assert [issue["path"] for issue in error_of(answer)["info"]["errors"]] == [path]
         assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
 
 

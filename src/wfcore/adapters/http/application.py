@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from sse_starlette.sse import SendTimeoutError
@@ -22,6 +22,7 @@ from wfcore.adapters.http.core.authentication import Authenticate, by_token, cha
 from wfcore.adapters.http.core.cors import cors_headers, is_preflight
 from wfcore.adapters.http.core.origins import Site
 from wfcore.adapters.http.core.rate_limits import FailedAuthentications, RateLimits
+from wfcore.adapters.http.core.refusals import is_streamed, refused_stream
 from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
 from wfcore.adapters.http.core.responses import error_response, tagged, unless_known
 from wfcore.adapters.http.core.route import Call, Route
@@ -211,29 +212,50 @@ class Application:
             self._site.check_host(connection.headers)
         if route.successor is not None:
             headers |= _deprecation(route, root, segments)
-        with _errors_with_info({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
-            me = await self._authorize(connection, route, access)
-            query = read_query(scope["query_string"], route.query, others=route.any_query)
-            body = await self._body(connection, receive, route)
-            call = Call(
-                me,
-                connection.headers,
-                path,
-                query,
-                body,
-                root,
-                self._tokens,
-                headers["X-Request-Id"],
-                self._site.public_origin or origin_of(connection),
-                partial(read_body, connection.headers, receive, self._limits.at_most(route.max_body_bytes)),
-            )
-            async with nullcontext() if me is None else self._admission.turn(me.org_uuid):
-                response = await route.handle(call)
+        parsed: dict[str, JSON] = {}
+        try:
+            with _errors_with_info({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
+                me = await self._authorize(connection, route, access)
+                query = read_query(scope["query_string"], route.query, others=route.any_query)
+                parsed |= await self._body(connection, receive, route)
+                call = self._call(connection, receive, route, me, path, query, parsed, headers["X-Request-Id"])
+                async with nullcontext() if me is None else self._admission.turn(me.org_uuid):
+                    response = await route.handle(call)
+        except WfcoreError as error:
+            if error.http >= HTTPStatus.INTERNAL_SERVER_ERROR or not is_streamed(route, connection.headers):
+                raise
+            request = parsed.get("runId") or path.get("runId")
+            return refused_stream(error, route, connection.headers, request, request_id=headers["X-Request-Id"],
+                                  at=self._core.ports.clock.now(), challenge=self._challenge(connection))  # fmt: skip
         if isinstance(response, EventStream) and me is not None:
             self._streams.guard(me, response)
         if route.has_etag:
             response = tagged(response)
         return unless_known(response, connection.headers) if route.method == "GET" else response
+
+    def _call(
+        self,
+        connection: HTTPConnection,
+        receive: Receive,
+        route: Route,
+        me: Principal | None,
+        path: Mapping[str, str],
+        query: Mapping[str, Any],
+        body: Mapping[str, JSON],
+        request_id: str,
+    ) -> Call:
+        return Call(
+            me,
+            connection.headers,
+            path,
+            query,
+            body,
+            self._root(connection),
+            self._tokens,
+            request_id,
+            self._site.public_origin or origin_of(connection),
+            partial(read_body, connection.headers, receive, self._limits.at_most(route.max_body_bytes)),
+        )
 
     def _root(self, connection: HTTPConnection) -> str:
         """The path prefix under which this application is reached."""

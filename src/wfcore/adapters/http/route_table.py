@@ -138,7 +138,7 @@ class Health(TypedDict):
 
 def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: MetricsPage | None = None) -> list[Route]:
     """Every route of this core."""
-    workflows, turns = "/api/v1/workflows", Turns(core.runs, core.ports.clock)
+    workflows, turns = "/api/v1/workflows", Turns(core.runs)
     routes = [
         *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
         *WorkflowRoutes(core.workflows, "agents", "/api/v1/agents", Workflow, workflows).table(),

@@ -44,10 +44,11 @@ def unless_known(response: Response, headers: Headers) -> Response:
 
 def error_response(error: WfcoreError, request_id: str, *, challenge: str = "Bearer") -> Response:
     """The error envelope (interface, Errors), with the headers that RFC 9110 and RFC 6750 require for its status."""
-    return json_response({"error": error.to_wire(request_id)}, error.http, _headers(error, challenge))
+    return json_response({"error": error.to_wire(request_id)}, error.http, error_headers(error, challenge))
 
 
-def _headers(error: WfcoreError, challenge: str) -> dict[str, str]:
+def error_headers(error: WfcoreError, challenge: str) -> dict[str, str]:
+    """The headers that RFC 9110 and RFC 6750 require for the status of the error."""
     if isinstance(error, Unauthenticated):
         return {"WWW-Authenticate": error.challenge or challenge}
     if "missing" in error.info and error.http == 403:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.core.request_parsing import Query, page_size
 from wfcore.adapters.http.core.responses import json_response
+from wfcore.api.changes import ChangeDto
 from wfcore.api.runs import EventDto
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
@@ -138,6 +139,11 @@ class Route:
     """The minimum `id` of its path: 0 where 0 means all resources."""
     error_info: Mapping[str, str] = attrs.field(factory=dict)
     """Path numbers that errors repeat: from the name in `info` to the path parameter."""
+
+    @property
+    def has_error_events(self) -> bool:
+        """Whether a refusal can be an `error` event: its streams have events of wfcore, and not of another protocol."""
+        return self.streams and self.raw_body_shape is None and self.events in (EventDto, ChangeDto)
 
     @property
     def has_etag(self) -> bool:

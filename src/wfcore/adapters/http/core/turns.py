@@ -6,14 +6,10 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from wfcore.adapters.http.core import sse
-from wfcore.adapters.http.core.ag_ui import AgUiFrames, refusal, wants_ag_ui
+from wfcore.adapters.http.core.ag_ui import AgUiFrames, wants_ag_ui
 from wfcore.adapters.http.core.request_parsing import idempotency_key, last_event_id, prefers_json
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call
-from wfcore.domain.json.codec import iso_ms
-from wfcore.domain.kernel.errors import Conflict
-from wfcore.domain.run.events import EventKind
-from wfcore.ports.system import Clock
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.runs.open_streams import Shown
 from wfcore.runtime.runs.runs import Runs
@@ -24,9 +20,8 @@ RUNS = "/agent/v1/runs"
 class Turns:
     """Responds to requests that begin a turn or join one."""
 
-    def __init__(self, runs: Runs, clock: Clock) -> None:
+    def __init__(self, runs: Runs) -> None:
         self._runs = runs
-        self._clock = clock
 
     async def respond(
         self, call: Call, begin: Callable[[str | None], Turn], *, is_ag_ui: bool | None = None
@@ -37,11 +32,7 @@ class Turns:
         """
         key, after = idempotency_key(call.headers), last_event_id(call.headers)
         translated = wants_ag_ui(call.headers) if is_ag_ui is None else is_ag_ui
-        try:
-            view = await begin(key)
-        except Conflict as error:
-            return self._refused(call, error, key, translated)
-        return self._response(call, view, after, translated)
+        return self._response(call, await begin(key), after, translated)
 
     def stream(
         self, view: RunView, after: int, *, is_ag_ui: bool, headers: Mapping[str, str] | None = None
@@ -59,21 +50,6 @@ class Turns:
             return self.stream(view, after, is_ag_ui=is_ag_ui, headers=location)
         under_way = view.status.under_way
         return accepted(view, HTTPStatus.ACCEPTED if under_way else HTTPStatus.OK, location)
-
-    def _refused(self, call: Call, error: Conflict, key: str | None, is_ag_ui: bool) -> Response:
-        """A reused key is reported on the stream if the client wants one; any other conflict in the envelope."""
-        if error.info.get("reason") != "key_reused" or prefers_json(call.headers):
-            raise error
-        if is_ag_ui:
-            return sse.refusal(refusal(error.message, error.code), error.http)
-        data = {
-            "kind": EventKind.error,
-            "runId": key or call.body["runId"],
-            "seq": 0,
-            "at": iso_ms(self._clock.now()),
-            "error": error.to_wire(call.request_id),
-        }
-        return sse.refusal(data, error.http)
 
 
 def accepted(view: RunView, status: int, headers: dict[str, str] | None = None) -> Response:

@@ -204,9 +204,11 @@ def _responses(route: Route) -> dict[str, JSON]:
     for status in route.page_statuses:
         error = _error(status)
         responses[str(status)] = {**error, "content": {**as_object(error["content"]), **content}}
-    if route.streams and route.error_shape is None:
-        refused = _error(409)
-        responses["409"] = {**refused, "content": {**as_object(refused["content"]), **_frames(route)}}
+    if route.has_error_events:
+        for status in _error_statuses(route):
+            if status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.METHOD_NOT_ALLOWED:
+                refused = _error(status)
+                responses[str(status)] = {**refused, "content": {**as_object(refused["content"]), **_frames(route)}}
     if route.error_shape is not None:
         responses |= {str(status): _error_of_shape(status, route.error_shape) for status in (400, 404)}
     return responses

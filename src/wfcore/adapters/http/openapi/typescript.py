@@ -186,6 +186,15 @@ export class ApiError extends Error {
   }
 }
 
+/** The error envelope in a body of JSON, or in the only event of a stream that was refused. */
+function envelopeIn(text: string): ErrorEnvelope | undefined {
+  try {
+    return JSON.parse(/^data: ?(.*)$/m.exec(text)?.[1] ?? text) as ErrorEnvelope;
+  } catch {
+    return undefined;
+  }
+}
+
 export interface ClientOptions {
   /** The address of the server, with the path under which it is mounted. */
   baseUrl: string;
@@ -219,7 +228,7 @@ export class Client {
     if (options.signal !== undefined) init.signal = options.signal;
     const response = await (this.options.fetch ?? fetch)(url, init);
     if (response.status < 400) return response;
-    throw new ApiError(response.status, await response.json().catch(() => undefined) as ErrorEnvelope | undefined);
+    throw new ApiError(response.status, envelopeIn(await response.text()));
   }
 
   private async request<T>(
