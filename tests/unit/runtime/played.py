@@ -16,12 +16,10 @@ class Played(ScriptedModel):
     """Replies by the number of the round, in any process; records its requests."""
 
     def __init__(self, *replies: Any) -> None:
-        self.requests: list[ModelRequest] = []
         super().__init__(self._by_round(replies))
 
     def _by_round(self, replies: Any) -> Callable[[ModelRequest], Any]:
         def reply(request: ModelRequest) -> Any:
-            self.requests.append(request)
             return replies[sum(message["type"] == "ai" for message in request.messages)]
 
         return reply

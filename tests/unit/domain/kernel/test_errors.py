@@ -10,7 +10,7 @@ RANGE = Issue("b", "must be at most 3", "range")
 WARNING = Issue("c", "has no effect", "idle", "warning")
 
 
-@pytest.mark.parametrize("kind", WfcoreError.__subclasses__())
+@pytest.mark.parametrize("kind", [one for one in WfcoreError.__subclasses__() if one.__module__ == errors.__name__])
 def test_every_error_has_code_status_and_http(kind: type[WfcoreError]) -> None:
     """The docstring of the module lists every error with its HTTP status and its code."""
     assert errors.__doc__

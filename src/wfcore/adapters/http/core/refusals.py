@@ -23,7 +23,7 @@ def is_streamed(route: Route, headers: Headers) -> bool:
 def refused_stream(
     error: WfcoreError, route: Route, headers: Headers, named: JSON, *, request_id: str, at: int, challenge: str
 ) -> Response:
-    """The error as a stream of one event, in AG-UI's form where the client asks for that.
+    """The error as a stream of one event, in AG-UI's form where `Accept` names that.
 
     `named`: the run that the body or the path names, if any; an `Idempotency-Key` precedes it. `at`: in epoch
     milliseconds.
