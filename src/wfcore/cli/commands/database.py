@@ -94,12 +94,17 @@ async def prune(
     dry_run
         Only count it.
     """
+    from wfcore.cli.bars import bar
     from wfcore.cli.output import print_rows
 
     async with open_core(database, config, schema) as core:
         if not core.ports.settings.retention:
             print_message("there is no `[retention]`: everything is kept")
-        found = await core.retention.prune(dry_run=dry_run)
+        found = await core.retention.prune(dry_run=True)
+        if not dry_run:
+            total = sum(found.values())
+            with bar("rows") as show:
+                found = await core.retention.prune(on_progress=lambda deleted: show(sum(deleted.values()), total))
     rows: list[dict[str, JSON]] = [{"kind": kind, "count": count} for kind, count in found.items()]
     print_rows(rows, {"kind": "KIND", "count": "TO DELETE" if dry_run else "DELETED"}, as_json=json)
 
