@@ -180,11 +180,11 @@ export class Editor {
     if (this.state.saving === "dirty") this.later(SAVE_MS);
   }
 
-  private async write(): Promise<void> {
+  private async write(keepalive = false): Promise<void> {
     const structure = this.history.current;
     this.set({ saving: "saving" });
     try {
-      const { workflow, etag } = await this.calls.save(this.id, structure, this.etag);
+      const { workflow, etag } = await this.calls.save(this.id, structure, this.etag, keepalive);
       this.etag = etag;
       this.saved = structure;
       const behind = this.history.current !== structure;
@@ -192,7 +192,7 @@ export class Editor {
       else this.keeper.set(null);
       this.set({ workflow: { ...this.state.workflow, ...workflow }, saving: behind ? "dirty" : "saved", error: null, restored: false });
       this.onChange("saved");
-      if (!behind) await this.validate();
+      if (!behind && !this.stopped) await this.validate();
     } catch (error) {
       await this.failed(error);
     } finally {
@@ -252,19 +252,8 @@ export class Editor {
   flush() {
     const structure = this.history.current;
     if (!this.canEdit || this.turn || structure === this.saved || this.state.saving === "conflict" || this.state.saving === "refused") return;
-    if (JSON.stringify(structure).length > KEEPALIVE_BYTES) return void this.save();
     clearTimeout(this.timer);
-    this.turn = this.calls.save(this.id, structure, this.etag, true).then(
-      ({ workflow, etag }) => {
-        this.etag = etag;
-        this.saved = structure;
-        if (this.history.current === structure) {
-          this.keeper.set(null);
-          this.set({ workflow: { ...this.state.workflow, ...workflow }, saving: "saved", error: null });
-        }
-      },
-      (error: unknown) => this.failed(error),
-    ).finally(() => void (this.turn = null));
+    this.turn = this.write(JSON.stringify(structure).length <= KEEPALIVE_BYTES);
   }
 
   /** Deploy the saved draft; with the ETag of an impact, only if that still holds. Raises ApiError. */
