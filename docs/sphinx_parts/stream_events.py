@@ -38,6 +38,7 @@ EXAMPLES: Mapping[EventKind, Mapping[str, Any]] = {
     EventKind.interrupt: {**WAIT, "expiresAt": None, "requiredApprovals": 1, "approvals": 0},
     EventKind.interrupt_reminded: {**WAIT, "remindedAt": AT},
     EventKind.usage: {"nodeId": "answer", "usage": {"inputTokens": 420, "outputTokens": 17}},
+    EventKind.debug: {"nodeId": "answer", "about": "timing", "effect": "model", "attempt": 1, "ms": 812},
     EventKind.done: {"status": "interrupted", "output": None, "interrupts": [WAIT]},
     EventKind.error: {"error": ERROR},
     EventKind.cancelled: {},

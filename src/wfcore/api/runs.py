@@ -26,6 +26,9 @@ Origin = Literal[Screen, Channel]
 
 CARRIED: Final = "Carried verbatim, without an effect: expressions read it"
 CarriedFlag = Annotated[bool, Meta(description=CARRIED)]
+DebugFlag = Annotated[
+    bool, Meta(description="Adds `debug` events to the stream, for callers who can manage the target; else ignored")
+]
 Carried = Annotated[JsonObject, Meta(description=CARRIED)]
 
 
@@ -88,7 +91,7 @@ class RunConfig:
     toolset: dict[str, ToolSetting] | UnsetType = UNSET
     strategies: Annotated[list[str], Meta(description="Not supported: refused")] | UnsetType = UNSET
     experimental_features: CarriedFlag | UnsetType = UNSET
-    debug: CarriedFlag | UnsetType = UNSET
+    debug: DebugFlag | UnsetType = UNSET
     composer_file_offload: CarriedFlag | UnsetType = UNSET
 
 
@@ -111,7 +114,7 @@ class TurnBody(Body):
     run_id: RunId | UnsetType = UNSET
     stream_protocol_version: Literal[2] | UnsetType = UNSET
     experimental_features: CarriedFlag | UnsetType = UNSET
-    debug: CarriedFlag | UnsetType = UNSET
+    debug: DebugFlag | UnsetType = UNSET
     version: Literal["published", "draft"] | UnsetType = UNSET
     origin: Origin | UnsetType = UNSET
 

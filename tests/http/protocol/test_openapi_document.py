@@ -158,8 +158,8 @@ class TestExamples:
     @pytest.mark.parametrize(
         ("shape", "field", "says"),
         [(shape, field, "without an effect") for shape, field in (
-            ("CreateRun", "debug"), ("CreateRun", "experimentalFeatures"), ("RunConfig", "debug"),
-            ("RunConfig", "experimentalFeatures"), ("RunConfig", "composerFileOffload"), ("Action", "runtimeScope"),
+            ("CreateRun", "experimentalFeatures"), ("RunConfig", "experimentalFeatures"),
+            ("RunConfig", "composerFileOffload"), ("Action", "runtimeScope"),
         )]
         + [(shape, "sessionId", "only selects the thread") for shape in ("CreateRun", "ResumeRun", "Chat", "RunAction")]
         + [("RunConfig", "strategies", "Not supported")],

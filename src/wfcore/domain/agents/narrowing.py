@@ -5,9 +5,9 @@ must not request, `narrowed` gives the result. The config of a turn adds to thos
 
 These keys narrow: `model`, `modelSettings.contextWindow`, `budget`, `toolset`, `contextSelections`, `connectionSet` and
 `connectionSelections` (checked where connections are read), and `guardrails`,
-which must name all present guardrails and may add others. These keys have no effect and are kept verbatim:
-`experimentalFeatures`, `debug`, `composerFileOffload`. The other keys are restrictions that this release does not
-enforce. They are refused unless they are empty, because a caller would rely on them.
+which must name all present guardrails and may add others. `debug` adds events to the stream. These keys have no effect
+and are kept verbatim: `experimentalFeatures`, `composerFileOffload`. The other keys are restrictions that this release
+does not enforce. They are refused unless they are empty, because a caller would rely on them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     interrupt = "interrupt"
     interrupt_reminded = "interrupt.reminded"
     usage = "usage"
+    debug = "debug"
     done = "done"
     error = "error"
     cancelled = "cancelled"
@@ -162,6 +163,31 @@ class UsageEvent(PlacedNodeEvent):
     contextDigest: NotRequired[str]
 
 
+class DebugSegment(TypedDict):
+    """One part of a context: where it comes from, the id of its origin, and about how many tokens it has."""
+
+    source: str
+    ref: str | None
+    tokens: int
+
+
+class DebugEvent(PlacedNodeEvent):
+    """Of a turn with `debug`. It holds digests, names and sizes, never texts.
+
+    `context`: the `digest` of what an agent sends to its model, and its `segments`. `timing`: the milliseconds from the
+    request of an attempt of an effect to its outcome.
+    """
+
+    kind: Literal["debug"]
+    about: Literal["context", "timing"]
+    digest: NotRequired[str]
+    segments: NotRequired[list[DebugSegment]]
+    effect: NotRequired[Literal["tool", "model", "context", "child"]]
+    toolId: NotRequired[str]
+    attempt: NotRequired[int]
+    ms: NotRequired[int]
+
+
 class WaitFields(TypedDict, total=False):
     """A wait for a person."""
 
@@ -253,6 +279,7 @@ EVENTS: Final[Mapping[EventKind, type]] = {
     EventKind.interrupt: InterruptOpenedEvent,
     EventKind.interrupt_reminded: InterruptRemindedEvent,
     EventKind.usage: UsageEvent,
+    EventKind.debug: DebugEvent,
     EventKind.done: DoneEvent,
     EventKind.error: ErrorEvent,
     EventKind.cancelled: CancelledEvent,

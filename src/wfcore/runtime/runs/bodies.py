@@ -1,6 +1,6 @@
 """The bodies of runs, resumes and actions: their validation, and the fields that a run keeps.
 
-A field without effect is refused (interface, Resume a run). `message`, `userContext`, `origin`, `debug`,
+A field without effect is refused (interface, Resume a run). `message`, `userContext`, `origin`,
 `experimentalFeatures`, and `timezone` of an action, are kept verbatim: expressions read them as `run.message` and so
 on, and those of a resume replace the earlier ones. `config` is kept as far as it narrows (`domain.agents.narrowing`).
 `sessionId` and `fileThreadId` choose the thread of a new execution, `version` its variation; a resume changes neither.
@@ -17,7 +17,7 @@ from wfcore.domain.agents.attachments import AttachmentLimits, attachment_issues
 from wfcore.domain.agents.end_users import end_user_issues
 from wfcore.domain.expressions.templates import template_issues
 from wfcore.domain.json.codec import check, fingerprint
-from wfcore.domain.json.values import to_json
+from wfcore.domain.json.values import UNSET, to_json
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
@@ -31,7 +31,8 @@ Sent = CreateRun | ResumeRun | RunAction
 NAMES = {"workflow": "workflowId", "skill": "skillId"}
 """Short keyword arguments of the library, in addition to the wire names in snake case."""
 
-CARRIED = ("message", "userContext", "origin", "debug", "experimentalFeatures", "timezone", "streamProtocolVersion")
+CARRIED = ("message", "userContext", "origin", "experimentalFeatures", "timezone", "streamProtocolVersion")
+CLIENT_FIELDS = ("streamProtocolVersion", "debug")
 TARGETS = ("workflowId", "skillId", "assistant")
 DECISION_FIELDS = ("decision", "decisions", "interruptId", "data")
 
@@ -82,10 +83,14 @@ def run_fields(body: Sent) -> dict[str, JSON]:
     return {name: tree[name] for name in CARRIED if name in tree}
 
 
-def resumed_run_fields(body: ResumeRun, before: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The `run` fields of a resume. `streamProtocolVersion` is reset, because each turn has its own client."""
-    kept = run_fields(body)
-    return kept if "streamProtocolVersion" not in before else {"streamProtocolVersion": None, **kept}
+def of_the_client(before: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Resets the `run` fields that are about the client of a turn: each turn has its own."""
+    return {name: None for name in CLIENT_FIELDS if name in before}
+
+
+def requests_debug(body: CreateRun | ResumeRun) -> bool:
+    """Whether the body requests debug events."""
+    return body.debug is True or (body.config is not UNSET and body.config.debug is True)
 
 
 def request_fingerprint(me: Principal, what: str, body: Sent) -> bytes:

@@ -38,7 +38,7 @@ from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import Projection, new_run, settled
 from wfcore.runtime.execution.plans import pinned_by
-from wfcore.runtime.runs.bodies import RequestedRun, short_fingerprint
+from wfcore.runtime.runs.bodies import RequestedRun, of_the_client, short_fingerprint
 from wfcore.runtime.runs.filters import filter_issues, filter_of
 from wfcore.runtime.runs.reading import LATEST
 from wfcore.runtime.runs.runs import TRIES, Runs
@@ -128,12 +128,8 @@ class RepairableRuns(Runs):
         again = tuple(dict.fromkeys(given(body.from_) or ()))
         _refuse_unknown(chosen.plan, {"from": again, "outputs": tuple(outputs), "skip": skip})
         now, actor = max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email)
-        info: dict[str, JSON] | None = (
-            {"streamProtocolVersion": None} if "streamProtocolVersion" in machine.info else None
-        )
-        entry = e.Retried(
-            now, new_id, actor, chosen.pinned, chosen.is_draft, again, outputs, skip, chosen.refusal, info
-        )
+        entry = e.Retried(now, new_id, actor, chosen.pinned, chosen.is_draft, again, outputs, skip, chosen.refusal,
+                          of_the_client(machine.info) or None)  # fmt: skip
         await self._plans.load(me.org_uuid, [entry], machine)
         try:
             machine.check(entry)
@@ -284,9 +280,7 @@ class RepairableRuns(Runs):
             names = {node.id for node in chosen.plan.nodes}
             again += sorted((approvals_of(machine.root) & names) - {body.before})
         now, actor = max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email)
-        info: dict[str, JSON] = {"threadId": run.thread_id}
-        if "streamProtocolVersion" in machine.info:
-            info["streamProtocolVersion"] = None
+        info: dict[str, JSON] = {"threadId": run.thread_id, **of_the_client(machine.info)}
         new_input = () if body.input is UNSET else (body.input,)
         return e.Forked(
             now, run.id, actor, run.key, tuple(again), chosen.pinned, chosen.is_draft, new_input, chosen.refusal, info

@@ -16,7 +16,7 @@ from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import Projection, left_open, new_run, settled
-from wfcore.runtime.runs.bodies import request_fingerprint, resume_body, resumed_run_fields
+from wfcore.runtime.runs.bodies import of_the_client, request_fingerprint, requests_debug, resume_body, run_fields
 from wfcore.runtime.runs.decisions import apply, check_latest_turn, decisions_of
 from wfcore.runtime.runs.reading import outline_of
 from wfcore.runtime.runs.starting import RunStarting
@@ -104,7 +104,8 @@ class Runs(RunStarting):
         )
         attached = await self._attachments.save(me, body.attachments)
         now, actor = max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email)
-        info = {**resumed_run_fields(body, machine.info), **config, **attached}
+        debug = await self._targets.debug(me, target) if requests_debug(body) else {}
+        info = {**of_the_client(machine.info), **run_fields(body), **debug, **config, **attached}
         return e.Resumed(now, new_id, actor, decisions, info or None, behalf)
 
     async def _take_over(

@@ -49,6 +49,7 @@ from wfcore.runtime.runs.bodies import (
     action_body,
     chat_body,
     request_fingerprint,
+    requests_debug,
     run_fields,
     start_body,
 )
@@ -178,7 +179,8 @@ class RunStarting(RunReading):
         config = await self._targets.config(me.org_uuid, target, body.config)
         attached = await self._attachments.save(me, body.attachments)
         run = self._requested_run(me, chosen, fingerprint, body, by)
-        return await self.launch(me, target, run, values, {**run_fields(body), **more, **config, **attached})
+        debug = await self._targets.debug(me, target) if requests_debug(body) else NOTHING
+        return await self.launch(me, target, run, values, {**run_fields(body), **debug, **more, **config, **attached})
 
     @needs("workflows:invoke")
     def act(

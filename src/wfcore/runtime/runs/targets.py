@@ -18,7 +18,7 @@ from wfcore.domain.json.values import UNSET, UnsetType, given, to_json
 from wfcore.domain.kernel.errors import Invalid, Issue, NotFound, refuse
 from wfcore.domain.kernel.json_readers import as_objects
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.domain.run.entries import Pinned
@@ -117,6 +117,16 @@ class Targets:
             authorize(me, resource, "manage")
         move(resource.status, Operation.RUN_DRAFT if draft else Operation.RUN)
         return (resource.draft_variation_id if draft else None) or resource.active_variation_id or ""
+
+    async def debug(self, me: Principal, target: Target) -> dict[str, JSON]:
+        """The field `debug` of `run`, for a caller who can manage the target; the assistant is managed by its caller.
+
+        Others have no debug events.
+        """
+        if target.resource_id is None:
+            return {"debug": True}
+        found = await self._ports.storage.find_resource(me.org_uuid, Kind(target.kind), target.resource_id)
+        return {"debug": True} if found is not None and derive(me, found.access).can_manage else {}
 
     # Repairs
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from bench import Bench, act, agent, ask, deployed_skill, graph, one, paths, private
+from bench import Bench, act, agent, ask, deployed_skill, graph, kinds, one, paths, private
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, WfcoreError
 
@@ -184,3 +184,51 @@ class TestConfig:
         config = {"toolset": {"hold": {"enabled": True}}}
         with pytest.raises(Forbidden):
             await bench.core.runs.resume(bench.me, run.id, {"decision": "approve", "config": config})
+
+
+class TestDebug:
+    """`debug` adds events for callers who can manage the target."""
+
+    @pytest.mark.parametrize("body", [{"debug": True}, {"config": {"debug": True}}])
+    async def test_a_manager_gets_events(self, bench: Bench, body: dict[str, Any]) -> None:
+        """They are numbered with the others, and the same when they are read again."""
+        number = await deployed_skill(bench, model="default", instructions=["a secret"])
+        run = await bench.core.runs.start(bench.me, skill=number, message="m", **body)
+        events = await bench.events(run.id)
+        debug = [event for event in events if event.kind == "debug"]
+        assert [event.data["about"] for event in debug] == ["timing", "context", "timing"]
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        context = (await bench.core.contexts.compose(bench.me, number, message="m")).context
+        assert len(debug[1].data["segments"]) == len(context["segments"])
+        assert str(debug[1].data["digest"]).startswith("sha256:")
+        assert "secret" not in str([event.data for event in debug])
+        assert await bench.events(run.id) == events
+
+    async def test_others_get_none(self, bench: Bench) -> None:
+        """Who can only use the target gets the events of a run without `debug`."""
+        echo = act("echo", value="{{ has(run.debug) }}")
+        number = await bench.deployed(one(echo), access=private("other@x.org"))
+        for me, has_debug in ((bench.me, True), (bench.other, False)):
+            run = await bench.core.runs.start(me, workflow=number, input={}, debug=True)
+            assert ("debug" in kinds(await bench.events(run.id))) is has_debug
+            assert (await bench.ended(run)).output is has_debug
+
+    async def test_the_caller_of_the_assistant_manages_it(self, bench: Bench) -> None:
+        """Nobody else can see its runs."""
+        run = await bench.core.runs.chat(bench.me, None, {"message": "hello", "debug": True})
+        assert "debug" in kinds(await bench.events(run.id))
+
+    async def test_each_turn_asks_for_its_own(self, bench: Bench) -> None:
+        """A resume has debug events only with its own `debug`, of its own caller; so has a retry."""
+        structure = graph("s>h h:approved>a a>b", h=ask(), a=act("echo", value=1), b=act("flaky", fails=1))
+        number = await bench.deployed(structure, access=private("other@x.org"))
+        for first, me, second, has_debug in (
+            (True, bench.me, {}, False), (False, bench.other, {"debug": True}, False),
+            (False, bench.me, {"debug": True}, True),
+        ):  # fmt: skip
+            run = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}, debug=first))
+            turn = await bench.core.runs.resume(me, run.id, {"decision": "approve", **second})
+            assert ("debug" in kinds(await bench.events(turn.id))) is has_debug
+            assert (await bench.ended(turn)).status == "error"
+        retried = await bench.core.runs.retry(bench.me, turn.id)
+        assert "debug" not in kinds(await bench.events(retried.id))

@@ -37,6 +37,8 @@ def chosen_connections(run: RunState, own: Sequence[str] = ()) -> tuple[tuple[st
 def request(run: RunState, frame: Frame, effect: Effect) -> None:
     """Request an effect; one more than there can be at once ends the run."""
     bound = run.limits.max_concurrent_effects
+    if run.requested_at is not None:
+        run.requested_at[effect.address] = run.at
     if len(run.root.pending) >= bound:
         break_bound(run, f"the run passed its bound of {bound} effects at once", "concurrent_effects")
     elif frame.outer is None:
@@ -61,6 +63,8 @@ def retry(run: RunState, frame: Frame, effect: Effect, delay: int, message: str,
     node, due = frame.plan.nodes[effect.address[-3]], run.at + delay
     again: Effect = moved(effect, AttemptEvent.retry, attempt=effect.attempt + 1, not_before=due, **fields)
     expect(frame, again)
+    if run.requested_at is not None:
+        run.requested_at[effect.address] = due
     error = node_error(run, node, message, reason, effect)
     retrying: dict[str, JSON] = {"nodeId": node.id, "attempt": again.attempt, "error": error, "retryAt": iso_ms(due)}
     emit(run, frame, EventKind.node_retrying, retrying)

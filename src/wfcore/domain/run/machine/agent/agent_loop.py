@@ -26,6 +26,7 @@ from wfcore.domain.run.machine.nodes import fail, finish
 from wfcore.domain.run.machine.replies import MOST_CALLS, ModelReply, bounded, fit, reply_of, said, tool_of
 from wfcore.domain.run.machine.requests import fail_attempt, request
 from wfcore.domain.run.machine.states.attempts import AttemptEvent, complete, expect, moved
+from wfcore.domain.run.machine.states.debugging import show_context
 from wfcore.domain.run.machine.states.interrupts import call_approval_of
 from wfcore.domain.run.machine.states.output import emit, error_of, key_of, label_of, record
 from wfcore.domain.run.machine.states.rounds import RoundEvent, advance
@@ -43,6 +44,7 @@ def compose(run: RunState, frame: Frame, node: NodePlan, effect: ComposeContext,
     loop, context = frame.loops[node.index], narrowed_context(context, config_of(run))
     loop.context, loop.before = context, run.usage.copy()
     advance(loop, RoundEvent.compose)
+    show_context(run, frame, node, context)
     shown = optional_object(as_object(context.get("human") or {}).get("attachments"))
     record(run, frame, node, "human", label_of(frame, effect.key), effect.message, attachments=shown)
     go_round(run, frame, node, loop)

@@ -13,6 +13,7 @@ from wfcore.domain.run.machine.entries import outcomes
 from wfcore.domain.run.machine.entries.progress import go_on, open_child
 from wfcore.domain.run.machine.nodes import finish
 from wfcore.domain.run.machine.states.attempts import POSSIBLE, AttemptEvent, complete, drop, expect, moved
+from wfcore.domain.run.machine.states.debugging import show_timing
 from wfcore.domain.run.machine.states.state import RunState, find_frame
 from wfcore.domain.run.machine.states.turns import OPEN
 from wfcore.domain.run.plan import Plan
@@ -45,6 +46,8 @@ def succeeded(run: RunState, entry: e.Succeeded, effect: Effect) -> None:
     run.at = entry.at
     frame = find_frame(run, entry.within) if entry.within else run.root
     node = frame.plan.nodes[entry.node]
+    if run.requested_at is not None:
+        show_timing(run, frame, effect)
     if node.plain:  # most effects: the attempt is gone, as after `complete`
         if frame.outer is None:
             del frame.pending[effect.address]
@@ -65,6 +68,7 @@ def failed(run: RunState, entry: e.Failed, effect: Effect) -> None:
     """The attempt failed."""
     run.at = entry.at
     frame = find_frame(run, entry.within)
+    show_timing(run, frame, effect)
     count_usage(run, frame, entry.node, entry.usage)
     outcomes.fail_effect(run, frame, effect, entry.message, entry.reason, entry.retryable, entry.info)
     go_on(run, frame)

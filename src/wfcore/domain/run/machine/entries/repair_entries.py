@@ -14,6 +14,7 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.entries.progress import go_on
 from wfcore.domain.run.machine.rewind import check_fit, differences, ended, plan_of, rewind
+from wfcore.domain.run.machine.states.debugging import begin_debug
 from wfcore.domain.run.machine.states.interrupts import exit_by_hand
 from wfcore.domain.run.machine.states.output import emit, error_of
 from wfcore.domain.run.machine.states.state import Frame, Left, Phase, RunState
@@ -114,6 +115,7 @@ def _begin(run: RunState, entry: e.Retried | e.Forked) -> None:
     run.output = run.error = None
     run.broken, run.reminded = [], ()
     run.info = {**run.info, **(entry.info or {})}
+    begin_debug(run)
     if entry.pinned is not None:
         run.pinned, run.is_draft = entry.pinned, entry.is_draft
     root.scope = {**root.scope, "run": run.info}

@@ -13,6 +13,7 @@ from wfcore.domain.run.machine.agent.agent_loop import add_message, narrow_loops
 from wfcore.domain.run.machine.approvals import end_or_remind
 from wfcore.domain.run.machine.entries.outcomes import end_timer, notify_openers, settle
 from wfcore.domain.run.machine.entries.progress import go_on, rest, resume_frame, run_frames
+from wfcore.domain.run.machine.states.debugging import begin_debug
 from wfcore.domain.run.machine.states.interrupts import ANSWERS, InterruptEvent, add_vote, decision_of
 from wfcore.domain.run.machine.states.output import emit, error_of
 from wfcore.domain.run.machine.states.state import EvaluationState, Frame, Place, RunState, children_of, find_frame
@@ -56,6 +57,7 @@ def started(run: RunState, entry: e.Started, _: None) -> None:
     run.turn_ends = end_of_turn(run)
     run.info = {"id": entry.run_id, "userId": entry.by.user_id, "startedAt": iso_ms(entry.at), **entry.info}
     run.evaluated = EvaluationState() if "evaluation" in run.info else None
+    begin_debug(run)
     root.scope = {"input": entry.input, "nodes": root.outputs, "run": run.info}
     advance(run, TurnEvent.start)
     emit(run, root, EventKind.run_started, {"target": entry.info.get("target")})
@@ -139,6 +141,7 @@ def _begin_turn(run: RunState, entry: e.Resumed) -> None:
             frame.scope = {**frame.scope, "run": run.info}
             narrow_loops(run, frame)
     advance(run, _event_of(entry))
+    begin_debug(run)
     run.run_id, run.seq, run.turn_ends = entry.run_id, 0, end_of_turn(run)
     emit(run, run.root, EventKind.run_started, {"target": run.info.get("target"), "parentRunId": parent})
 

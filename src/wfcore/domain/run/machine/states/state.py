@@ -288,13 +288,14 @@ class RunState:
     lists children that failed, and whose openers have not been notified yet. `pinned` is the variation of the root, and
     `is_draft` whether it is a draft, once a retry, a fork or a move has chosen another one; until then None. `reminded`
     has the turns before the current one after which the system only reminded approvers: what they wait for is still
-    open. `evaluated` is kept for the run of an evaluation only.
+    open. `evaluated` is kept for the run of an evaluation only. `requested_at` has the moments of requests (epoch
+    milliseconds, by address) in a turn with debug events.
     """
 
     __slots__ = (
         "at", "broken", "error", "evaluated", "id", "info", "interrupts", "is_draft", "length", "limits", "output",
-        "phase", "pinned", "plans", "records", "reminded", "root", "run_id", "seq", "sink", "skipped", "starter",
-        "steps", "turn_ends", "usage", "visited",
+        "phase", "pinned", "plans", "records", "reminded", "requested_at", "root", "run_id", "seq", "sink", "skipped",
+        "starter", "steps", "turn_ends", "usage", "visited",
     )  # fmt: skip
 
     def __init__(self, root: Frame, plans: Plans = NO_PLANS, sink: list[Event] | None = None) -> None:
@@ -315,6 +316,7 @@ class RunState:
         self.is_draft = False
         self.reminded: tuple[str, ...] = ()
         self.evaluated: EvaluationState | None = None
+        self.requested_at: dict[Address, int] | None = None
 
     def copy(self) -> "RunState":
         """An independent copy without the events and records."""
@@ -328,6 +330,7 @@ class RunState:
 COPIED = (
     "phase", "id", "run_id", "at", "turn_ends", "length", "seq", "visited", "skipped", "limits", "starter", "info",
     "output", "error", "usage", "interrupts", "pinned", "is_draft", "reminded", "evaluated",
+    "requested_at",
 )  # fmt: skip
 
 
