@@ -13,6 +13,8 @@ from watching import Open
 
 SMALL = demo.graph([demo.transform("first", 1), demo.transform("second", 2)], ("start", "first"))
 SAVED = ".saving.saved"
+DRAWN = "() => new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))"
+"""Resolves when what was changed is drawn."""
 
 
 def create(client: httpx.Client, structure: demo.Json = SMALL, name: str = "Build me") -> int:
@@ -118,6 +120,7 @@ def test_by_pointer(open_page: Open, server: Server, ids: dict[str, str]) -> Non
         expect(page.locator(SAVED)).to_be_visible()
         assert all("position" in each for each in stored(client, workflow)["nodes"])
         page.get_by_role("button", name="Fit").click()
+        page.evaluate(DRAWN)
         source = node(page, "first").locator(".react-flow__handle-right")
         drag(page, source, middle(node(page, "second").locator(".react-flow__handle-left")))
         expect(page.locator(".react-flow__edge")).to_have_count(2)
@@ -477,3 +480,42 @@ def test_a_node_is_tried(open_page: Open, server: Server, ids: dict[str, str]) -
     page.get_by_role("button", name="Try", exact=True).click()
     expect(page.locator(".side [role=status] .json").first).to_contain_text("pay.example.com")
     check_accessibility(page)
+
+
+def test_notes_and_groups(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A note is written, nodes are grouped, the group is moved by its name; the graph runs as before."""
+    parts = [demo.transform("first", 1), demo.transform("second", 2)]
+    with server.client() as client:
+        workflow = create(client, demo.graph(parts, ("start", "first"), ("first", "second")))
+        page = opened(open_page, workflow)
+        page.get_by_role("button", name="Note", exact=True).click()
+        page.get_by_label("Text of the note").fill("Ask finance before you change this")
+        expect(page.locator(".gnote")).to_have_text("Ask finance before you change this")
+        node(page, "first").click()
+        page.get_by_role("combobox", name="Group").fill("Payment")
+        page.keyboard.press("Enter")
+        node(page, "second").click()
+        page.get_by_role("combobox", name="Group").fill("Payment")
+        page.keyboard.press("Enter")
+        frame = page.locator(".gframename")
+        expect(frame).to_have_text("Payment")
+        x, y = middle(frame)
+        drag(page, frame, (x + 30, y + 140))
+        expect(page.get_by_role("heading", name="Payment")).to_be_visible()
+        check_accessibility(page)
+        expect(page.locator(SAVED)).to_be_visible()
+        start, first, second = stored(client, workflow)["nodes"]
+        assert start["data"]["notes"][0]["text"] == "Ask finance before you change this"
+        assert first["position"]["y"] == second["position"]["y"] > start["position"]["y"] + 50
+        expect(page.get_by_role("button", name="0 problems")).to_be_visible()
+        page.get_by_role("button", name="Remove the group").click()
+        expect(frame).to_have_count(0)
+        page.locator(".gnote").click()
+        page.keyboard.press("Delete")
+        expect(page.locator(".gnote")).to_have_count(0)
+        page.keyboard.press("Control+z")
+        page.keyboard.press("Control+z")
+        expect(frame).to_be_visible()
+        expect(page.locator(SAVED)).to_be_visible()
+        assert client.post(f"/api/v1/workflows/{workflow}/deploy").status_code == 200
+        assert demo.settle(client, demo.run(client, workflow))["output"] == 2

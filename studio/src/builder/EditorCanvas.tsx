@@ -8,7 +8,9 @@ import { positions } from "../canvas/place";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { brief } from "../kit/safe";
+import { type Box, frameOf, groupKey, groupOf, groupsOf, NOTE_SIZE, noteKey, notesOf } from "./annotations";
 import { handlesOf, type Point, titleOf } from "./document";
+import { GroupNode, NoteNode, type ShownGroup, type ShownNote } from "./Marks";
 
 const WIDTH = 200;
 const HEAD = 54;
@@ -26,13 +28,14 @@ interface Shown extends Record<string, unknown> {
   problems: number;
   canEdit: boolean;
 }
-type Placed = Node<Shown, "step">;
+type Step = Node<Shown, "step">;
+type Placed = Step | ShownNote | ShownGroup;
 
 /** Handles with a name have a row each; the plain one is at the middle of the head, `error` below the node. */
 const rowsOf = (handles: (string | null)[]) => handles.filter((one): one is string => one !== null && one !== "error");
 const heightOf = (handles: (string | null)[]) => HEAD + rowsOf(handles).length * ROW;
 
-const EditorNode = memo(function EditorNode({ data }: NodeProps<Placed>) {
+const EditorNode = memo(function EditorNode({ data }: NodeProps<Step>) {
   const { t, has } = useLanguage();
   const { node, handles, problems, canEdit } = data;
   const title = titleOf(node);
@@ -61,7 +64,7 @@ const EditorNode = memo(function EditorNode({ data }: NodeProps<Placed>) {
   );
 });
 
-const NODE_TYPES = { step: EditorNode };
+const NODE_TYPES = { step: EditorNode, note: NoteNode, group: GroupNode };
 
 export interface CanvasHandle {
   fit: () => void;
@@ -132,11 +135,11 @@ function handlesAt(node: GraphNode, handles: (string | null)[]): NodeHandle[] {
 /** The nodes as the structure has them. One that did not change stays the same object, and is not rendered again. */
 function useWanted({ structure, types, problems, selected, canEdit }: CanvasProps, made: Map<string, Point> | null): Placed[] {
   const { t } = useLanguage();
-  const built = useRef(new Map<string, Placed>());
+  const built = useRef(new Map<string, Step>());
   return useMemo(() => {
     if (made === null) return [];
     const chosen = new Set(selected);
-    const next = structure.nodes.map((node): Placed => {
+    const next = structure.nodes.map((node): Step => {
       const count = problems.get(node.id) ?? 0;
       const position = node.position ?? made.get(node.id) ?? { x: 0, y: 0 };
       const old = built.current.get(node.id);
@@ -151,8 +154,43 @@ function useWanted({ structure, types, problems, selected, canEdit }: CanvasProp
       };
     });
     built.current = new Map(next.map((node) => [node.id, node]));
-    return next;
+    const notes = notesOf(structure).map((note): ShownNote => ({
+      id: noteKey(note.id), type: "note", data: { text: note.text }, position: note.position, ...NOTE_SIZE, measured: NOTE_SIZE, selected: chosen.has(noteKey(note.id)),
+      connectable: false, ariaLabel: brief(`${t("builder.note")}: ${note.text}`, 160), ariaRole: "button",
+    }));
+    return [...framesOf(structure, built.current, chosen, t("builder.group")), ...next, ...notes];
   }, [structure, types, problems, selected, canEdit, made, t]);
+}
+
+/** The frames of the groups, behind their nodes. Only the name of a frame takes the pointer. */
+function framesOf(structure: Structure, nodes: Map<string, Step>, chosen: Set<string>, kind: string): ShownGroup[] {
+  return [...groupsOf(structure)].map(([name, ids]): ShownGroup => {
+    const { x, y, ...size } = frameOf(ids.map((id) => boxOf(nodes.get(id)!)));
+    return {
+      id: groupKey(name), type: "group", data: { name }, position: { x, y }, ...size, measured: size, selected: chosen.has(groupKey(name)), zIndex: -1,
+      style: { pointerEvents: "none" }, connectable: false, ariaLabel: brief(`${kind}: ${name}`, 120), ariaRole: "button",
+    };
+  });
+}
+
+const boxOf = ({ position, width = WIDTH, height = HEAD }: Step): Box => ({ ...position, width, height });
+
+/** The changes with those of the members of a group that moves: they stay where they are in it. */
+function withMembers(changes: NodeChange<Placed>[], nodes: Placed[], structure: Structure): NodeChange<Placed>[] {
+  const moving = changes.filter((change) => change.type === "position" && change.position && groupOf(change.id) !== null);
+  if (!moving.length) return changes;
+  const [byId, groups] = [new Map(nodes.map((node) => [node.id, node])), groupsOf(structure)];
+  const known = new Set(changes.filter((change) => change.type === "position").map((change) => (change as { id: string }).id));
+  const added = moving.flatMap((change): NodeChange<Placed>[] => {
+    if (change.type !== "position" || !change.position) return [];
+    const frame = byId.get(change.id)!.position;
+    const [dx, dy] = [change.position.x - frame.x, change.position.y - frame.y];
+    return (groups.get(groupOf(change.id)!) ?? []).filter((id) => !known.has(id)).map((id) => {
+      const { x, y } = byId.get(id)!.position;
+      return { ...change, id, position: { x: x + dx, y: y + dy } };
+    });
+  });
+  return [...changes, ...added];
 }
 
 /** The places of nodes that have none in the structure. They are shown and not saved. */
@@ -192,7 +230,8 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
   useImperativeHandle(props.ref, () => ({
     fit: () => void flow.fitView(FIT),
     show: (id) => {
-      requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`.react-flow__node[data-id="${CSS.escape(id)}"]`)?.focus({ preventScroll: true }));
+      const find = () => [...(box.current?.querySelectorAll<HTMLElement>(".react-flow__node") ?? [])].find((one) => one.dataset.id === id);
+      requestAnimationFrame(() => find()?.focus({ preventScroll: true }));
     },
     middle: () => {
       const at = box.current!.getBoundingClientRect();
@@ -203,7 +242,8 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
     places: () => new Map(latest.current.map((node) => [node.id, node.position])),
   }), [flow, structure, types, box]);
 
-  const onNodesChange = useCallback((changes: NodeChange<Placed>[]) => {
+  const onNodesChange = useCallback((given: NodeChange<Placed>[]) => {
+    const changes = withMembers(given, latest.current, structure);
     const next = applyNodeChanges(changes, latest.current);
     latest.current = next;
     setNodes(next);

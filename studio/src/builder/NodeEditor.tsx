@@ -7,6 +7,7 @@ import { Icon } from "../kit/icons";
 import { brief, visible } from "../kit/safe";
 import { handlesOf, titleOf } from "./document";
 import type { Found } from "./editor";
+import { GroupInput } from "./Marks";
 import { Params } from "./Params";
 
 export interface Catalog {
@@ -124,6 +125,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
           <input id={`${id}-label`} className="input" disabled={!canEdit} value={typeof data.label === "string" ? data.label : ""} maxLength={200}
             onChange={(event) => change("/label", event.target.value || undefined)} />
         </div>
+        <GroupInput structure={structure} value={typeof data.group === "string" ? data.group : ""} disabled={!canEdit} onGroup={(name) => change("/group", name || undefined)} />
       </div>
       {fields.main && fields.main.kind === "group" && fields.main.fields.length > 0 && (
         <div className="section"><Form field={fields.main} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>

@@ -3,6 +3,7 @@ import type { JsonObject, NodeType, Tool } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { brief } from "../kit/safe";
+import { NOTE } from "./annotations";
 import { DRAGGED } from "./EditorCanvas";
 
 /** What a new node is made of. */
@@ -39,6 +40,7 @@ export function Palette({ types, tools, onAdd }: { types: NodeType[]; tools: Too
       key: type.type, title: named(type), hint: type.description, icon: type.type,
       entry: { type: type.type, base: named(type), data: BEGIN[type.type] ?? {} },
     }));
+    kinds.push({ key: NOTE, title: t("builder.note"), hint: t("builder.noteHint"), icon: "note", entry: { type: NOTE, base: NOTE, data: {} } });
     const found = new Map<string, Row[]>([[t("builder.steps"), kinds]]);
     for (const tool of tools) {
       const name = tool.group && tool.group !== "core" ? tool.group : t(tool.id.startsWith("core.") ? "builder.builtIn" : "builder.tools");
@@ -81,7 +83,7 @@ export function Palette({ types, tools, onAdd }: { types: NodeType[]; tools: Too
 export function entryIn(text: string, types: NodeType[]): Entry | null {
   try {
     const found = JSON.parse(text) as Entry;
-    return types.some((type) => type.type === found.type) && typeof found.base === "string" && found.data && typeof found.data === "object" ? found : null;
+    return (found.type === NOTE || types.some((type) => type.type === found.type)) && typeof found.base === "string" && found.data && typeof found.data === "object" ? found : null;
   } catch {
     return null;
   }

@@ -197,7 +197,7 @@ export function pasted(structure: Structure, text: string): { structure: Structu
   return { structure: next, ids: [...names.values()] };
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+export const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 
 function graphIn(text: string): Structure | null {
   let value: unknown;

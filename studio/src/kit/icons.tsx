@@ -41,6 +41,7 @@ const ICONS: Record<string, ReactNode> = {
   usage: line("M4 20h16", "M7 20v-7", "M12 20V5", "M17 20v-10"),
   audit: line("M8 6h12", "M8 12h12", "M8 18h12", "M4 6h.1", "M4 12h.1", "M4 18h.1"),
   more: line("M5 12h.1", "M12 12h.1", "M19 12h.1"),
+  note: line("M5 4h14v10l-5.5 6H5z", "M19 14h-5.5v6", "M8.5 9h7"),
   tool: line("M14.5 6.5a4 4 0 0 0 5 5L11 20l-4-4z", "M14.5 6.5 17 4"),
 };
 

@@ -1,5 +1,6 @@
 import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Editing } from "../api/editing";
+import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
 import { connect, copied, addNode, handlesOf, moved, pasted, type Point, renamed, titleOf, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
@@ -8,6 +9,7 @@ import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
 import { TryNode } from "../builder/TryNode";
 import { keeperOf } from "../builder/keeper";
 import { type Catalog, NodeEditor } from "../builder/NodeEditor";
+import { NoteEditor, SeveralEditor } from "../builder/Marks";
 import { type Entry, entryIn, Palette } from "../builder/Palette";
 import { problemOf, useHost, useLoaded } from "../elements/context";
 import { useLanguage } from "../i18n/context";
@@ -116,6 +118,11 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   };
   const choose = useCallback((ids: string[]) => setSelected((old) => (old.join("\n") === ids.join("\n") ? old : ids)), []);
   const add = (entry: Entry, position?: Point) => {
+    if (entry.type === NOTE) {
+      const made = addNote(placed(), "", position ?? canvas.current?.middle() ?? { x: 0, y: 0 });
+      editor.change(made.structure);
+      return select(noteKey(made.id));
+    }
     const last = structure.nodes.find((node) => node.id === selected.at(-1)) ?? (structure.nodes.length === 1 ? structure.nodes[0] : undefined);
     const taken = new Set(structure.edges.filter((edge) => edge.source === last?.id).map((edge) => edge.sourceHandle ?? null));
     const free = last ? handlesOf(last, catalog.types).filter((handle) => handle !== "error") : [];
@@ -130,10 +137,15 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     if (entry) add(entry, at);
   };
   const remove = useCallback((nodes: string[], edges: string[] = []) => {
-    editor.change(without(editor.current().structure, nodes, edges));
+    const before = editor.current().structure;
+    editor.change(without(withoutMarks(before, nodes), nodes, edges));
+    // The focus goes to a node that is left: on nothing, keys would be lost.
+    const left = before.nodes.filter((node) => !nodes.includes(node.id)).map((node) => node.id);
+    const next = before.edges.find((edge) => nodes.includes(edge.target) && left.includes(edge.source))?.source ?? left[0];
+    if (nodes.length && next !== undefined) canvas.current?.show(next);
     setSelected((old) => old.filter((one) => !nodes.includes(one)));
   }, [editor]);
-  const move = useCallback((places: Map<string, Point>) => editor.change(moved(editor.current().structure, places), `move ${[...places.keys()].join()}`), [editor]);
+  const move = useCallback((places: Map<string, Point>) => editor.change(movedAll(editor.current().structure, places), `move ${[...places.keys()].join()}`), [editor]);
   const link = useCallback((source: string, handle: string | null, target: string) => editor.change(connect(editor.current().structure, source, handle, target)), [editor]);
   const tidy = async () => {
     const places = await canvas.current?.tidy();
@@ -153,11 +165,12 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   };
   const onCopy = (event: ClipboardEvent) => {
     if (isField(event) || host.readonly) return;
-    const text = copied(structure, selected);
+    const chosen = members(structure, selected);
+    const text = copied(structure, chosen);
     if (!text) return;
     event.clipboardData.setData("text/plain", text);
     event.preventDefault();
-    if (event.type === "cut" && canEdit) remove(selected.filter((one) => structure.nodes.find((node) => node.id === one)?.type !== "start"));
+    if (event.type === "cut" && canEdit) remove(chosen.filter((one) => structure.nodes.find((node) => node.id === one)?.type !== "start"));
   };
   const onPaste = (event: ClipboardEvent) => {
     if (isField(event) || !canEdit) return;
@@ -174,6 +187,15 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     return counts;
   }, [state.issues]);
   const one = selected.length === 1 ? structure.nodes.find((node) => node.id === selected[0]) : undefined;
+  const note = selected.length === 1 ? notesOf(structure).find((each) => each.id === noteOf(selected[0])) : undefined;
+  const group = selected.length === 1 && groupsOf(structure).has(groupOf(selected[0]) ?? "") ? groupOf(selected[0]) : null;
+  const chosen = new Set(one ? [] : members(structure, selected));
+  const several = structure.nodes.filter((node) => chosen.has(node.id));
+  const close = () => {
+    const last = selected.at(-1);
+    setSelected([]);
+    if (last !== undefined) canvas.current?.show(last);
+  };
 
   if (!state.workflow) {
     return state.error ? <Failure problem={problemOf(state.error)} onRetry={() => void editor.start()} /> : <Loading rows={9} />;
@@ -194,7 +216,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
         onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onDeploy={() => setAsking("deploy")} onRun={() => setAsking("run")} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
       <Notices editor={editor} state={state} />
       {open === "problems" && <Problems state={state} onSelect={select} />}
-      <div className={`studiobuild${open === "palette" ? " adding" : ""}${one ? " chosen" : ""}`}>
+      <div className={`studiobuild${open === "palette" ? " adding" : ""}${one || note || several.length ? " chosen" : ""}`}>
         {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
         <EditorCanvas ref={canvas} structure={structure} types={catalog.types} problems={problems} selected={selected} canEdit={canEdit} label={t("run.graph")}
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
@@ -207,7 +229,19 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
               onConnect={(handle, target) => link(one.id, handle, target)} onCut={(edge) => remove([], [edge])}
               onSelect={select} onDelete={() => remove([one.id])}
               trial={canEdit && one.type !== "start" && host.wants("run") ? <TryNode workflowId={id} node={one.id} structure={structure} editing={editing} save={() => editor.save()} /> : null}
-              onClose={() => { setSelected([]); canvas.current?.show(one.id); }} />
+              onClose={close} />
+          </aside>
+        )}
+        {note && (
+          <aside className="side" aria-label={t("node.details")}>
+            <NoteEditor note={note} canEdit={canEdit} onText={(text) => editor.change(withText(editor.current().structure, note.id, text), `note ${note.id}`)}
+              onDelete={() => remove([noteKey(note.id)])} onClose={close} />
+          </aside>
+        )}
+        {several.length > 0 && (
+          <aside className="side" aria-label={t("node.details")}>
+            <SeveralEditor structure={structure} nodes={several} group={group} canEdit={canEdit} onSelect={select} onClose={close}
+              onGroup={(name) => { editor.change(grouped(placed(), chosen, name)); setSelected(name ? [groupKey(name)] : [...chosen]); }} onDelete={() => remove([...chosen])} />
           </aside>
         )}
       </div>
