@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import attrs
 
@@ -289,19 +289,19 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
     from wfcore.adapters.sql.repositories.memories import SqlMemories
     from wfcore.adapters.sql.storage import SqlStorage
 
-    opened = await _database(given.database, given.schema, given.settings.synchronous)
+    opened = await _database(given.database, given.schema, given.settings)
     on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
     return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit), SqlMemories(opened))
 
 
-async def _database(url: str, schema: str | None, synchronous: Literal["FULL", "NORMAL"]) -> "Store":
+async def _database(url: str, schema: str | None, settings: Settings) -> "Store":
     if is_server(url):
         with needs_extra("postgres", "a PostgreSQL database"):
             from wfcore.adapters.sql.postgres.database import PostgresDatabase
 
         from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 
-        server = PostgresDatabase(url, synchronous=synchronous, schema=schema or DEFAULT_SCHEMA)
+        server = PostgresDatabase(url, synchronous=settings.synchronous, schema=schema or DEFAULT_SCHEMA)
         await server.open()
         return server
     if not url.startswith("sqlite:///"):
@@ -309,7 +309,7 @@ async def _database(url: str, schema: str | None, synchronous: Literal["FULL", "
         raise ValueError(f"unknown database URL `{url.partition('://')[0]}`: use {schemes}")
     from wfcore.adapters.sql.sqlite.database import Database
 
-    file = Database(url, synchronous=synchronous)
+    file = Database(url, synchronous=settings.synchronous, busy_seconds=settings.busy_seconds)
     await file.open()
     return file
 

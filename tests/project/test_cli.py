@@ -174,7 +174,7 @@ def test_a_locked_database_is_reported(
 ) -> None:
     """Another program locks the file for too long: status 1 and a message."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("wfcore.adapters.sql.sqlite.database.BUSY_SECONDS", 0.05)
+    monkeypatch.setenv("WFCORE_BUSY_SECONDS", "0.05")
     assert main(["db", "upgrade"]) == 0
     holder = sqlite3.connect(tmp_path / "wfcore.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

@@ -1,6 +1,7 @@
 """The settings of an operator: a TOML file, overridden by the environment.
 
-    database = "sqlite:///app.db"   # or a table [database] with `url` and, on PostgreSQL, `schema`
+    database = "sqlite:///app.db"   # or a table [database] with `url`, `schema` and `busy_seconds`
+    busy_seconds = 10               # only SQLite: how long a writer waits for another one
     blobs = "/srv/app/attachments"  # the directory of attachments; default: beside an embedded database
     secret_key = "..."              # 32 bytes in base64url
     previous_secret_keys = ["..."]  # earlier keys: what they sealed can still be read
@@ -98,6 +99,7 @@ __all__ = ["BadSettings", "Configuration", "decode_key", "load", "read_file"]
 
 PREFIX: Final = "WFCORE_"
 PLAIN: Final = frozenset({"database", "schema", "blobs", "secret_key", "default_model"})
+NUMBERS: Final = frozenset({"busy_seconds"})
 LISTS: Final = frozenset({"previous_secret_keys"})
 TABLES: Final = frozenset(
     {"budgets", "http", "http_tool", "limits", "oauth", "retention", "server", "studio", "telemetry"}
@@ -191,6 +193,7 @@ class DatabaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     url: str | None = None
     schema: str | None = None
+    busy_seconds: Seconds | None = None
 
 
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -198,6 +201,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     database: str | None = None
     schema: str | None = None
+    busy_seconds: Seconds = Settings().busy_seconds
     blobs: Name | None = None
     secret_key: str | None = None
     previous_secret_keys: list[str] = []
@@ -231,6 +235,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             graph=GraphLimits(limits.max_nodes, limits.max_edges),
             hosts=tuple(self.http.hosts or self.server.allowed_hosts),
             public_url=self.server.public_url,
+            busy_seconds=self.busy_seconds,
             budgets=self.budgets.budgets(),
             retention=self.retention.retention(),
             prices={name: price for name, model in self.models.items() if (price := model.price())},
@@ -294,11 +299,11 @@ def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Co
 
 
 def _flattened(tree: dict[str, JSON], path: str) -> dict[str, JSON]:
-    """The keys of a file, with the table `[database]` as `database` and `schema`, which the environment overrides."""
+    """The keys of a file, with the table `[database]` as top-level keys, which the environment overrides."""
     if not isinstance(table := tree.get("database"), dict):
         return tree
     database = _convert(table, DatabaseSettings, "database", path)
-    given = {"database": database.url, "schema": database.schema}
+    given = {"database": database.url, "schema": database.schema, "busy_seconds": database.busy_seconds}
     rest = {name: value for name, value in tree.items() if name != "database"}
     return {**rest, **{name: value for name, value in given.items() if value is not None}}
 
@@ -329,7 +334,7 @@ def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
     models = {name: _convert(table, ModelSettings, f"models.{name}", source) for name, table in tables.items()}
     for name, model in models.items():
         check_model(f"models.{name}", model, source)
-    own = {name: value for name, value in tree.items() if name in PLAIN | LISTS | TABLES}
+    own = {name: value for name, value in tree.items() if name in PLAIN | NUMBERS | LISTS | TABLES}
     rest = {name: value for name, value in tree.items() if name not in own and name != "models"}
     found = _convert(own, Configuration, "", source)
     _check_allowed(found.http_tool.allow, source)
@@ -396,6 +401,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
             tree[table_name] = {field: _entries(text)}
         elif key in LISTS:
             tree[key] = _entries(text)
+        elif key in NUMBERS:
+            tree[key] = _number(text)
         elif key in PLAIN:
             tree[key] = text
     return tree

@@ -76,6 +76,11 @@ def test_the_database_as_a_table(toml: Path) -> None:
     assert (found.database, found.schema) == ("postgresql://other/n", "flows")
     toml.write_text('[database]\nurl = "sqlite://"\n')
     assert (load(str(toml), {}).database, load(str(toml), {}).schema) == ("sqlite://", None)
+    toml.write_text('[database]\nurl = "sqlite://"\nbusy_seconds = 2\n')
+    assert load(str(toml), {}).settings().busy_seconds == 2
+    assert load(str(toml), {"WFCORE_BUSY_SECONDS": "0.5"}).settings().busy_seconds == 0.5
+    with pytest.raises(BadSettings, match="busy_seconds"):
+        load(str(toml), {"WFCORE_BUSY_SECONDS": "0"})
     toml.write_text("[database]\nscheme = 1\n")
     with pytest.raises(BadSettings, match=r"`database` in .*unknown field `scheme`"):
         load(str(toml), {})

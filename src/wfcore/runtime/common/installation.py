@@ -65,6 +65,8 @@ class Settings:
     """The address of this server in the links of hooks; None: they have no links."""
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
     """What a commit survives: with `FULL` a power cut, with `NORMAL` only the end of the process."""
+    busy_seconds: float = 10.0
+    """How long a writer of a SQLite file waits for another process, or for a transaction of the embedding product."""
     retention: Retention = attrs.field(factory=Retention)
     grace: float = 5.0
     """How long active runs can continue at exit to reach a durable point."""

@@ -4,6 +4,7 @@ import sqlite3
 from typing import Final
 
 BUSY_SECONDS: Final = 10.0
+"""How long a writer waits by default."""
 INLINE_BUSY_MS: Final = 1
 """Milliseconds for which the event loop itself waits for another process that writes."""
 

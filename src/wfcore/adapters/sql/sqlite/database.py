@@ -40,7 +40,7 @@ WAL_BYTES: Final = 64 * 1024 * 1024
 """The size in bytes to which a checkpoint truncates the write-ahead log. A reader that never ends prevents that."""
 
 SCRUB_TRIES: Final = 6
-"""How often a checkpoint waits for readers, `BUSY_SECONDS` each."""
+"""How often a checkpoint waits for readers, `busy_seconds` each."""
 
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NOT_TEXT: Final = "Could not decode to UTF-8"
@@ -83,11 +83,13 @@ class Database:
     """A SQLite database file. Implements `Store`. `url` is `sqlite:///relative/path` or `sqlite:////absolute/path`.
 
     With `synchronous` FULL commits survive a power failure; with NORMAL the last ones can be lost then, but none when
-    only the process ends. Raises ValueError for any other URL.
+    only the process ends. A writer waits `busy_seconds` for another process that writes, and is then Unavailable.
+    Raises ValueError for any other URL.
     """
 
-    def __init__(self, url: str, *, synchronous: Synchronous = "FULL") -> None:
+    def __init__(self, url: str, *, synchronous: Synchronous = "FULL", busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = _path(url)
+        self.busy_ms = round(busy_seconds * 1000)
         self.schema = DEFAULT_SCHEMA
         self.durable = synchronous == "FULL"
         self.lock = asyncio.Lock()
@@ -202,10 +204,10 @@ class Database:
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
-            inner.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
+            inner.execute(f"PRAGMA busy_timeout = {self.busy_ms}")
             await shielded(self._in_thread(inner.execute, "BEGIN IMMEDIATE"))
         else:
-            inner.execute(f"PRAGMA busy_timeout = {round(BUSY_SECONDS * 1000)}")
+            inner.execute(f"PRAGMA busy_timeout = {self.busy_ms}")
 
     async def _commit(self, connection: sa.Connection) -> None:
         if self.durable:
@@ -229,13 +231,13 @@ class Database:
     async def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path,
-            timeout=BUSY_SECONDS,
+            timeout=self.busy_ms / 1000,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=512,
         )
         try:
-            await _switch_to_wal(connection)
+            await _switch_to_wal(connection, self.busy_ms / 1000)
             for pragma in self._pragmas():
                 connection.execute(pragma)
         except BaseException:
@@ -259,7 +261,7 @@ class Database:
             pool_size=size,
             max_overflow=0,
             pool_use_lifo=True,
-            connect_args={"timeout": BUSY_SECONDS, "isolation_level": None, "check_same_thread": False},
+            connect_args={"timeout": self.busy_ms / 1000, "isolation_level": None, "check_same_thread": False},
         )
         statements = (*self._pragmas(), *pragmas)
 
@@ -298,9 +300,9 @@ def _inner(connection: sa.Connection) -> sqlite3.Connection:
     return connection.connection.dbapi_connection  # type: ignore[return-value]
 
 
-async def _switch_to_wal(connection: sqlite3.Connection) -> None:
+async def _switch_to_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
     """Switch to write-ahead logging. SQLite itself does not wait when two processes switch a new file."""
-    with anyio.move_on_after(BUSY_SECONDS):
+    with anyio.move_on_after(busy_seconds):
         while True:
             try:
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()

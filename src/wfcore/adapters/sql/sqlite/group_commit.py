@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, TypeVar
 from wfcore.adapters.sql.commit_parts import CommitPart, Rows, Work, settle
 from wfcore.adapters.sql.journal.statements import APPEND
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
+from wfcore.adapters.sql.sqlite.busy import INLINE_BUSY_MS, is_busy
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
@@ -165,7 +165,7 @@ class GroupCommit:
 
     async def _flush_in_thread(self) -> None:
         parts = self._take()
-        commit = partial(self._commit, parts, round(BUSY_SECONDS * 1000))
+        commit = partial(self._commit, parts, self._database.busy_ms)
         try:
             settle(parts, await asyncio.get_running_loop().run_in_executor(self._database.thread, commit))
         except Exception as error:  # noqa: BLE001 - returned to every caller

@@ -162,10 +162,9 @@ async def test_shielded_work_returns_and_raises() -> None:
     assert await shielded(asyncio.sleep(0, 7)) == 7
 
 
-async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A writer that waited too long for another process raises Unavailable."""
-    monkeypatch.setattr(module, "BUSY_SECONDS", 0.01)
-    database = Database(f"sqlite:///{tmp_path}/a.db")
+async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path) -> None:
+    """A writer that waited `busy_seconds` for another process raises Unavailable."""
+    database = Database(f"sqlite:///{tmp_path}/a.db", busy_seconds=0.01)
     await database.open()
     other = sqlite3.connect(database.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
