@@ -324,6 +324,14 @@ class Storage(Protocol):
         """A unit of work that only reads, from one consistent snapshot."""
         ...
 
+    async def within(self, connection: object) -> "Storage":
+        """This storage in a transaction of the embedding product, which alone commits it.
+
+        `transaction` writes under a savepoint. Raises ValueError for a connection to another database or without a
+        transaction, TypeError for any other value.
+        """
+        ...
+
     async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
         """The resource as last committed; None also for an organization that does not exist.
 

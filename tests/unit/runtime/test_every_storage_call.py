@@ -57,7 +57,7 @@ ASIDE = {
     "Maintenance.executions_of", "Maintenance.remove_execution", "Maintenance.remove_resource",
     "Maintenance.forget_user", "Maintenance.numbers", "Maintenance.conversations", "Maintenance.rewrite",
     "Maintenance.rewrite_execution", "Maintenance.scrub",  # of erasures and exports: see `test_erasure`
-    "Journal.within",  # of the product's transaction: see `test_within`
+    "Journal.within", "Storage.within",  # of the product's transaction: see `test_within`, `test_hooks_within`
 }  # fmt: skip
 """What no use case calls by itself."""
 

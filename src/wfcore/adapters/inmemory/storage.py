@@ -185,6 +185,9 @@ class MemoryStorage:
         for log in self._deliveries.values():
             log.rows = {number: row for number, row in log.rows.items() if row.handler != name}
 
+    async def within(self, connection: object) -> "MemoryStorage":
+        raise ValueError("`connection` is to another database: wfcore's is in memory")
+
     async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
         self._check_open()
         tenant = self._tenants.get(org)

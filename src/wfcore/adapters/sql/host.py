@@ -4,16 +4,16 @@ A write is done under a savepoint, so that a refused one leaves the transaction 
 """
 
 import sys
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session, scoped_session
 
 from wfcore.adapters.sql.journal import statements as sql
-from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.store import Commits, CommitTransaction, Cursor, Rows, Store, Transaction
+from wfcore.adapters.sql.schema.statement import Statement, Values
+from wfcore.adapters.sql.store import Commits, CommitTransaction, Cursor, Result, Rows, Store, Transaction
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -32,7 +32,7 @@ KINDS: Final = "a connection or session of SQLAlchemy, sync or async, or a conne
 class Host(Protocol):
     """A connection of the product."""
 
-    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+    async def run(self, work: Callable[["HostTransaction"], T], *, begin: bool = True) -> T:
         """Call `work` with the product's connection. With `begin`, its transaction begins if it has not begun.
 
         Raises ValueError for a connection in autocommit mode without a transaction.
@@ -41,10 +41,16 @@ class Host(Protocol):
 
 
 class HostTransaction:
-    """Implements `CommitTransaction` on a function that executes one statement."""
+    """Implements `CommitTransaction` on a function that executes one statement.
 
-    def __init__(self, execute: Callable[[Statement, Sequence[Any]], Cursor]) -> None:
+    `connection` returns a connection of SQLAlchemy in the same transaction, which it never ends.
+    """
+
+    def __init__(
+        self, execute: Callable[[Statement, Sequence[Any]], Cursor], connection: Callable[[], sa.Connection]
+    ) -> None:
         self._execute = execute
+        self.connection = connection
 
     def execute(self, statement: Statement, values: Sequence[Any] = (), /) -> Cursor:
         return self._execute(statement, values)
@@ -72,8 +78,12 @@ class HostDialect(Protocol):
         """The same outside the event loop."""
         ...
 
-    def execute(self, connection: sa.Connection, statement: Statement, values: Sequence[Any]) -> Cursor:
+    def execute(self, connection: sa.Connection, statement: Statement, values: Values) -> Result:
         """Execute a statement on SQLAlchemy's connection."""
+        ...
+
+    def named(self, connection: sa.Connection) -> sa.Connection:
+        """The same connection, on which constructed statements have the names of the tables in this database."""
         ...
 
     async def check(self, host: Host) -> None:
@@ -100,7 +110,7 @@ class SqlalchemyHost:
         self._connection = connection
         self._dialect = dialect
 
-    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+    async def run(self, work: Callable[[HostTransaction], T], *, begin: bool = True) -> T:
         connection = self._connection()
         if begin:
             _check_mode(connection)
@@ -115,7 +125,7 @@ class AsyncSqlalchemyHost:
         self._connection = connection
         self._dialect = dialect
 
-    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+    async def run(self, work: Callable[[HostTransaction], T], *, begin: bool = True) -> T:
         def inside(connection: sa.Connection) -> T:
             if begin:
                 _check_mode(connection)
@@ -133,7 +143,25 @@ def _check_mode(connection: sa.Connection) -> None:
 def _transaction(connection: sa.Connection, dialect: HostDialect) -> HostTransaction:
     if connection.dialect.name != dialect.name:
         raise ValueError(f"`connection` is to another database: use one to {dialect.name}")
-    return HostTransaction(lambda statement, values: dialect.execute(connection, statement, values))
+    return HostTransaction(
+        lambda statement, values: dialect.execute(connection, statement, values), lambda: dialect.named(connection)
+    )
+
+
+class TupleRows:
+    """A connection of a driver whose cursors return tuples, whatever the product has set."""
+
+    def __init__(self, connection: Any, cursor: Callable[[], Any]) -> None:
+        self._connection = connection
+        self.cursor = cursor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def on_driver(engine: sa.Engine, connection: Any) -> sa.Connection:
+    """SQLAlchemy's connection on one of a driver. It has no pool, so that nothing ends the transaction."""
+    return sa.Connection(engine, connection, _has_events=False)
 
 
 def sqlalchemy_host(connection: object, dialect: HostDialect) -> Host | None:
@@ -200,6 +228,26 @@ class HostCommits:
         self._dialect.lock_execution(transaction, execution)
 
 
+class PartOfTransaction:
+    """Implements `Transaction` in the transaction of the product."""
+
+    def __init__(self, host: Host, dialect: HostDialect) -> None:
+        self._host = host
+        self._dialect = dialect
+
+    async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
+        return await self.run_sync(lambda connection: connection.execute(statement, parameters))
+
+    async def scan(self, statement: Statement, values: Values) -> Rows:
+        return [tuple(row) for row in await self.run(statement, values)]
+
+    async def run(self, statement: Statement, values: Values = ()) -> Result:
+        return await self.run_sync(lambda connection: self._dialect.execute(connection, statement, values))
+
+    async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
+        return await self._host.run(lambda transaction: work(transaction.connection()))
+
+
 class HostStore:
     """Implements `Store` in the product's transaction, whose own changes it sees. Lists are those of committed rows."""
 
@@ -210,9 +258,19 @@ class HostStore:
         self._host = host
         self._dialect = dialect
 
-    def writing(self) -> AbstractAsyncContextManager[Transaction]:
-        """Raises RuntimeError: a transaction of its own would not be committed with the product's."""
-        raise RuntimeError("no other transaction can be opened within that of the product")
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[Transaction]:
+        """A part of the product's transaction, under a savepoint."""
+        with self._dialect.errors():
+            await self._host.run(lambda transaction: transaction.execute(_BEGIN))
+            try:
+                yield PartOfTransaction(self._host, self._dialect)
+                await self._host.run(self._dialect.on_write)
+            except BaseException:
+                await self._host.run(lambda transaction: transaction.execute(_ROLL_BACK))
+                await self._host.run(lambda transaction: transaction.execute(_RELEASE))
+                raise
+            await self._host.run(lambda transaction: transaction.execute(_RELEASE))
 
     def reading(self) -> AbstractAsyncContextManager[Transaction]:
         return self._database.reading()

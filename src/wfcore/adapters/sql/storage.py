@@ -181,6 +181,9 @@ class SqlStorage:
         async with self.database.reading() as connection:
             yield await _unit_of_work(connection, org)
 
+    async def within(self, connection: object) -> "SqlStorage":
+        return SqlStorage(await self.database.joined(connection), self._history)
+
     async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
         for row in await self.database.look_up(FIND_RESOURCE, org, kind.value, id):
             return _resource_of(org, row)

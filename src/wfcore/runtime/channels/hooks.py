@@ -4,6 +4,8 @@ Every member with the scope sees all hooks of the organization. A hook reports w
 changes the hook of somebody else becomes its maker, so that nobody can redirect what only another member may see.
 """
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import ClassVar, Unpack
 
 import attrs
@@ -74,7 +76,11 @@ def open_secrets(ports: Ports, org: str, hook: Hook) -> list[str]:
 
 
 class Hooks(RecordServiceBase[Hook]):
-    """The hooks of the caller's organization."""
+    """The hooks of the caller's organization.
+
+    A change with `connection` is written in the caller's transaction, on the same database: it exists if and only if
+    the caller commits. ValueError for a connection to another database or without a transaction.
+    """
 
     area: ClassVar = "hooks"
     kind: ClassVar = "hook"
@@ -86,12 +92,13 @@ class Hooks(RecordServiceBase[Hook]):
         body: CreateHook | Tree | None = None,
         *,
         key: str | None = None,
+        connection: object | None = None,
         **fields: Unpack[CreateHookFields],
     ) -> Hook:
         """Create a hook. The result has its secret, also when `key`, an Idempotency-Key, repeats the create."""
         new = parsed(CreateHook, body, fields, hook_issues, key=key)
         request = to_json(new)
-        async with self._ports.storage.transaction(me.org_uuid) as work:
+        async with self._writing(me, connection) as work:
             if kept := await stored_response(work, me, self.kind, key, request, str):
                 return self._with_secret(me.org_uuid, await self._found(work, kept))
             workflow_id = await self._workflow(work, me, new.filter)
@@ -113,6 +120,7 @@ class Hooks(RecordServiceBase[Hook]):
         body: PatchHook | Tree | None = None,
         *,
         if_match: str | None = None,
+        connection: object | None = None,
         **fields: Unpack[PatchHookFields],
     ) -> Hook:
         """Change the given fields. The caller becomes the maker, whose access the hook has from now on.
@@ -120,7 +128,7 @@ class Hooks(RecordServiceBase[Hook]):
         An outdated ETag `if_match` is a Conflict.
         """
         changes = parsed(PatchHook, body, fields, hook_issues)
-        async with self._ports.storage.transaction(me.org_uuid) as work:
+        async with self._writing(me, connection) as work:
             old = await self._found(work, id)
             check_match(if_match, old.to_wire())
             new = attrs.evolve(
@@ -136,9 +144,11 @@ class Hooks(RecordServiceBase[Hook]):
             return await self._save(work, me, new, to_json(changes))
 
     @needs("*:write")
-    async def delete(self, me: Principal, id: str, *, if_match: str | None = None) -> Hook:
+    async def delete(
+        self, me: Principal, id: str, *, if_match: str | None = None, connection: object | None = None
+    ) -> Hook:
         """Delete the hook with its deliveries. An outdated ETag `if_match` is a Conflict."""
-        async with self._ports.storage.transaction(me.org_uuid) as work:
+        async with self._writing(me, connection) as work:
             row = await self._found(work, id)
             check_match(if_match, row.to_wire())
             await work.deliveries.subscribe(id, ())
@@ -148,9 +158,11 @@ class Hooks(RecordServiceBase[Hook]):
         return row
 
     @needs("*:write")
-    async def rotate(self, me: Principal, id: str, *, if_match: str | None = None) -> Hook:
+    async def rotate(
+        self, me: Principal, id: str, *, if_match: str | None = None, connection: object | None = None
+    ) -> Hook:
         """A new secret, which the result has. For 24 hours messages are signed with the old one too."""
-        async with self._ports.storage.transaction(me.org_uuid) as work:
+        async with self._writing(me, connection) as work:
             old = await self._found(work, id)
             check_match(if_match, old.to_wire())
             secret, sealed = self._new_secret(me.org_uuid, id)
@@ -170,9 +182,11 @@ class Hooks(RecordServiceBase[Hook]):
             return [DeliveryView(row) for row in await work.deliveries.page(id, limit=limit, before=before)]
 
     @needs("*:write")
-    async def redeliver(self, me: Principal, id: str, delivery_id: str) -> DeliveryView:
+    async def redeliver(
+        self, me: Principal, id: str, delivery_id: str, *, connection: object | None = None
+    ) -> DeliveryView:
         """Deliver again, now, with the same `webhook-id` and body. Conflict `disabled` for a hook that is off."""
-        async with self._ports.storage.transaction(me.org_uuid) as work:
+        async with self._writing(me, connection) as work:
             hook, row = await self._found(work, id), await work.deliveries.get(delivery_id)
             if row is None or row.hook != id:
                 raise NotFound
@@ -184,6 +198,12 @@ class Hooks(RecordServiceBase[Hook]):
         return DeliveryView(new)
 
     # Parts
+
+    @asynccontextmanager
+    async def _writing(self, me: Principal, connection: object | None) -> AsyncIterator[UnitOfWork]:
+        storage = self._ports.storage if connection is None else await self._ports.storage.within(connection)
+        async with storage.transaction(me.org_uuid) as work:
+            yield work
 
     def _rows(self, work: UnitOfWork) -> RecordRepository[Hook]:
         return work.hooks

@@ -4,6 +4,8 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -11,13 +13,23 @@ import sqlalchemy as sa
 from psycopg import AsyncConnection, AsyncRawCursor, Connection, RawCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
+from sqlalchemy.dialects.postgresql.psycopg import AsyncAdapt_psycopg_connection
 from sqlalchemy.util import await_, greenlet_spawn
 
-from wfcore.adapters.sql.host import KINDS, Host, HostStore, HostTransaction, sqlalchemy_host
+from wfcore.adapters.sql.host import (
+    KINDS,
+    Host,
+    HostStore,
+    HostTransaction,
+    TupleRows,
+    on_driver,
+    sqlalchemy_host,
+)
 from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.postgres.connections import domain_errors
-from wfcore.adapters.sql.schema.statement import Statement, named
-from wfcore.adapters.sql.store import CommitTransaction, Cursor, Store
+from wfcore.adapters.sql.schema.statement import Statement, TableNames, Values, named
+from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.store import CommitTransaction, Cursor, Result, Store
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
@@ -30,6 +42,22 @@ NOTIFY: Final = Statement(lambda d: f"SELECT pg_notify({d[1]}, 'host w//0')")
 """A hint for all workers, which the server delivers when the product commits. It names no execution."""
 
 
+_ENGINE: Final = sa.create_engine("postgresql+psycopg://", use_native_hstore=False)
+_ASYNC_ENGINE: Final = sa.create_engine("postgresql+psycopg_async://", use_native_hstore=False)
+"""They have no connections: statements are constructed in their dialects."""
+
+
+def _in_schema(engine: sa.Engine, connection: Any, schema: str) -> sa.Connection:
+    """SQLAlchemy's connection on one of a driver, whose constructed statements name the tables of the schema."""
+    dialect = copy(engine.dialect)
+    dialect.identifier_preparer = TableNames(dialect, metadata, schema)
+    return on_driver(sa.Engine(engine.pool, dialect, engine.url), connection)
+
+
+def _tuple_rows(connection: Connection[Any] | AsyncConnection[Any]) -> TupleRows:
+    return TupleRows(connection, partial(connection.cursor, row_factory=tuple_row))
+
+
 class PsycopgHost:
     """A sync connection. Its statements run in a thread, because they can wait for other transactions."""
 
@@ -37,14 +65,17 @@ class PsycopgHost:
         self._connection = connection
         self._schema = schema
 
-    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+    async def run(self, work: Callable[[HostTransaction], T], *, begin: bool = True) -> T:
         if begin:
             _check_mode(self._connection)
-        return await asyncio.to_thread(work, HostTransaction(self._execute))
+        return await asyncio.to_thread(work, HostTransaction(self._execute, self._connected))
 
     def _execute(self, statement: Statement, values: Sequence[Any]) -> Cursor:
         cursor = RawCursor(self._connection, row_factory=tuple_row)
         return cursor.execute(statement.server(self._schema).encode(), values)
+
+    def _connected(self) -> sa.Connection:
+        return _in_schema(_ENGINE, _tuple_rows(self._connection), self._schema)
 
 
 class AsyncPsycopgHost:
@@ -54,10 +85,10 @@ class AsyncPsycopgHost:
         self._connection = connection
         self._schema = schema
 
-    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+    async def run(self, work: Callable[[HostTransaction], T], *, begin: bool = True) -> T:
         if begin:
             _check_mode(self._connection)
-        return await greenlet_spawn(work, HostTransaction(self._execute))
+        return await greenlet_spawn(work, HostTransaction(self._execute, self._connected))
 
     def _execute(self, statement: Statement, values: Sequence[Any]) -> Cursor:
         return await_(self._fetched(statement.server(self._schema).encode(), values))
@@ -66,6 +97,10 @@ class AsyncPsycopgHost:
         cursor = AsyncRawCursor(self._connection, row_factory=tuple_row)
         await cursor.execute(text, values)
         return _Fetched(cursor.rowcount, await cursor.fetchall() if cursor.description else [])
+
+    def _connected(self) -> sa.Connection:
+        adapted = AsyncAdapt_psycopg_connection(_ASYNC_ENGINE.dialect.dbapi, _tuple_rows(self._connection))
+        return _in_schema(_ASYNC_ENGINE, adapted, self._schema)
 
 
 class _Fetched:
@@ -102,9 +137,12 @@ class PostgresHostDialect:
     def begin_here(self, connection: sa.Connection) -> None:
         """Does nothing, as `begin`."""
 
-    def execute(self, connection: sa.Connection, statement: Statement, values: Sequence[Any]) -> Cursor:
+    def execute(self, connection: sa.Connection, statement: Statement, values: Values) -> Result:
         options = {"preserve_rowcount": True}
         return connection.execute(statement.clause(self._schema), named(values), execution_options=options)
+
+    def named(self, connection: sa.Connection) -> sa.Connection:
+        return _in_schema(connection.engine, connection.connection, self._schema)
 
     async def check(self, host: Host) -> None:
         def identity(transaction: CommitTransaction) -> list[tuple[Any, ...]]:

@@ -56,6 +56,7 @@ class SqliteWriter(Protocol):
     """The part of a database that the group commit uses. `lock` guards the connection."""
 
     lock: asyncio.Lock
+    busy_ms: int
 
     @property
     def thread(self) -> Executor: ...

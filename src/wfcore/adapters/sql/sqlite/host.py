@@ -2,22 +2,33 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 
-from wfcore.adapters.sql.host import KINDS, Host, HostStore, HostTransaction, sqlalchemy_host
-from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.store import CommitTransaction, Cursor, Store
+from wfcore.adapters.sql.host import (
+    KINDS,
+    Host,
+    HostStore,
+    HostTransaction,
+    TupleRows,
+    on_driver,
+    sqlalchemy_host,
+)
+from wfcore.adapters.sql.schema.statement import Statement, Values
+from wfcore.adapters.sql.store import CommitTransaction, Cursor, Result, Store
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
 T = TypeVar("T")
 
 BEGIN: Final = "BEGIN IMMEDIATE"
+
+_ENGINE: Final = sa.create_engine("sqlite://")
+"""It has no connections: statements are constructed in its dialect."""
 
 _FILES: Final = Statement(lambda _: "PRAGMA database_list")
 
@@ -29,18 +40,24 @@ class SqliteHost:
         self._connection = connection
         self._lock = lock
 
-    async def run(self, work: Callable[[CommitTransaction], T], *, begin: bool = True) -> T:
+    async def run(self, work: Callable[[HostTransaction], T], *, begin: bool = True) -> T:
         if begin and not self._connection.in_transaction:
             if self._connection.isolation_level is None:
                 raise ValueError(f"`connection` has no transaction: execute `{BEGIN}` first")
             async with self._lock:
                 self._connection.execute(BEGIN)
-        return work(HostTransaction(self._execute))
+        return work(HostTransaction(self._execute, self._connected))
 
     def _execute(self, statement: Statement, values: Sequence[Any]) -> Cursor:
+        return self._cursor().execute(statement.sqlite, values)
+
+    def _connected(self) -> sa.Connection:
+        return on_driver(_ENGINE, TupleRows(self._connection, self._cursor))
+
+    def _cursor(self) -> sqlite3.Cursor:
         cursor = self._connection.cursor()
         cursor.row_factory = None
-        return cursor.execute(statement.sqlite, values)
+        return cursor
 
 
 class SqliteHostDialect:
@@ -61,9 +78,13 @@ class SqliteHostDialect:
         if not _has_begun(connection):
             connection.exec_driver_sql(BEGIN)
 
-    def execute(self, connection: sa.Connection, statement: Statement, values: Sequence[Any]) -> Cursor:
+    def execute(self, connection: sa.Connection, statement: Statement, values: Values) -> Result:
         options = {"preserve_rowcount": True}
-        return connection.exec_driver_sql(statement.sqlite, tuple(values) or None, execution_options=options)
+        given = values if isinstance(values, Mapping) else tuple(values)
+        return connection.exec_driver_sql(statement.sqlite, given or None, execution_options=options)
+
+    def named(self, connection: sa.Connection) -> sa.Connection:
+        return connection
 
     async def check(self, host: Host) -> None:
         def file(transaction: CommitTransaction) -> str:

@@ -106,6 +106,12 @@ class StorageContract(
         assert [o.uuid for o in await store.organizations(limit=9, after=ORG)] == [OTHER_ORG]
         assert [o.uuid for o in await store.organizations(limit=1)] == [ORG]
 
+    async def test_only_a_connection_has_a_transaction(self, store: Storage) -> None:
+        """`within` refuses any other value, and changes nothing."""
+        for value in (object(), None, "sqlite://"):
+            with pytest.raises((TypeError, ValueError), match="connection"):
+                await store.within(value)
+
     async def test_an_organization_is_added_once(self, store: Storage) -> None:
         """`Duplicate` if the UUID exists; the first organization remains."""
         with pytest.raises(Duplicate):
