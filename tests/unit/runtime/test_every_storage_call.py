@@ -491,7 +491,7 @@ async def test_an_active_run(way: str, furnished: Path, tmp_path: Path, caplog: 
              "Maintenance.executions_of", "Maintenance.remove_execution", "Maintenance.remove_resource",
     "Maintenance.forget_user", "Maintenance.numbers", "Maintenance.conversations", "Maintenance.rewrite",
     "Maintenance.rewrite_execution", "Maintenance.scrub",  # of erasures and exports: see `test_erasure`
-    "Journal.within", "DeliveryRepository.add"}  # fmt: skip
+    "Journal.within", "Storage.within", "DeliveryRepository.add"}  # fmt: skip
     assert numbers.keys() >= ASIDE - aside
     del numbers["Storage.close"]
     for number in numbers.values():
