@@ -30,6 +30,7 @@ from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.guardrails import Guardrail
+from wfcore.ports.hints import Hints
 from wfcore.ports.journal import Journal
 from wfcore.ports.providers import MemoryBackend, ModelProvider, Tool
 from wfcore.ports.storage import Storage
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
     from sqlalchemy.ext.asyncio import AsyncEngine
 
-    from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
     from wfcore.adapters.sql.store import Store
 
 
@@ -167,12 +167,12 @@ async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
         await ports.tool_servers.close()
 
 
-def _delivery(given: _Given, journal: Journal, clock: Clock, hints: "PostgresHints | None") -> _Delivery:
+def _delivery(given: _Given, journal: Journal, clock: Clock, hints: Hints | None) -> _Delivery:
     notify = hints.notify_workers if hints else None
     dispatcher = EmbeddedDispatcher(journal, clock, concurrency=given.settings.max_concurrent_runs, notify=notify)
     file = None if hints or given.stored is None else file_of(given.stored)
     changes = ChangeHub(hints or (ChangeFile(file) if file else None))
-    return _Delivery(dispatcher, EventHub(hints.notify_followers, hints.has_peers) if hints else EventHub(), changes)
+    return _Delivery(dispatcher, EventHub(hints), changes)
 
 
 def _ports(
@@ -314,8 +314,10 @@ async def _database(url: str, schema: str | None, settings: Settings) -> "Store"
     return file
 
 
-def _hints(given: _Given) -> "PostgresHints | None":
+def _hints(given: _Given) -> Hints | None:
     """Notifications between processes; None on an embedded database, where processes poll."""
+    if given.ports.hints is not None:
+        return given.ports.hints
     if given.stored is None or not is_server(given.stored):
         return None
     from wfcore.adapters.dispatch.postgres_notifications import PostgresHints

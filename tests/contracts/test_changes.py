@@ -155,7 +155,7 @@ async def servers(anyio_backend: str) -> AsyncIterator[list[ChangeHub]]:
     url = new_database()
     hints = [PostgresHints(url) for _ in range(2)]
     for one in hints:
-        await one.open(lambda _: None, lambda _: None)
+        await one.open(lambda _: None, lambda _, __: None)
     yield [ChangeHub(one) for one in hints]
     for one in hints:
         await one.close()

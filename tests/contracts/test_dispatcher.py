@@ -244,6 +244,24 @@ class TestEmbeddedOverMemory(EmbeddedContract):
         yield MemoryJournal()
 
 
+class TestEmbeddedInRealTime(DispatcherContract):
+    """The same contract with real timers, which are made shorter."""
+
+    real_time = True
+
+    @pytest.fixture(autouse=True)
+    def short(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, seconds in (("HEARTBEAT", 0.02), ("DEAD_AFTER", 0.5), ("RETRY_DELAY", 0.02)):
+            monkeypatch.setattr(embedded, name, seconds)
+
+    @asynccontextmanager
+    async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
+        yield MemoryJournal()
+
+    def make(self, journal: Journal, clock: FakeClock, concurrency: int) -> Dispatcher:
+        return EmbeddedDispatcher(journal, clock, concurrency=concurrency)
+
+
 class TestEmbeddedOverSql(EmbeddedContract):
     @asynccontextmanager
     async def open_journal(self, place: Path) -> AsyncIterator[Journal]:

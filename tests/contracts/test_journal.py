@@ -118,6 +118,7 @@ CALLS = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 3), APPENDS),
     st.tuples(st.just("begin"), APPENDS),
     st.tuples(st.just("claim_due"), st.integers(1, 2), st.integers(0, 9), st.integers(1, 2)),
+    st.tuples(st.just("claim"), st.integers(1, 3), st.integers(1, 2), st.integers(0, 9)),
     st.tuples(st.just("release"), st.integers(1, 2)),
 )
 
@@ -131,6 +132,8 @@ async def answer(journal: Journal, name: str, *values: Any) -> object:
         case "begin":
             new = NewExecution(ORG, "workflow", 1, None, "ann", "t")
             call = journal.begin(new, replace(values[0], expected=0))
+        case "claim":
+            call = journal.claim(ExecutionRef(ORG, values[0]), *values[1:])
         case _:
             call = getattr(journal, name)(*values)
     try:

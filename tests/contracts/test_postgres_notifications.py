@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -16,9 +17,12 @@ from wfcore.adapters.tools.catalog import tool
 from wfcore.core import Core
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
+from wfcore.ports.hints import Hints
 from wfcore.ports.journal import ExecutionRef
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.execution import event_stream as stream
+from wfcore.testing.contracts.events import events
+from wfcore.testing.contracts.processes.hints import HintsContract
 
 ORG = "00000000-0000-4000-8000-000000000001"
 NEVER = 3_600.0
@@ -41,7 +45,7 @@ class Process:
         self.follower: list[ExecutionRef] = []
 
     async def open(self) -> None:
-        await self.hints.open(self.worker.append, self.follower.append)
+        await self.hints.open(self.worker.append, lambda execution, _: self.follower.append(execution))
 
     async def received(self, number: int) -> None:
         async with asyncio.timeout(20):
@@ -63,13 +67,22 @@ def refs(number: int) -> list[ExecutionRef]:
     return [ExecutionRef(ORG, 2**62 + one) for one in range(number)]
 
 
+class TestPostgresHints(HintsContract):
+    @pytest.fixture(autouse=True)
+    def database(self, url: str) -> None:
+        self.url = url
+
+    def make(self, place: Path) -> Hints:
+        return PostgresHints(self.url)
+
+
 class TestHints:
     async def test_all_others_hear(self, processes: list[Process]) -> None:
         """Workers and followers receive their own hints, in every process except the sender."""
         sender, *others = processes
         due, news = refs(2)
         sender.hints.notify_workers(due)
-        sender.hints.notify_followers(news)
+        sender.hints.notify_followers(news, events(1))
         for other in others:
             await other.received(2)
             assert (other.worker, other.follower) == ([due], [news])

@@ -81,7 +81,7 @@ class Points:
         return passing_at_once
 
     def watch_journal(self, journal: Any) -> None:
-        for name in ("register", "heartbeat", "release", "claim_due"):
+        for name in ("register", "heartbeat", "release", "claim_due", "claim"):
             setattr(journal, name, self.around("lease", getattr(journal, name)))
         for name in ("begin", "append"):
             setattr(journal, name, self._acknowledged(getattr(journal, name)))

@@ -27,7 +27,7 @@ WFCORE = [
 ]  # fmt: skip
 TESTING = [
     "BlobsContract", "BrokenGraph", "Cassette", "ClockContract", "DispatcherContract", "EventsContract",
-    "FakeClock", "History", "HooksContract", "IdsContract", "JournalContract", "MemoriesContract",
+    "FakeClock", "HintsContract", "History", "HooksContract", "IdsContract", "JournalContract", "MemoriesContract",
     "ModelsContract", "NotRecorded", "OutboundContract", "PostingsContract", "ReplayDiffers", "ScriptedModel",
     "SequentialIds", "StorageContract", "StorageMachine", "TelemetryContract", "ToolServersContract",
     "ToolsContract", "WordsContract", "broken_graphs", "deployable_graphs", "replays", "run_until_idle",

@@ -3,7 +3,7 @@
 A hint says what to read again. It can be lost; its subscribers are then notified that they have missed changes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, Protocol
 
 from msgspec import Struct
@@ -57,3 +57,21 @@ class ChangeFeed(Protocol):
         ...
 
     def subscribe(self, org: str) -> ChangeSubscription: ...
+
+
+class ChangeTransport(Protocol):
+    """Carries changes between processes. Losing some is allowed: it then calls `missed` where they are missing."""
+
+    def has_peers(self) -> bool:
+        """Whether another process can receive."""
+        ...
+
+    def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None: ...
+
+    def start_receiving(self, receive: Callable[[str, Iterable[FeedChange]], None], missed: Callable[[], None]) -> None:
+        """Called with the first subscriber of this process, and again after `stop_receiving`."""
+        ...
+
+    def stop_receiving(self) -> None:
+        """Called when the last subscriber has left."""
+        ...

@@ -42,7 +42,8 @@ class Dispatcher(Protocol):
     Two live workers never handle the same execution at the same time.
     """
 
-    capabilities: Capabilities
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     @property
     def worker(self) -> int | None:
@@ -52,8 +53,11 @@ class Dispatcher(Protocol):
         """
         ...
 
-    def wake(self, execution: ExecutionRef) -> None:
-        """This execution has changed: handle it now, or signal its driver to read the journal again."""
+    def wake(self, execution: ExecutionRef, length: int | None = None) -> None:
+        """This execution has changed: handle it now, or signal its driver to read the journal again.
+
+        `length` is that of its journal after the change. An engine can drop a second wake-up for the same length.
+        """
         ...
 
     def adopt(self, execution: ExecutionRef) -> None:

@@ -440,6 +440,14 @@ class Journal(Protocol):
         """
         ...
 
+    async def claim(self, execution: ExecutionRef, worker: int, now: int) -> bool:
+        """Claim this execution if it is due at the wall time `now` and no worker holds it. False: nothing has changed.
+
+        As with `claim_due`, exactly one claimant gets it, and its queued run becomes a running one. This is for engines
+        that deliver executions to workers: whatever they deliver, and however often, the claim is the fence.
+        """
+        ...
+
     async def next_wake(self) -> int | None:
         """The earliest time at which an execution that no worker holds is due; None when there is none.
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from wfcore.testing.contracts.models import ModelsContract
     from wfcore.testing.contracts.outbound import OutboundContract
     from wfcore.testing.contracts.postings import PostingsContract
+    from wfcore.testing.contracts.processes.hints import HintsContract
     from wfcore.testing.contracts.storage.hooks import HooksContract
     from wfcore.testing.contracts.storage.state_machine import StorageMachine
     from wfcore.testing.contracts.storage.storage import StorageContract
@@ -43,6 +44,7 @@ __all__ = [
     "DispatcherContract",
     "EventsContract",
     "FakeClock",
+    "HintsContract",
     "History",
     "HooksContract",
     "IdsContract",
@@ -77,6 +79,7 @@ _WHERE = {
     "EventsContract": "wfcore.testing.contracts.events",
     "FakeClock": "wfcore.testing.fakes",
     "History": "wfcore.testing.histories",
+    "HintsContract": "wfcore.testing.contracts.processes.hints",
     "HooksContract": "wfcore.testing.contracts.storage.hooks",
     "IdsContract": "wfcore.testing.contracts.system",
     "JournalContract": "wfcore.testing.contracts.journal",

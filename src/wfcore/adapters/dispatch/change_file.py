@@ -41,7 +41,7 @@ _decode: Final = msgspec.json.Decoder(_Line).decode
 
 
 class ChangeFile:
-    """Implements `Transport`. `database` is the SQLite file; errors of the file system are logged, never raised."""
+    """Implements `ChangeTransport`. `database` is the SQLite file; its errors are logged, never raised."""
 
     def __init__(self, database: Path) -> None:
         self._database = database

@@ -1,37 +1,19 @@
 """The feed of changes of one process. Everything happens on one event loop."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from wfcore.ports.changes import FeedChange, MissedChanges
+from wfcore.ports.changes import ChangeTransport, FeedChange, MissedChanges
 
 MAX_UNREAD: Final = 1_000
 """Different changes buffered for a slow subscriber; with more, it has missed changes."""
 
 
-class Transport(Protocol):
-    """Carries changes between processes. Losing some is allowed: it then calls `missed` where they are missing."""
-
-    def has_peers(self) -> bool:
-        """Whether another process can receive."""
-        ...
-
-    def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None: ...
-
-    def start_receiving(self, receive: Callable[[str, Iterable[FeedChange]], None], missed: Callable[[], None]) -> None:
-        """Called with the first subscriber of this process, and again after `stop_receiving`."""
-        ...
-
-    def stop_receiving(self) -> None:
-        """Called when the last subscriber has left."""
-        ...
-
-
 class ChangeHub:
     """Implements the port `ChangeFeed`."""
 
-    def __init__(self, transport: Transport | None = None) -> None:
+    def __init__(self, transport: ChangeTransport | None = None) -> None:
         """Without `transport`, changes of other processes are not received."""
         self._transport = transport
         self._subscriptions: dict[str, set[HubChanges]] = {}

@@ -56,14 +56,6 @@ RETRY_DELAY = 10.0
 class EmbeddedDispatcher:
     """Implements the port `Dispatcher`: drives up to `concurrency` executions at once, each in its own task."""
 
-    capabilities = Capabilities(
-        serial_per_execution=True,
-        transactional_wake=True,
-        interrupts_running=True,
-        timer_lag=HEARTBEAT,
-        death_detected_within=DEAD_AFTER + HEARTBEAT,
-    )
-
     def __init__(
         self,
         journal: Journal,
@@ -89,10 +81,20 @@ class EmbeddedDispatcher:
         self._silences: dict[int, Silence] = {}
 
     @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            serial_per_execution=True,
+            transactional_wake=True,
+            interrupts_running=True,
+            timer_lag=HEARTBEAT,
+            death_detected_within=DEAD_AFTER + HEARTBEAT,
+        )
+
+    @property
     def worker(self) -> int | None:
         return self._worker if len(self._active) < self._concurrency else None
 
-    def wake(self, execution: ExecutionRef) -> None:
+    def wake(self, execution: ExecutionRef, length: int | None = None) -> None:
         if self._notify is not None and execution not in self._active:
             self._notify(execution)
         self.receive(execution)

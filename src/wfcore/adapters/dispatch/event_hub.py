@@ -1,14 +1,15 @@
 """The event sink of one process: its subscribers receive events of a run without reading the store.
 
 Everything happens on one event loop: publishing appends references to events to the subscriptions and wakes them.
-Other processes are notified (`notify`, `receive`) that an execution has new events, and read these from the journal.
+Other processes receive hints that an execution has new events. What a hint does not carry they read from the journal.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from wfcore.domain.run.events import Event
+from wfcore.ports.hints import Hints
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import Lagged
 
@@ -19,33 +20,32 @@ MAX_UNREAD: Final = 10_000
 class EventHub:
     """Implements the port `EventSink`. An event without subscribers costs one look-up in a dict."""
 
-    def __init__(
-        self, notify: Callable[[ExecutionRef], None] | None = None, has_peers: Callable[[], bool] = lambda: True
-    ) -> None:
-        """`notify` is called with each execution that has new events, while `has_peers` reports other processes; there
-        it reaches `receive`.
-        """
-        self._notify = notify
-        self._has_peers = has_peers
+    def __init__(self, hints: Hints | None = None) -> None:
+        """Without `hints`, there are no subscribers in other processes. They must call `receive`."""
+        self._hints = hints
         self._subscriptions: dict[ExecutionRef, set[HubSubscription]] = {}
         self._watchers: dict[ExecutionRef, set[HubSubscription]] = {}
 
     def has_subscribers(self, execution: ExecutionRef) -> bool:
         """Whether the execution has a subscriber here, or can have one in another process."""
-        return execution in self._subscriptions or (self._notify is not None and self._has_peers())
+        return execution in self._subscriptions or (self._hints is not None and self._hints.has_peers())
 
     def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
         """Deliver `events` to the subscribers. A subscriber with too many unread events is dropped at once."""
-        if self._notify is not None and events:
-            self._notify(execution)
+        if self._hints is not None and events:
+            self._hints.notify_followers(execution, events)
+        self._deliver(execution, events)
+
+    def _deliver(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
         subscriptions = self._subscriptions.get(execution)
         if subscriptions and events:
             for subscription in tuple(subscriptions):
                 subscription.receive(events)
 
-    def receive(self, execution: ExecutionRef) -> None:
-        """Another process published events: make the subscribers here read the journal."""
-        for subscription in self._subscriptions.get(execution, ()):
+    def receive(self, execution: ExecutionRef, events: Sequence[Event] = ()) -> None:
+        """Another process published events: deliver those that the hint carries, else refer to the journal."""
+        self._deliver(execution, events)
+        for subscription in () if events else self._subscriptions.get(execution, ()):
             subscription.send_to_journal()
         self.settle(execution)
 
@@ -61,13 +61,21 @@ class EventHub:
 
     def unsubscribe(self, execution: ExecutionRef, subscription: "HubSubscription") -> None:
         """Remove a subscription, and the execution with its last one. A second call does nothing."""
+        was_followed = self._is_followed(execution)
         for kept in (self._subscriptions, self._watchers):
             subscriptions = kept.get(execution, set())
             subscriptions.discard(subscription)
             if not subscriptions:
                 kept.pop(execution, None)
+        if self._hints is not None and was_followed and not self._is_followed(execution):
+            self._hints.unfollow(execution)
+
+    def _is_followed(self, execution: ExecutionRef) -> bool:
+        return execution in self._subscriptions or execution in self._watchers
 
     def _added(self, kept: "dict[ExecutionRef, set[HubSubscription]]", execution: ExecutionRef) -> "HubSubscription":
+        if self._hints is not None and not self._is_followed(execution):
+            self._hints.follow(execution)
         subscription = HubSubscription(self, execution)
         kept.setdefault(execution, set()).add(subscription)
         return subscription

@@ -18,15 +18,15 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
+from wfcore.domain.run.events import Event
 from wfcore.ports.changes import FeedChange
+from wfcore.ports.hints import FollowerHint, WorkerHint
 from wfcore.ports.journal import ExecutionRef
 
 if TYPE_CHECKING:
     from psycopg import AsyncConnection
 
 log = logging.getLogger("wfcore.hints")
-
-Receive = Callable[[ExecutionRef], None]
 
 CHANNEL: Final = "wfcore"
 """The channel of an installation in the default schema; another one has a channel with the name of its schema."""
@@ -69,7 +69,7 @@ _NOTIFY: Final = "SELECT pg_notify(%s, text) FROM unnest(%s::text[]) text"
 
 
 class PostgresHints:
-    """Two connections of a process: one that receives and one that sends.
+    """Implements the port `Hints` with two connections of a process: one that receives and one that sends.
 
     A broken connection is made again until `close`. Errors are logged, never raised to the caller. `url` is that of
     the database; it must not lead through a pooler in transaction mode.
@@ -82,7 +82,7 @@ class PostgresHints:
         self._me = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._unsent: asyncio.Queue[str] = asyncio.Queue(MAX_UNSENT)
         self._tasks: list[asyncio.Task[None]] = []
-        self._receivers: dict[str, Receive] = {}
+        self._receivers: dict[str, WorkerHint] = {}
         self._changes: tuple[Callable[[str, Iterable[FeedChange]], None], Callable[[], None]] | None = None
         self._receiving = asyncio.Event()
         self._peers: set[str] = set()
@@ -92,12 +92,16 @@ class PostgresHints:
         return bool(self._peers)
 
     def notify_workers(self, execution: ExecutionRef) -> None:
-        """Notify that the execution is due, or was written to by another process than its driver."""
         self._send_hint("w", execution)
 
-    def notify_followers(self, execution: ExecutionRef) -> None:
-        """Notify that the execution has new events."""
+    def notify_followers(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
+        """Notify all processes, without the events: a notification is too short for them."""
         self._send_hint("f", execution)
+
+    def follow(self, execution: ExecutionRef) -> None:
+        """Every process receives every hint."""
+
+    def unfollow(self, execution: ExecutionRef) -> None: ...
 
     def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None:
         """Send changes of an organization, which followers of its changes receive."""
@@ -113,12 +117,9 @@ class PostgresHints:
     def stop_receiving(self) -> None:
         self._changes = None
 
-    async def open(self, worker: Receive, follower: Receive) -> None:
-        """Start receiving and sending. `worker` and `follower` are called with the executions in received hints.
-
-        Returns once it receives, or after `CONNECT_SECONDS`; it then continues to connect.
-        """
-        self._receivers = {"w": worker, "f": follower}
+    async def open(self, worker: WorkerHint, follower: FollowerHint) -> None:
+        """Start receiving and sending. After `CONNECT_SECONDS` it returns, and continues to connect."""
+        self._receivers = {"w": worker, "f": lambda execution: follower(execution, ())}
         self._tasks = [asyncio.create_task(self._keep_running(work)) for work in (self._listen, self._send)]
         with suppress(TimeoutError):
             await asyncio.wait_for(self._receiving.wait(), CONNECT_SECONDS)

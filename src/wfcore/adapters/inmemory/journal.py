@@ -262,14 +262,19 @@ class MemoryJournal:
         while len(claimed) < limit and (orgs := [org for at, _, org in self._heads() if at <= now]):
             for org in orgs[: limit - len(claimed)]:
                 stored = self._executions[self._due[org][0][1]]
-                stored.claimed_by = worker
-                stored.epoch += 1
+                self._claim(stored, worker, now)
                 claimed.append(stored.row.ref)
-                self._begin_runs(stored, now)
                 self._due[org] = self._due.pop(org)
         if claimed:
             self._record_heartbeat(worker)
         return claimed
+
+    async def claim(self, execution: ExecutionRef, worker: int, now: int) -> bool:
+        stored = self._find(execution)
+        if stored is None or stored.claimed_by is not None or stored.wake_at is None or stored.wake_at > now:
+            return False
+        self._claim(stored, worker, now)
+        return True
 
     async def next_wake(self) -> int | None:
         return min((at for at, *_ in self._heads()), default=None)
@@ -385,7 +390,10 @@ class MemoryJournal:
             return run.root_user_id == principal.user_id
         return self._usable(org, principal, run.kind, run.resource_id)
 
-    def _begin_runs(self, stored: StoredExecution, now: int) -> None:
+    def _claim(self, stored: StoredExecution, worker: int, now: int) -> None:
+        """Claim the execution. Its queued run becomes a running one."""
+        stored.claimed_by = worker
+        stored.epoch += 1
         runs = self._runs[stored.row.ref.org]
         for run in [runs[run_id] for run_id in stored.runs]:
             if run.status == RunStatus.queued:

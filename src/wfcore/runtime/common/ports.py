@@ -10,6 +10,7 @@ from wfcore.ports.blobs import Blobs
 from wfcore.ports.changes import ChangeFeed
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.guardrails import Guardrails
+from wfcore.ports.hints import Hints
 from wfcore.ports.journal import Journal
 from wfcore.ports.outbound import Outbound
 from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tools
@@ -70,6 +71,8 @@ class Overrides:
     tool_servers: ToolServers | None = None
     outbound: Outbound | None = None
     changes: ChangeFeed | None = None
+    hints: Hints | None = None
+    """Notifications between processes, for the default dispatcher, events and changes."""
 
     def __attrs_post_init__(self) -> None:
         if (self.storage is None) != (self.journal is None):

@@ -142,7 +142,7 @@ class RunMoves:
         append = Append(expected, (entry,), None, (change,), waiting, updates_claim=True, wake_at=machine.next_due(),
                         **rows.fields())  # fmt: skip
         await self._ports.journal.append(execution.ref, append)
-        self._ports.dispatcher.wake(execution.ref)
+        self._ports.dispatcher.wake(execution.ref, machine.length)
 
 
 def _refusal(row: RunRow, execution: Execution, machine: Machine, target: MoveTarget) -> str:

@@ -139,7 +139,7 @@ class Runs(RunStarting):
         if machine.turn_open and not was_open:
             self._drive(execution.claimed(worker, epoch), machine)
         else:
-            self._ports.dispatcher.wake(execution.ref)
+            self._ports.dispatcher.wake(execution.ref, machine.length)
         view = RunView(run.row(execution), tuple(machine.interrupts.values()))
         return view if can_use else outline_of(me, view, await self._delegators(me, view.row))
 
@@ -175,7 +175,7 @@ class Runs(RunStarting):
             except JournalConflict:
                 continue
             await self._publish(execution, machine)
-            self._ports.dispatcher.wake(execution.ref)
+            self._ports.dispatcher.wake(execution.ref, machine.length)
             return await self._view(me, await self._ports.journal.find_run(me.org_uuid, run_id) or row, whole=True)
         raise conflict("the run changes too often; try again", "busy")
 

@@ -266,7 +266,7 @@ class RunStarting(RunReading):
     def _drive(self, execution: Execution, machine: Machine) -> None:
         """Drive the execution here if the last append claimed it for this worker, otherwise wake any worker."""
         if execution.claimed_by is None:
-            self._ports.dispatcher.wake(execution.ref)
+            self._ports.dispatcher.wake(execution.ref, machine.length)
         else:
             self._ports.dispatcher.adopt(execution.ref)
             self._driver.warm(execution, machine)

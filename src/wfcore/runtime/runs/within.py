@@ -28,7 +28,7 @@ class _NoDispatcher:
     def __init__(self, inner: Dispatcher) -> None:
         self.capabilities = inner.capabilities
 
-    def wake(self, execution: ExecutionRef) -> None:
+    def wake(self, execution: ExecutionRef, length: int | None = None) -> None:
         """Does nothing: the store notifies workers when the transaction is committed, and they poll."""
 
     def adopt(self, execution: ExecutionRef) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Append, Holder, Journal, JournalConflict
+from wfcore.ports.journal import Append, ExecutionRef, Holder, Journal, JournalConflict
 from wfcore.testing.contracts.journal_values import NOW, OTHER_ORG, begin, due, find, steps
 from wfcore.testing.on_asyncio import OnAsyncio
 
@@ -77,6 +77,22 @@ class ClaimsContract(OnAsyncio):
         assert await journal.next_wake() == NOW + 3
         assert await journal.claim_due(worker, NOW + 3, 9) == [future]
         assert await journal.next_wake() is None
+
+    async def test_one_execution_is_claimed(self, journal: Journal) -> None:
+        """One that is due and free, by exactly one of its claimants; its queued run becomes a running one."""
+        ref, late = await due(journal, "r-1", NOW), await due(journal, "r-2", NOW + 9)
+        unknown, hidden = ExecutionRef(ref.org, ref.id + 99), ExecutionRef(OTHER_ORG, ref.id)
+        refused = [unknown, hidden, late, await begin(journal, "r-3")]
+        assert not any([await journal.claim(one, 1, NOW + 5) for one in refused])
+        claims = await asyncio.gather(*(journal.claim(ref, worker, NOW + 5) for worker in range(1, 9)))
+        assert sorted(claims) == [False] * 7 + [True]
+        found, row = await journal.execution(ref), await find(journal, "r-1")
+        assert (found.claimed_by, found.epoch) == (claims.index(True) + 1, 1)
+        assert (row.status, row.updated_at) == (RunStatus.running, NOW + 5)
+        assert await journal.next_wake() == NOW + 9
+        assert await journal.claim_due(9, NOW + 5, 9) == []
+        await journal.append(ref, Append(1, (), updates_claim=True, wake_at=NOW))
+        assert await journal.claim(ref, 9, NOW)
 
     async def test_organizations_share_the_claims(self, journal: Journal) -> None:
         """With more due than `limit`, each organization gets the same share, and unused shares go to the others."""

@@ -5,6 +5,9 @@
         def make(self, journal, clock, concurrency): ...
 
 The journal has the organization `journal_values.ORG`. A fake clock drives all waiting: nothing here sleeps.
+
+An engine that measures time itself sets `real_time`: the tests then wait, as long as the capabilities of the dispatcher
+allow it to take. Only due times, which are wall times, are still advanced.
 """
 
 import asyncio
@@ -13,9 +16,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from inspect import isawaitable
+from itertools import count
 from math import ceil
 from pathlib import Path
-from typing import Any
+from time import monotonic_ns
+from typing import Any, ClassVar
 
 import pytest
 
@@ -27,6 +32,26 @@ from wfcore.testing.on_asyncio import OnAsyncio
 
 HOUR = 3_600
 """Seconds."""
+
+
+class RealTimeClock(FakeClock):
+    """Timers take their real time. The wall time stands still until a test advances it."""
+
+    def monotonic(self) -> int:
+        return monotonic_ns() // 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
+        return asyncio.get_running_loop().call_later(seconds, callback).cancel
+
+    def advance(self, seconds: float) -> None:
+        self.step(seconds)
+
+    @property
+    def next_timer(self) -> float:
+        return 1.0
 
 
 class Recorder:
@@ -97,7 +122,8 @@ class Bench:
         await self.journal.append(ref, Append(length, steps(1, length), **moves))
 
     async def until_handled(self, ref: ExecutionRef, times: int = 1) -> None:
-        await eventually(lambda: self.handler.handled[ref] >= times)
+        within = 10 + self.dispatcher.capabilities.death_detected_within
+        await eventually(lambda: self.handler.handled[ref] >= times, within)
 
     async def until_parked(self, ref: ExecutionRef, times: int = 1) -> None:
         """Wait until the execution was handled that often and its claim released."""
@@ -127,11 +153,22 @@ class Bench:
         return ref, returns
 
     async def beats(self, number: int) -> None:
-        """Advance the clock by that many seconds, each once every task sleeps."""
+        """Let that many polls happen: advance the clock by a second for each, once every task sleeps."""
+        if isinstance(self.clock, RealTimeClock):
+            await asyncio.sleep(number * self.dispatcher.capabilities.timer_lag)
+            return
         for _ in range(number):
             await eventually(lambda: self.clock.next_timer)
             self.clock.advance(1)
         await eventually(lambda: self.clock.next_timer)
+
+    async def see(self, worker: int) -> None:
+        """Three polls with heartbeats of this worker: in real time with each poll, else only after the last one."""
+        for _ in range(3):
+            await self.beats(1)
+            if isinstance(self.clock, RealTimeClock):
+                await self.journal.heartbeat(worker)
+        await self.journal.heartbeat(worker)
 
     async def rounds(self) -> None:
         """Wait until the dispatcher has polled: executions that are due now are handled."""
@@ -140,18 +177,22 @@ class Bench:
         await eventually(lambda: sentinel not in self.handler.under_way)
 
 
-async def eventually(condition: Callable[[], Any]) -> Any:
+async def eventually(condition: Callable[[], Any], within: float = 10) -> Any:
     """The first result of `condition` that is neither None nor False; the event loop runs meanwhile."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(within):
+        attempts = count()
         while True:
             result = condition()
             if found := await result if isawaitable(result) else result:
                 return found
-            await asyncio.sleep(0)
+            await asyncio.sleep(0 if next(attempts) < 1_000 else 0.001)
 
 
 class DispatcherContract(OnAsyncio):
     """Inherit, name the class `Test...`, and write `open_journal` and `make`."""
+
+    real_time: ClassVar[bool] = False
+    """Whether timers and the detection of dead workers take their real time."""
 
     @abstractmethod
     def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
@@ -164,7 +205,7 @@ class DispatcherContract(OnAsyncio):
     @pytest.fixture
     async def bench(self, tmp_path: Path, anyio_backend: str) -> AsyncIterator[Bench]:
         async with self.open_journal(tmp_path) as journal:
-            clock = FakeClock(NOW)
+            clock = RealTimeClock(NOW) if self.real_time else FakeClock(NOW)
             bench = Bench(journal, clock, lambda concurrency: self.make(journal, clock, concurrency))
             try:
                 yield bench
@@ -295,8 +336,7 @@ class DispatcherContract(OnAsyncio):
         await bench.dispatcher.start(bench.handler)
         for hours in (1, -2, 24, -48, 1, 1, 1, 1):
             bench.clock.step(hours * HOUR)
-            await bench.beats(3)
-            await bench.journal.heartbeat(other)
+            await bench.see(other)
             await bench.beats(1)
         await bench.rounds()
         assert bench.handler.handled[ref] == 0
@@ -388,9 +428,8 @@ class DispatcherContract(OnAsyncio):
         other = await bench.journal.register("another machine", 1)
         ref = await begin(bench.journal, "r-1", wake_at=NOW, claimed_by=other)
         await bench.dispatcher.start(bench.handler)
-        await bench.beats(3)
-        await bench.journal.heartbeat(other)
-        await bench.beats(3)
+        await bench.see(other)
+        await bench.beats(0 if self.real_time else 3)
         await bench.rounds()
         assert bench.handler.handled[ref] == 0
         await bench.beats(ceil(bench.dispatcher.capabilities.death_detected_within))

@@ -1,10 +1,12 @@
 """The cost of the event hub: it leaves nothing behind, and creates nothing without need."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from wfcore.adapters.dispatch.event_hub import EventHub
+from wfcore.domain.run.events import Event
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import Lagged
 from wfcore.testing.contracts.events import LONG, ONE, OTHER, SHORT, events
@@ -81,26 +83,74 @@ async def test_a_reader_can_lag_while_it_waits() -> None:
             await waiting
 
 
+class Peers:
+    """Hints to one other process, if it exists."""
+
+    def __init__(self) -> None:
+        self.exist = True
+        self.sent: list[tuple[ExecutionRef, int]] = []
+        self.followed: list[ExecutionRef] = []
+
+    def has_peers(self) -> bool:
+        return self.exist
+
+    def notify_followers(self, execution: ExecutionRef, found: Sequence[Event]) -> None:
+        self.sent.append((execution, len(found)))
+
+    def follow(self, execution: ExecutionRef) -> None:
+        self.followed.append(execution)
+
+    def unfollow(self, execution: ExecutionRef) -> None:
+        self.followed.remove(execution)
+
+
 async def test_other_processes_are_notified() -> None:
-    """Every publication notifies with its execution only, and every execution can have subscribers elsewhere."""
-    notified: list[ExecutionRef] = []
-    hub = EventHub(notified.append)
+    """Every publication sends a hint, and every execution can have subscribers elsewhere."""
+    peers = Peers()
+    hub = EventHub(peers)  # type: ignore[arg-type]
     assert hub.has_subscribers(ONE)
     hub.publish(ONE, events(2))
     hub.publish(ONE, [])
-    assert notified == [ONE]
+    assert peers.sent == [(ONE, 2)]
 
 
 async def test_without_peers_only_local_subscribers_count() -> None:
     """Without peers, an execution without local subscribers has none; the peers are checked each time."""
-    company = list[str]()
-    hub = EventHub(lambda _: None, lambda: bool(company))
+    peers = Peers()
+    peers.exist = False
+    hub = EventHub(peers)  # type: ignore[arg-type]
     assert not hub.has_subscribers(ONE)
     reading = hub.subscribe(ONE)
     assert (hub.has_subscribers(ONE), hub.has_subscribers(OTHER)) == (True, False)
     reading.close()
-    company.append("another one")
+    peers.exist = True
     assert hub.has_subscribers(ONE)
+
+
+async def test_hints_are_followed_while_there_are_readers() -> None:
+    """From the first reader of an execution, of either kind, to the last one; closing twice changes nothing."""
+    peers = Peers()
+    hub = EventHub(peers)  # type: ignore[arg-type]
+    readings = [hub.subscribe(ONE), hub.watch(ONE), hub.subscribe(ONE)]
+    other = hub.watch(OTHER)
+    assert peers.followed == [ONE, OTHER]
+    for reading in readings:
+        assert ONE in peers.followed
+        reading.close()
+        reading.close()
+    assert peers.followed == [OTHER]
+    other.close()
+    assert peers.followed == []
+
+
+async def test_events_of_another_process_are_delivered() -> None:
+    """The events that a hint carries reach the subscribers; those who watch read the journal."""
+    hub = EventHub()
+    reading, watching = hub.subscribe(ONE), hub.watch(ONE)
+    hub.receive(ONE, events(2))
+    assert await reading.next(LONG) == events(2)
+    async with asyncio.timeout(10):
+        assert await watching.next(LONG) is None
 
 
 async def test_a_notification_makes_readers_read_the_journal() -> None:

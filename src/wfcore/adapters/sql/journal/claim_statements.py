@@ -80,6 +80,14 @@ CLAIM: Final = Statement(
     lambda d: f"UPDATE {d[executions]} SET claimed_by = {d[2]}, epoch = epoch + 1 WHERE id = {d[1]}"
 )
 
+CLAIM_IF_DUE: Final = Statement(
+    lambda d: (
+        f"""
+UPDATE {d[executions]} SET claimed_by = {d[2]}, epoch = epoch + 1
+WHERE id = {d[1]} AND org = {d[4]} AND wake_at <= {d[3]} AND claimed_by IS NULL"""
+    )
+)
+
 BEGIN_RUN: Final = Statement(
     lambda d: (
         f"""

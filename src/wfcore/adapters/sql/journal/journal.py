@@ -319,6 +319,17 @@ class SqlJournal:
 
         return await self._commits.run(write)
 
+    async def claim(self, execution: ExecutionRef, worker: int, now: int) -> bool:
+        org = await self._org(execution.org)
+
+        def write(transaction: CommitTransaction) -> bool:
+            if not transaction.execute(claims.CLAIM_IF_DUE, (execution.id, worker, now, org)).rowcount:
+                return False
+            transaction.execute(claims.BEGIN_RUN, (execution.id, now))
+            return True
+
+        return await self._commits.run(write, execution.id)
+
     def _shares(self, transaction: CommitTransaction, now: int, limit: int) -> list[tuple[int, str]]:
         """Due executions, the same number of each organization; empty when only one has any.
 

@@ -1,0 +1,1 @@
+"""Contracts of what several processes share beside the store."""
