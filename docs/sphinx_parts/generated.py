@@ -10,10 +10,11 @@ MARK = re.compile(r"^<!-- generated: (\w+)(?: (.*?))? -->$", re.MULTILINE)
 
 
 def _makers() -> Mapping[str, Callable[..., str]]:
-    from sphinx_parts import commands, http_api, python_api, settings_tables, stream_events
+    from sphinx_parts import body_fields, commands, http_api, python_api, settings_tables, stream_events
 
     return {
         "commands": commands.markdown,
+        "body_fields": body_fields.markdown,
         "events": stream_events.markdown,
         "members": python_api.members,
         "core": python_api.core,

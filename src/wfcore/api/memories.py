@@ -10,6 +10,7 @@ from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
 Text = Annotated[str, Meta(pattern=r"\S", description="Not blank")]
 Question = Annotated[str, Meta(max_length=2_000, description="Words to search for")]
+Metadata = Annotated[JsonObject, Meta(description="Kept verbatim with the memory")]
 EndUser = Annotated[str, Meta(min_length=1, max_length=255, description="Id of the end user it is about")]
 
 
@@ -21,7 +22,7 @@ class AboutUser(Body):
 @creation
 class CreateMemory(AboutUser):
     memory: Text
-    metadata: JsonObject | UnsetType = UNSET
+    metadata: Metadata | UnsetType = UNSET
 
 
 @value
@@ -29,7 +30,7 @@ class PatchMemory(Body):
     """The fields in `updateMask` are changed; without a mask, the present fields."""
 
     memory: Text | UnsetType = UNSET
-    metadata: JsonObject | UnsetType = UNSET
+    metadata: Metadata | UnsetType = UNSET
 
 
 @value

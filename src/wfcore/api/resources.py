@@ -53,7 +53,7 @@ class ScheduleDto(TypedDict, total=False):
     weekdays: list[Weekday]
     day_of_month: Annotated[int, Meta(ge=1, le=31)]
     cron_expressions: list[str]
-    cron_description: str
+    cron_description: Annotated[str, Meta(description="Carried verbatim, for people")]
 
 
 class ScheduleTrigger(TypedDict):
@@ -105,11 +105,14 @@ SelectionJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AgentSel
 AccessJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AccessConfigBody))]
 
 
+IgnoredOrganization = Annotated[str, Meta(description="Ignored: the organization is that of the credential")]
+
+
 @value
 class Body:
     """`organizationId` is accepted and ignored: the principal's organization is used (interface, Authentication)."""
 
-    organization_id: str | UnsetType = UNSET
+    organization_id: IgnoredOrganization | UnsetType = UNSET
 
 
 @creation

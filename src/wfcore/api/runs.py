@@ -11,12 +11,15 @@ from wfcore.domain.json.values import UNSET, UnsetType, value
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
 from wfcore.domain.run.events import EventFields, OpenInterruptFields
 
+KEPT: Final = "a resume ignores it, because an execution keeps its own"
 Key = Annotated[
-    str, Meta(min_length=1, max_length=255, description="Opaque token of the client: it only selects the thread")
+    str,
+    Meta(min_length=1, max_length=255, description=f"Opaque token of the client: it only selects the thread; {KEPT}"),
 ]
+Version = Annotated[Literal["published", "draft"], Meta(description=f"The variation of a new execution; {KEPT}")]
+OF_A_RESUME: Final = "Of a resume: refused in a start"
 
 FileName = Annotated[str, Meta(max_length=255)]
-Size = Annotated[float, Meta(ge=0)]
 
 Decision = Literal["approve", "deny", "connected", "cancelled"]
 Screen = Literal["home", "agent_settings", "agent", "context_chat"]
@@ -30,6 +33,9 @@ DebugFlag = Annotated[
     bool, Meta(description="Adds `debug` events to the stream, for callers who can manage the target; else ignored")
 ]
 Carried = Annotated[JsonObject, Meta(description=CARRIED)]
+CarriedName = Annotated[str, Meta(max_length=255, description=CARRIED)]
+CarriedSize = Annotated[float, Meta(ge=0, description=CARRIED)]
+IgnoredSize = Annotated[float, Meta(ge=0, description="Ignored: the server counts the bytes")]
 
 
 @value
@@ -38,7 +44,7 @@ class Image:
 
     data: str | UnsetType = UNSET
     mime_type: FileName | UnsetType = UNSET
-    name: FileName | UnsetType = UNSET
+    name: CarriedName | UnsetType = UNSET
     storage_key: str | UnsetType = UNSET
     upload_id: str | UnsetType = UNSET
 
@@ -53,12 +59,12 @@ class Document:
     file_name: FileName | UnsetType = UNSET
     parsed_content: str | UnsetType = UNSET
     upload_id: str | UnsetType = UNSET
-    mime_type: FileName | UnsetType = UNSET
-    storage_file_name: FileName | UnsetType = UNSET
+    mime_type: CarriedName | UnsetType = UNSET
+    storage_file_name: CarriedName | UnsetType = UNSET
     raw_content_storage_key: str | UnsetType = UNSET
     summary: Annotated[str, Meta(max_length=10_000)] | UnsetType = UNSET
-    original_size: Size | UnsetType = UNSET
-    size_bytes: Size | UnsetType = UNSET
+    original_size: CarriedSize | UnsetType = UNSET
+    size_bytes: IgnoredSize | UnsetType = UNSET
 
 
 @value
@@ -115,7 +121,7 @@ class TurnBody(Body):
     stream_protocol_version: Literal[2] | UnsetType = UNSET
     experimental_features: CarriedFlag | UnsetType = UNSET
     debug: DebugFlag | UnsetType = UNSET
-    version: Literal["published", "draft"] | UnsetType = UNSET
+    version: Version | UnsetType = UNSET
     origin: Origin | UnsetType = UNSET
 
 
@@ -187,10 +193,10 @@ class Chat(TurnBody):
 @value
 class ResumeRun(TurnBody):
     message: str | UnsetType = UNSET
-    decision: Decision | UnsetType = UNSET
-    interrupt_id: str | UnsetType = UNSET
-    data: Any = UNSET
-    decisions: Annotated[list[InterruptDecision], Meta(min_length=1)] | UnsetType = UNSET
+    decision: Annotated[Decision, Meta(description=OF_A_RESUME)] | UnsetType = UNSET
+    interrupt_id: Annotated[str, Meta(description=OF_A_RESUME)] | UnsetType = UNSET
+    data: Annotated[Any, Meta(description=OF_A_RESUME)] = UNSET
+    decisions: Annotated[list[InterruptDecision], Meta(min_length=1, description=OF_A_RESUME)] | UnsetType = UNSET
 
 
 @value
@@ -218,6 +224,7 @@ class Action:
 class RunAction(Body):
     """A single step of a workflow. `previousOutputs` has the outputs of earlier steps by node id."""
 
+    organization_id: Annotated[str, Meta(description="Must be the organization of the credential")] | UnsetType = UNSET
     action: Action
     previous_outputs: JsonObject | UnsetType = UNSET
     session_id: Key | UnsetType = UNSET

@@ -47,6 +47,9 @@ async def test_a_memory_lives_from_create_to_delete(either: World) -> None:
     assert (await ada.get(one)).json() == memory
     assert (await ada.get(BASE)).json() == {"memories": [memory], "nextPageToken": None}
     assert (await ada.post(f"{BASE}/search", json={"query": "green?"})).json() == {"memories": [memory]}
+    more = (await ada.post(BASE, json={"memory": "Likes tea"})).json()
+    assert len((await ada.post(f"{BASE}/search", json={"query": "tea", "limit": 1})).json()["memories"]) == 1
+    await ada.delete(f"{BASE}/{more['id']}")
     assert (await ada.post(f"{BASE}/search", json={"query": "tea", "userId": "u2"})).json() == {"memories": []}
 
     changed = await ada.patch(

@@ -37,8 +37,8 @@ NodeDataJson = Annotated[JsonObject, Meta(extra_json_schema=_DATA)]
 class Position:
     """Where a builder draws a node."""
 
-    x: float
-    y: float
+    x: Annotated[float, Meta(description="Carried verbatim")]
+    y: Annotated[float, Meta(description="Carried verbatim")]
 
 
 @value

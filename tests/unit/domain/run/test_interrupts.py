@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.errors import Forbidden, Invalid, NotFound
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.run.entries import Actor, Decision
 from wfcore.domain.run.machine.states.deciders import check_answer, may_decide, may_see
 from wfcore.domain.run.machine.states.interrupts import exit_by_hand, interrupt_to_wire
+from wfcore.domain.run.plan import action_plan
 from wfcore.domain.run.state import IllegalEntry, Interrupt
 from wfcore.testing.histories import ANN, BEGIN, History, sketch
 
@@ -460,6 +462,19 @@ def test_a_handle_by_hand() -> None:
             exit_by_hand(node, given, ANN, BEGIN)
         assert (str(refused.value), refused.value.reason) == (message, "unknown_exit")
         assert refused.value.info["nodeId"] == node.id
+
+
+def test_an_approval_shows_what_the_call_is_for() -> None:
+    """The name and the purpose that the action gives its call, also of a single action; so does a connect."""
+    shown: dict[str, JSON] = {"toolName": "Pay out", "aiDescription": "Pays the customer back"}
+    call: dict[str, JSON] = {"toolId": "bank.pay", **shown}
+    approval = History(sketch("s -> a", a={**call, "requiresApproval": True})).succeed("a", "d")
+    connect = History(action_plan({**call, "params": {}}))
+    connect.fail("action", reason="connection_required", info={"provider": "bank"})
+    for waiting in (approval.waiting("a"), connect.waiting("action")):
+        wire = interrupt_to_wire(waiting)
+        assert {name: wire.get(name) for name in shown} == shown
+        assert "`Pay out`" in str(wire["message"])
 
 
 def test_a_tool_whose_name_was_looked_up() -> None:

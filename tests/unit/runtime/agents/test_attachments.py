@@ -229,7 +229,16 @@ class TestShown:
         """The journal has keys, sizes and types, but neither bytes nor text nor base64."""
         async with scripted() as (bench, _):
             number = await deployed_skill(bench)
-            documents = [{"parsedContent": TEXT, "fileName": "terms.pdf", "sizeBytes": 7, "originalSize": 9.0}]
+            documents = [
+                {
+                    "parsedContent": TEXT,
+                    "fileName": "terms.pdf",
+                    "sizeBytes": 7,
+                    "originalSize": 9.0,
+                    "mimeType": "application/pdf",
+                    "storageFileName": "a.pdf",
+                }
+            ]
             body = bringing(image(name="photo.png"), documents=documents)
             await bench.ended(await bench.core.runs.chat(bench.me, number, body))
             written = await journal_of(bench)
@@ -239,7 +248,8 @@ class TestShown:
                 "images": [{"storageKey": key_of(IMAGE, "image/png"), "mimeType": "image/png",
                             "sizeBytes": len(IMAGE), "name": "photo.png"}],
                 "documents": [{"storageKey": key_of(TEXT.encode(), "text/plain"), "sizeBytes": len(TEXT),
-                               "fileName": "terms.pdf", "originalSize": 9.0}],
+                               "fileName": "terms.pdf", "mimeType": "application/pdf", "originalSize": 9.0,
+                               "storageFileName": "a.pdf"}],
             }  # fmt: skip
             [context] = [entry for entry in map(json.loads, written.splitlines()) if "digest" in str(entry)]
             segments = {segment["source"]: segment["ref"] for segment in context[-1]["segments"]}

@@ -42,7 +42,9 @@ class TestActing:
         """`nodes.<id>.output` in templates of the parameters, with their types; `run` has the fields of the body."""
         body = action("echo", value=["{{ nodes.order.output.n + 1 }}", "{{ run.timezone }}, {{ nodes.x.output }}"])
         body |= {"previousOutputs": {"order": {"n": 1}, "x": "y"}, "timezone": "Europe/Paris", "origin": "automation"}
-        assert (await done(bench, body)).output == [2, "Europe/Paris, y"]
+        run = await done(bench, {**body, "fileThreadId": "order-7"})
+        assert run.output == [2, "Europe/Paris, y"]
+        assert [run.to_wire()[name] for name in ("origin", "threadId")] == ["automation", "order-7"]
 
     async def test_what_was_rendered_is_data(self, bench: Bench) -> None:
         """A rendered value that looks like a template is passed on unchanged."""

@@ -43,6 +43,16 @@ class TestDecisions:
         said = turn.output
         assert (said["decision"], said["decidedBy"], said["data"]) == ("approve", ["other"], {"x": 1})
 
+    async def test_an_execution_keeps_its_thread_and_variation(self, bench: Bench) -> None:
+        """Whatever a resume says about both: those are of a start."""
+        run = await parked(bench, APPROVAL)
+        await bench.core.workflows.patch(bench.me, 1, workflow_structure=graph("s>b", b=act("echo", value=2)))
+        body = {"decision": "approve", "fileThreadId": "another", "sessionId": "another", "version": "draft"}
+        turn = await bench.ended(await bench.core.runs.resume(bench.me, run.id, body))
+        for name in ("threadId", "variationId", "version"):
+            assert turn.to_wire()[name] == run.to_wire()[name]
+        assert turn.output["decision"] == "approve"
+
     async def test_denial_ends_that_path(self, bench: Bench) -> None:
         """Without a `denied` edge nothing follows, and the run is done."""
         run = await parked(bench, APPROVAL)

@@ -97,6 +97,14 @@ async def test_a_case_is_a_run_whose_tools_are_stubbed(bench: Bench) -> None:
     assert row["cost"] > 0  # type: ignore[index, call-overload, operator]
 
 
+async def test_a_case_has_an_end_user(bench: Bench) -> None:
+    """The skill is told whom it serves."""
+    number = await skill(bench, stubbed("tea", input={"message": "what?", "userContext": {"name": "Grace"}}))
+    await evaluated(bench, number)
+    model: Any = bench.core.ports.models["default"]
+    assert "Name: Grace" in str(model.requests[0].messages[0]["content"])
+
+
 async def test_it_is_no_part_of_conversations_and_memories(bench: Bench) -> None:
     """Its messages are in no conversation, and its context has no memories; its usage counts."""
     number = await skill(bench, stubbed("tea"))
