@@ -77,6 +77,10 @@ def test_builder(open_page: Open, hostile: dict[str, str], server: Server) -> No
         page.keyboard.press("Enter")
         expect(page.locator(".side")).to_be_visible()
         check(page)
+        for field in page.locator(".side textarea.param").all():
+            field.focus()
+            page.keyboard.press("Control+Space")
+            check(page)
 
 
 @pytest.mark.parametrize(

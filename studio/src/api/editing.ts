@@ -1,5 +1,5 @@
 import type { Client } from "./client";
-import type { GraphDiff, Impact, Issue, JsonObject, NodeTrial, NodeType, Skill, Structure, Tool, Variation, Workflow } from "./types";
+import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, NodeType, Skill, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
 const PAGES = 40;
@@ -45,6 +45,11 @@ export class Editing {
     const headers: Record<string, string> = etag === null ? {} : { "If-Match": etag };
     const saved = await this.client.tagged<Workflow>("PATCH", `/api/v1/workflows/${one(id)}`, body, { headers });
     return { workflow: saved.value, etag: saved.etag };
+  }
+
+  /** What an expression (`source`) or a `template` yields with these values. Nothing is stored or called. */
+  evaluate(of: { source: string } | { template: Json }, values: JsonObject): Promise<Evaluated> {
+    return this.client.post("/api/v1/expressions/evaluate", { ...of, values });
   }
 
   tryNode(id: number, node: string, body: JsonObject): Promise<NodeTrial> {
@@ -94,6 +99,11 @@ export class Editing {
 
   start(body: JsonObject): Promise<{ runId: string; status: string }> {
     return this.client.post("/agent/v1/runs", body, { "Idempotency-Key": crypto.randomUUID() });
+  }
+
+  /** A new execution with the results of a run, which continues before a node. Errors: 409 if the draft does not fit. */
+  fork(runId: string, body: JsonObject): Promise<{ runId: string; status: string }> {
+    return this.client.post(`/agent/v1/runs/${one(runId)}/fork`, body, { "Idempotency-Key": crypto.randomUUID() });
   }
 
   async nodeTypes(): Promise<NodeType[]> {

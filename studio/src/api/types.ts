@@ -196,6 +196,12 @@ export interface NodeTrial {
   wouldSend: JsonObject[];
 }
 
+/** The value of an expression or a template, or why it has none. */
+export interface Evaluated {
+  value?: Json;
+  error?: { message: string; line: number | null; column: number | null };
+}
+
 /** A version that was deployed. */
 export interface Variation {
   id: string;

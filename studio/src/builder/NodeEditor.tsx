@@ -1,6 +1,7 @@
 import { type ReactNode, useId, useMemo, useState } from "react";
 import type { GraphNode, Json, JsonObject, NodeType, Skill, Structure, Tool } from "../api/types";
-import { Form } from "../forms/Form";
+import { ExpressionInput } from "../expressions/ExpressionInput";
+import { Form, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -34,6 +35,15 @@ interface Props {
   onClose: () => void;
 }
 
+/** How texts are shown: some are expressions or templates, others long or short. */
+const TEXTS: Record<string, JsonObject> = {
+  when: { format: "expression" }, forEach: { format: "expression" }, message: { format: "template" }, instructions: { format: "textarea" }, handle: { maxLength: 80 },
+};
+const INPUTS: Record<string, TextInput> = {
+  expression: (props) => <ExpressionInput mode="expression" className="mono" {...props} />,
+  template: (props) => <ExpressionInput mode="template" {...props} />,
+};
+
 const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The schema of a node's data with the choices that this server has. `params` and the label have inputs of their own. */
@@ -50,10 +60,6 @@ function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, named: (sch
   choice("toolId", catalog.tools.map((tool) => ({ const: tool.id, title: tool.name && tool.name !== tool.id ? `${tool.name} (${tool.id})` : tool.id })));
   choice("agent_id", catalog.skills.map((skill) => ({ const: skill.id, title: skill.name })));
   choice("model", catalog.models.map((model) => ({ const: model, title: model })));
-  for (const name of ["message", "instructions"]) {
-    const before = properties[name];
-    if (isObject(before) && before.type === "string") properties[name] = { ...before, format: "textarea" };
-  }
   delete properties.params;
   const required = Array.isArray(type.dataSchema.required) ? type.dataSchema.required : [];
   const first = ["toolId", "agent_id", "message", "branches", "approvers"];
@@ -81,7 +87,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
     // The titles of fields in the language of the page, where it has them.
     const named = (part: JsonObject): JsonObject => ({
       ...part, properties: Object.fromEntries(Object.entries(isObject(part.properties) ? part.properties : {}).map(([name, one]) =>
-        [name, isObject(one) && has(`data.${name}`) ? { ...one, title: t(`data.${name}`), ...(name === "handle" ? { maxLength: 80 } : {}) } : one])),
+        [name, isObject(one) && has(`data.${name}`) ? { ...one, title: t(`data.${name}`), ...TEXTS[name] } : one])),
     });
     return type ? schemaOf(type, node, catalog, named) : null;
   }, [type, node.data?.toolId, node.data?.agent_id, node.data?.model, catalog, t, has]);
@@ -128,7 +134,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
         <GroupInput structure={structure} value={typeof data.group === "string" ? data.group : ""} disabled={!canEdit} onGroup={(name) => change("/group", name || undefined)} />
       </div>
       {fields.main && fields.main.kind === "group" && fields.main.fields.length > 0 && (
-        <div className="section"><Form field={fields.main} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
+        <div className="section"><TextInputs value={INPUTS}><Form field={fields.main} value={data} errors={errors} disabled={!canEdit} onChange={change} /></TextInputs></div>
       )}
       {tool && (
         <div className="section">
@@ -146,7 +152,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
         <div className="section">
           <details>
             <summary>{t("builder.more")}</summary>
-            <div style={{ marginTop: 12 }}><Form field={fields.more} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
+            <div style={{ marginTop: 12 }}><TextInputs value={INPUTS}><Form field={fields.more} value={data} errors={errors} disabled={!canEdit} onChange={change} /></TextInputs></div>
           </details>
         </div>
       )}

@@ -1,5 +1,6 @@
 import { useId, useMemo, useState } from "react";
 import type { Json, JsonObject } from "../api/types";
+import { ExpressionInput } from "../expressions/ExpressionInput";
 import { type FieldError, type Field, fieldOf } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -100,8 +101,8 @@ function Param({ field, value, error, disabled, onChange }: {
           <button type="button" className="button plain small" disabled={disabled} onClick={() => { setAsText(true); setText(textOf(value, field)); }}>{"{{ }}"}<span className="sr">{t("builder.asExpression")}</span></button>
         </div>
       ) : (
-        <textarea className={`input param${field.kind === "text" || field.kind === "long" ? "" : " mono"}`} rows={Math.min(10, Math.max(1, text.split("\n").length))} {...shared}
-          spellCheck={false} value={text} onChange={(event) => type(event.target.value)} />
+        <ExpressionInput mode="template" className={field.kind === "text" || field.kind === "long" ? "" : "mono"} shared={shared} value={text} onChange={type}
+          content={(next) => valueOf(next, field)} />
       )}
       {field.description && <p className="hint text" id={`${id}-hint`}>{visible(field.description)}</p>}
       {error && <p className="problem" id={`${id}-problem`}><Icon name="error" />{visible(error.message)}</p>}

@@ -2,6 +2,7 @@ import { useState } from "react";
 import type { Editing } from "../api/editing";
 import type { Json, JsonObject, NodeTrial, Structure } from "../api/types";
 import { problemOf } from "../elements/context";
+import { ancestors, type Sample } from "../expressions/scope";
 import { Form } from "../forms/Form";
 import { fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
@@ -10,27 +11,16 @@ import { JsonBlock } from "../kit/JsonView";
 import type { Problem } from "../kit/kit";
 import { visible } from "../kit/safe";
 
-/** The nodes whose output an expression of the node can read: those on the paths to it. */
-function ancestors(structure: Structure, id: string): string[] {
-  const found = new Set<string>();
-  const waiting = [id];
-  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-    for (const edge of structure.edges) {
-      if (edge.target !== next || found.has(edge.source) || edge.source === id) continue;
-      found.add(edge.source);
-      waiting.push(edge.source);
-    }
-  }
-  const types = new Map(structure.nodes.map((node) => [node.id, node.type]));
-  return [...found].filter((one) => types.get(one) !== "start" && types.get(one) !== "condition").reverse();
-}
-
 /** Tries one node of the draft on given values: what it would send, or, with effects, what it gives. */
-export function TryNode({ workflowId, node, structure, editing, save }: {
+export function TryNode({ workflowId, node, structure, editing, save, sample, last, onSample, onRunFrom }: {
   workflowId: number; node: string; structure: Structure; editing: Editing; save: () => Promise<void>;
+  sample: Sample | null; last: Sample | null; onSample: (sample: Sample | null) => void;
+  /** Runs the draft from this node on, with what the last run came to before; undefined without one. */
+  onRunFrom: (() => void) | undefined;
 }) {
-  const { t } = useLanguage();
-  const before = ancestors(structure, node);
+  const { t, dateTime } = useLanguage();
+  const types = new Map(structure.nodes.map((one) => [one.id, one.type]));
+  const before = ancestors(structure, node).filter((id) => types.get(id) !== "condition");
   const schema: JsonObject = {
     type: "object",
     properties: {
@@ -38,7 +28,14 @@ export function TryNode({ workflowId, node, structure, editing, save }: {
       ...(before.length ? { outputs: { type: "object", title: t("try.outputs"), properties: Object.fromEntries(before.map((id) => [id, { title: id }])) } } : {}),
     },
   };
-  const [value, setValue] = useState<Json | undefined>({});
+  const [resets, setResets] = useState(0);
+  const held: Sample = sample ?? { input: {}, outputs: {}, run: null };
+  const outputs = Object.fromEntries(before.filter((id) => Object.hasOwn(held.outputs, id)).map((id) => [id, held.outputs[id]!]));
+  const value: JsonObject = { ...(sample ? { input: held.input } : {}), outputs };
+  const change = (pointer: string, next: Json | undefined) => {
+    const changed = withValue({ input: held.input, outputs: held.outputs }, pointer, next) as { input?: Json; outputs?: Record<string, Json> };
+    onSample({ input: changed.input ?? {}, outputs: changed.outputs ?? {}, run: null });
+  };
   const [perform, setPerform] = useState(false);
   const [result, setResult] = useState<NodeTrial | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -48,7 +45,7 @@ export function TryNode({ workflowId, node, structure, editing, save }: {
     setProblem(null);
     try {
       await save();
-      setResult(await editing.tryNode(workflowId, node, { ...(value as JsonObject), perform }));
+      setResult(await editing.tryNode(workflowId, node, { ...value, perform }));
     } catch (error) {
       setResult(null);
       setProblem(problemOf(error));
@@ -60,9 +57,14 @@ export function TryNode({ workflowId, node, structure, editing, save }: {
       <summary>{t("try.title")}</summary>
       <div className="stack" style={{ marginTop: 12 }}>
         <p className="hint">{t("try.hint")}</p>
-        <Form field={fieldOf(schema)} value={value} errors={new Map()} disabled={busy} onChange={(pointer, next) => setValue((old) => withValue(old, pointer, next))} />
+        <p className="hint">{!sample ? t("expression.noValues") : sample.run ? t("expression.ofRun", { at: dateTime(sample.run.at) }) : t("expression.ofOwn")}</p>
+        <Form key={`${last?.run?.id} ${resets}`} field={fieldOf(schema)} value={value} errors={new Map()} disabled={busy} onChange={change} />
+        {sample && !sample.run && last && <div><button type="button" className="button small" onClick={() => { onSample(null); setResets(resets + 1); }}>{t("try.reset")}</button></div>}
         <label className="check"><input type="checkbox" checked={perform} onChange={(event) => setPerform(event.target.checked)} />{t("try.perform")}</label>
-        <div><button type="button" className="button" disabled={busy} onClick={() => void run()}><Icon name="start" />{t("try.run")}</button></div>
+        <div className="row wrap">
+          <button type="button" className="button" disabled={busy} onClick={() => void run()}><Icon name="start" />{t("try.run")}</button>
+          {onRunFrom && <button type="button" className="button" disabled={busy} onClick={onRunFrom}>{t("builder.runFrom")}</button>}
+        </div>
         {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
         {result && (
           <div className="stack" role="status">

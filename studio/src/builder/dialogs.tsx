@@ -148,9 +148,16 @@ export function ConflictDialog({ conflict, onResolve }: { conflict: Conflict; on
   );
 }
 
-/** The input of a run of the draft, as a form of the start node's `inputSchema`. */
-export function RunDialog({ editor, state, editing, onStarted, onClose }: {
-  editor: Editor; state: EditorState; editing: Editing; onStarted: (runId: string) => void; onClose: () => void;
+/** A run whose results are taken over up to a node. */
+export interface From {
+  node: string;
+  runId: string;
+  input: Json;
+}
+
+/** The input of a run of the draft, as a form of the start node's `inputSchema`; with `from`, it begins at a node. */
+export function RunDialog({ editor, state, editing, from, onStarted, onClose }: {
+  editor: Editor; state: EditorState; editing: Editing; from?: From | undefined; onStarted: (runId: string) => void; onClose: () => void;
 }) {
   const { t } = useLanguage();
   const host = useHost();
@@ -160,7 +167,7 @@ export function RunDialog({ editor, state, editing, onStarted, onClose }: {
   );
   const hasSchema = schema === given;
   const field = useMemo(() => fieldOf(schema), [schema]);
-  const [value, setValue] = useState<Json | undefined>(() => initial(field));
+  const [value, setValue] = useState<Json | undefined>(() => (!from ? initial(field) : hasSchema ? from.input : { input: from.input }));
   const [errors, setErrors] = useState<Map<string, FieldError>>(new Map());
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
@@ -176,7 +183,8 @@ export function RunDialog({ editor, state, editing, onStarted, onClose }: {
     setProblem(null);
     try {
       await editor.save();
-      const run = await editing.start(body);
+      const changed: JsonObject = from && JSON.stringify(from.input) !== JSON.stringify(input) ? { input } : {};
+      const run = await (from ? editing.fork(from.runId, { before: from.node, version: "draft", ...changed }) : editing.start(body));
       host.emit("run-start", { runId: run.runId, workflowId: state.workflow!.id });
       onStarted(run.runId);
     } catch (error) {
@@ -185,13 +193,13 @@ export function RunDialog({ editor, state, editing, onStarted, onClose }: {
     }
   };
   return (
-    <Dialog title={t("builder.runAsk")} onClose={onClose} actions={
+    <Dialog title={from ? t("builder.runFromAsk", { name: brief(from.node, 60) }) : t("builder.runAsk")} onClose={onClose} actions={
       <>
         <button type="button" className="button" onClick={onClose}>{t("common.cancel")}</button>
         <button type="button" className="button primary" disabled={busy} onClick={() => void start()}><Icon name="start" />{t("builder.run")}</button>
       </>
     }>
-      <p className="muted">{t(editor.canEdit ? "builder.runHint" : "builder.runPublished")}</p>
+      <p className="muted">{t(from ? "builder.runFromHint" : editor.canEdit ? "builder.runHint" : "builder.runPublished")}</p>
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
       <Form field={field} value={value} errors={errors} disabled={busy} onChange={(pointer, next) => setValue((old) => withValue(old, pointer, next))} />
     </Dialog>

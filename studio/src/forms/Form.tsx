@@ -1,4 +1,4 @@
-import { useId, useState } from "react";
+import { createContext, type ReactNode, useContext, useId, useState } from "react";
 import type { Json, JsonObject } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -12,6 +12,12 @@ interface Props {
   disabled: boolean;
   onChange: (pointer: string, value: Json | undefined) => void;
 }
+
+/** An input for texts of one `format`, in the place of a plain one. */
+export type TextInput = (props: { value: string; shared: { id: string; disabled: boolean }; onChange: (text: string) => void }) => ReactNode;
+
+/** Inputs of the page for texts, by the `format` of their schema. */
+export const TextInputs = createContext<Record<string, TextInput>>({});
 
 const INPUT_TYPES: Record<string, string> = { date: "date", time: "time", email: "email", uri: "url", password: "password" };
 
@@ -85,6 +91,7 @@ function Leaf({ field, value, error, disabled, onChange }: {
 }) {
   const { t } = useLanguage();
   const id = useId();
+  const Custom = useContext(TextInputs)[String(field.schema.format)];
   const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
   const shared = { id, disabled, "aria-invalid": error ? true : undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
   const label = <>{visible(field.title)}{!field.required && field.kind !== "boolean" && <span className="hint"> · {t("form.optional")}</span>}</>;
@@ -135,6 +142,8 @@ function Leaf({ field, value, error, disabled, onChange }: {
         </select>
       ) : field.kind === "json" ? (
         <JsonInput shared={shared} value={value} onChange={onChange} />
+      ) : Custom && (field.kind === "text" || field.kind === "long") ? (
+        <Custom shared={shared} value={typeof value === "string" ? value : ""} onChange={(next) => onChange(next || undefined)} />
       ) : field.kind === "long" ? (
         <textarea className="input" {...shared} value={typeof value === "string" ? value : ""} onChange={(event) => onChange(event.target.value || undefined)} />
       ) : field.kind === "number" || field.kind === "integer" ? (

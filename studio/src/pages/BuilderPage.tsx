@@ -2,7 +2,7 @@ import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMem
 import { Editing } from "../api/editing";
 import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
 import { connect, copied, addNode, handlesOf, moved, pasted, type Point, renamed, titleOf, withData, without } from "../builder/document";
-import { ConflictDialog, DeployDialog, RunDialog } from "../builder/dialogs";
+import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
 import { Editor, type EditorState } from "../builder/editor";
 import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
@@ -12,6 +12,7 @@ import { type Catalog, NodeEditor } from "../builder/NodeEditor";
 import { NoteEditor, SeveralEditor } from "../builder/Marks";
 import { type Entry, entryIn, Palette } from "../builder/Palette";
 import { problemOf, useHost, useLoaded } from "../elements/context";
+import { NodeExpressions, useSample } from "../expressions/NodeExpressions";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Empty, Failure, Loading, Status } from "../kit/kit";
@@ -93,10 +94,12 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const [selected, setSelected] = useState<string[]>([]);
   const [open, setOpen] = useState<"palette" | "problems" | null>(null);
   const [asking, setAsking] = useState<"deploy" | "run" | "settings" | null>(null);
+  const [from, setFrom] = useState<From | undefined>();
   const [runId, setRunId] = useState<string | null>(null);
   const [isRunShown, setRunShown] = useState(false);
   const canEdit = editor.canEdit && !host.readonly;
   const { structure } = state;
+  const { sample, last, setSample } = useSample(id, `${runId} ${isRunShown}`);
 
   useEffect(() => {
     onEditor?.({
@@ -213,7 +216,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   return (
     <div className="page builder" onKeyDown={onKey} onCopy={onCopy} onCut={onCopy} onPaste={onPaste}>
       <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
-        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onDeploy={() => setAsking("deploy")} onRun={() => setAsking("run")} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
+        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
       <Notices editor={editor} state={state} />
       {open === "problems" && <Problems state={state} onSelect={select} />}
       <div className={`studiobuild${open === "palette" ? " adding" : ""}${one || note || several.length ? " chosen" : ""}`}>
@@ -222,14 +225,19 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
         {one && (
           <aside className="side" aria-label={t("node.details")}>
-            <NodeEditor key={`${one.id} ${state.revision}`} node={one} structure={structure} catalog={catalog} canEdit={canEdit}
-              issues={state.issues.filter((issue) => issue.at.node === one.id)}
-              onData={(data, key) => editor.change(withData(editor.current().structure, one.id, data), key)}
-              onRename={(to) => { editor.change(renamed(editor.current().structure, one.id, to)); setSelected([to]); }}
-              onConnect={(handle, target) => link(one.id, handle, target)} onCut={(edge) => remove([], [edge])}
-              onSelect={select} onDelete={() => remove([one.id])}
-              trial={canEdit && one.type !== "start" && host.wants("run") ? <TryNode workflowId={id} node={one.id} structure={structure} editing={editing} save={() => editor.save()} /> : null}
-              onClose={close} />
+            <NodeExpressions node={one} structure={structure} tools={catalog.tools} sample={sample} editing={editing}>
+              <NodeEditor key={`${one.id} ${state.revision}`} node={one} structure={structure} catalog={catalog} canEdit={canEdit}
+                issues={state.issues.filter((issue) => issue.at.node === one.id)}
+                onData={(data, key) => editor.change(withData(editor.current().structure, one.id, data), key)}
+                onRename={(to) => { editor.change(renamed(editor.current().structure, one.id, to)); setSelected([to]); }}
+                onConnect={(handle, target) => link(one.id, handle, target)} onCut={(edge) => remove([], [edge])}
+                onSelect={select} onDelete={() => remove([one.id])}
+                trial={canEdit && one.type !== "start" && host.wants("run") ? (
+                  <TryNode workflowId={id} node={one.id} structure={structure} editing={editing} save={() => editor.save()} sample={sample} last={last} onSample={setSample}
+                    onRunFrom={last?.run ? () => { setFrom({ node: one.id, runId: last.run!.id, input: last.input }); setAsking("run"); } : undefined} />
+                ) : null}
+                onClose={close} />
+            </NodeExpressions>
           </aside>
         )}
         {note && (
@@ -248,7 +256,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
       {state.conflict && <ConflictDialog conflict={state.conflict} onResolve={(mine) => editor.resolve(mine)} />}
       {asking === "settings" && <SettingsDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
       {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
-      {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); setRunShown(true); }} />}
+      {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} from={from} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); setRunShown(true); }} />}
     </div>
   );
 }

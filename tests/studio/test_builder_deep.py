@@ -1,0 +1,87 @@
+"""The builder, deep: expressions with their values, runs from a node, simulation, and proposals of a model."""
+
+import demo
+from appearance import check_accessibility
+from playwright.sync_api import expect
+from servers import Server
+from test_builder import SAVED, create, node, opened, stored
+from watching import Open
+
+ORDER = {"type": "object", "properties": {"order": {"type": "integer", "title": "Order"}}, "required": ["order"]}
+REFUND = {
+    "nodes": [
+        demo.node("start", "start", inputSchema=ORDER),
+        demo.transform("load", {"total": "{{ input.order * 10 }}", "lines": [{"sku": "A"}, {"sku": "B"}]}),
+        demo.node("large", "condition", branches=[{"handle": "yes", "when": "nodes.load.output.total > 50"}]),
+        demo.transform("mail", "Refund"),
+    ],
+    "edges": [demo.edge("start", "load"), demo.edge("load", "large"), demo.edge("large", "mail", "yes")],
+}
+
+
+def test_expressions(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Completed from schemas without a run, then with its values; the server's value or error is beside."""
+    with server.client() as client:
+        workflow = create(client, REFUND)
+        page = opened(open_page, workflow)
+        node(page, "mail").click()
+        value = page.get_by_label("value", exact=True)
+        value.fill("Refund {{ input.")
+        options = page.get_by_role("listbox", name="Completions")
+        expect(options.get_by_role("option")).to_have_text(["orderinteger"])
+        check_accessibility(page)
+        page.keyboard.press("Enter")
+        expect(value).to_have_value("Refund {{ input.order")
+        page.keyboard.type(" }}")
+        expect(page.get_by_text("There are no values yet").first).to_be_visible()
+        expect(page.locator(SAVED)).to_be_visible()
+        page.get_by_role("button", name="Run", exact=True).click()
+        page.get_by_role("dialog").get_by_label("Order").fill("7")
+        page.get_by_role("dialog").get_by_role("button", name="Run").click()
+        expect(page.locator(".head .status.ok")).to_be_visible()
+        page.get_by_role("button", name="Back to the draft").click()
+        expect(page.locator(".side output")).to_have_text("= Refund 7")
+        value.fill("{{ nodes.load.output.")
+        expect(options.get_by_role("option")).to_have_text(["total70", "linesarray"])
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Tab")
+        page.keyboard.type("[1].sku }}")
+        expect(page.locator(".side output")).to_have_text("= B")
+        value.fill("{{ nodes.load.output.totals }}")
+        expect(page.locator(".side .result .hint")).to_contain_text("totals")
+        node(page, "large").click()
+        expect(page.locator(".side output")).to_have_text("= true")
+        condition = page.get_by_label("When")
+        condition.fill("nodes.load.output.total >")
+        expect(page.locator(".side .result .hint")).to_contain_text("Column")
+        condition.fill("nodes.load.output.total > 100")
+        expect(page.locator(".side output")).to_have_text("= false")
+        check_accessibility(page)
+
+
+def test_a_run_from_a_node(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A node is tried on the values of the last run or on own ones; a run begins there with what came before."""
+    with server.client() as client:
+        workflow = demo.workflow(client, "From here", REFUND)
+        first = demo.run(client, workflow, order=7)
+        demo.settle(client, first)
+        page = opened(open_page, workflow)
+        node(page, "mail").click()
+        page.get_by_label("value", exact=True).fill("{{ nodes.load.output.total }} for order {{ input.order }}")
+        page.get_by_text("Try this node").click()
+        page.get_by_role("button", name="Try", exact=True).click()
+        expect(page.locator(".side .stack[role=status] .json")).to_contain_text("70 for order 7")
+        page.get_by_role("textbox", name="Input").fill('{"order": 8}')
+        expect(page.locator(".side output")).to_have_text("= 70 for order 8")
+        expect(page.locator(".side").get_by_text("With values of your own")).to_be_visible()
+        page.get_by_role("button", name="Use those of the last run").click()
+        expect(page.locator(".side output")).to_have_text("= 70 for order 7")
+        expect(page.locator(SAVED)).to_be_visible()
+        page.get_by_role("button", name="Run from this node").click()
+        dialog = page.get_by_role("dialog", name="Run from mail")
+        expect(dialog.get_by_label("Order")).to_have_value("7")
+        dialog.get_by_role("button", name="Run", exact=True).click()
+        expect(page.locator(".head .status.ok")).to_be_visible()
+        runs = client.get("/agent/v1/runs", params={"workflowId": workflow}).json()["runs"]
+        assert [(one["forkedFrom"], one["output"]) for one in runs] == [(first, "70 for order 7"), (None, "Refund")]
+        assert stored(client, workflow)["nodes"][1]["data"] == REFUND["nodes"][1]["data"]
