@@ -27,7 +27,14 @@ from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, data_blocks,
 from wfcore.domain.agents.context_tools import MAX_TOOLS, OfferedTool, wire_names
 from wfcore.domain.agents.narrowing import WINDOW, Config, guardrails_under
 from wfcore.domain.kernel.errors import Issue, refuse
-from wfcore.domain.kernel.json_readers import as_list, as_number, as_objects, as_text, optional_object
+from wfcore.domain.kernel.json_readers import (
+    as_list,
+    as_number,
+    as_objects,
+    as_text,
+    optional_number,
+    optional_object,
+)
 from wfcore.domain.kernel.json_type import JSON
 
 MAX_MEMORIES: Final = 8
@@ -98,6 +105,12 @@ class CompositionInput:
 def window_of(settings: Mapping[str, JSON]) -> int:
     """The size of the context window in tokens."""
     return int(as_number(settings.get("contextWindow") or WINDOW))
+
+
+def windowed(settings: Mapping[str, JSON], window: int | None) -> dict[str, JSON]:
+    """The settings with the smaller one of their own context window and this one, as far as there are any."""
+    windows = [size for size in (optional_number(settings.get("contextWindow")), window) if size is not None]
+    return {**settings, "contextWindow": min(windows)} if windows else dict(settings)
 
 
 def item_limit(window: int) -> int:

@@ -16,6 +16,7 @@ from wfcore.domain.agents.context import (
     history_limit,
     item_limit,
     window_of,
+    windowed,
 )
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.agents.context_messages import MessageHead, ThreadHistory
@@ -23,7 +24,7 @@ from wfcore.domain.agents.context_text import MESSAGE_TOKENS, Fact, size_tokens
 from wfcore.domain.agents.context_tools import MESSAGE_SCHEMA, OfferedTool, skill_id, workflow_id
 from wfcore.domain.agents.narrowing import Allowance, guardrails_under, narrowed, selected_connections
 from wfcore.domain.graph.structure import NodeType, structure_of
-from wfcore.domain.kernel.json_readers import as_objects, optional_number, optional_object, optional_text
+from wfcore.domain.kernel.json_readers import as_objects, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive, missing_scopes
 from wfcore.domain.resources.content import SkillContent, WorkflowContent
@@ -98,7 +99,7 @@ class Sources:
             offers, absent = _select_offers(
                 [*listed, *below], tools.keys() - unlisted.keys(), left.tools or {}, requested
             )
-            settings = _settings(requested, left.context_window)
+            settings = windowed(requested.settings, left.context_window)
             items, unread = await self._items(work, me, left.context_items, window_of(settings))
         model = (
             requested.model
@@ -136,7 +137,7 @@ class Sources:
         offers, absent = _select_offers(every, tools, left.tools or {}, requested)
         if too_many:
             absent = (*absent, LeftOut("tools", None, f"only {MOST_OFFERED} skills and workflows each are offered"))
-        settings = _settings(requested, left.context_window)
+        settings = windowed(requested.settings, left.context_window)
         items, unread = await self._items(work, me, left.context_items, window_of(settings))
         given = CompositionInput(
             optional_text(requested.config.get("model")) or self._ports.settings.default_model,
@@ -283,14 +284,6 @@ async def _usable(work: UnitOfWork, me: Principal, kind: Kind) -> list[Resource]
 
 def _may_use(me: Principal, resource: Resource) -> bool:
     return resource.status is Status.ACTIVE and derive(me, resource.access).can_use
-
-
-def _settings(requested: ContextRequest, window: int | None) -> dict[str, JSON]:
-    """The settings of the node, with the smallest of all context windows."""
-    settings = dict(requested.settings)
-    requested_window = optional_number(requested.settings.get("contextWindow"))
-    windows = [size for size in (requested_window, window) if size is not None]
-    return {**settings, "contextWindow": min(windows)} if windows else settings
 
 
 def _missing_scope(me: Principal, source: str, scope: str) -> Sequence[LeftOut]:

@@ -72,6 +72,42 @@ def test_an_agent_node_passes_on_what_it_says() -> None:
     )
 
 
+OWN = {"type": "agent", "message": "do {{ input }}", "instructions": "be short"}
+
+
+def test_an_agent_without_a_skill_has_its_node_and_the_end_user() -> None:
+    """Model and window of the node come before those of the run; the date is that where the end user is."""
+    user = {"name": "Grace", "timezone": "Asia/Tokyo", "userId": "u-7"}
+    config = {"model": "small", "modelSettings": {"contextWindow": 4_000}, "guardrails": ["redact-emails"]}
+    history = History(sketch("s -> a", a=OWN), 5, info={"userContext": user, "config": config, "debug": True})
+    effect = history.effect("a")
+    assert isinstance(effect, CallModel)
+    assert (effect.model, effect.settings, effect.guardrails) == ("small", {"contextWindow": 4_000}, ["redact-emails"])
+    system, human = effect.messages
+    assert str(system["content"]).startswith("be short\n")
+    assert "Name: Grace\nTime zone: Asia/Tokyo\nDate there: " in str(system["content"])
+    assert human == {"type": "human", "content": "do 5"}
+    (shown,) = [event.data for event in history.events if event.data.get("about") == "context"]
+    assert [part["source"] for part in shown["segments"]] == ["node", "instructions", "endUser", "message"]  # type: ignore[union-attr, index, call-overload]
+    own = {**OWN, "model": "big", "modelSettings": {"contextWindow": 3_000}}
+    effect = History(sketch("s -> a", a=own), 5, info={"config": config}).effect("a")
+    assert isinstance(effect, CallModel)
+    assert (effect.model, effect.settings) == ("big", {"contextWindow": 3_000})
+
+
+def test_an_agent_without_a_skill_whose_context_is_too_large() -> None:
+    """The node fails without a call; after a retry with a larger window it begins."""
+    small = {**OWN, "modelSettings": {"contextWindow": 5}}
+    history = History(sketch("s -> a", a=small), 5)
+    assert history.machine.error is not None
+    assert history.machine.error["info"] == {"nodeId": "a", "reason": "model", "cause": "context"}
+    assert "must be at least about" in history.machine.error["message"]
+    assert isinstance(history.retry(sketch("s -> a", a=OWN)).effect("a"), CallModel)
+    failed = History(sketch("s -> a", a=OWN), 5).fail("a").retry(sketch("s -> a", a=small))
+    assert failed.machine.error is not None
+    assert failed.machine.error["info"]["cause"] == "context"
+
+
 def test_tools_are_called_at_once_and_their_results_are_in_order() -> None:
     """All calls of an answer are pending together; the model goes on when all have their results."""
     history = conversing().succeed("agent", calls("look", "look", text="let me see", q=1))

@@ -280,6 +280,15 @@ class TestShown:
             assert message["content"].startswith("check 4\n")
             assert (TEXT in message["content"], len(message["images"])) == (True, 1)
 
+    async def test_an_agent_without_a_skill_knows_the_end_user(self) -> None:
+        """Its model receives the node's instructions, then the end user as data, then the message."""
+        async with scripted() as (bench, asked):
+            structure = one(agent(message="go", instructions="be short"))
+            assert (await bench.ran(structure, user_context={"name": "Grace"})).output == "done"
+            system, human = asked[0].messages
+            assert (str(system["content"])[:8], human["content"]) == ("be short", "go")
+            assert "Name: Grace" in str(system["content"])
+
     async def test_a_child_does_not_get_them(self) -> None:
         """A called workflow gets only its input."""
         async with scripted() as (bench, asked):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.graph.node_types import NodeType
+from wfcore.domain.kernel.errors import Invalid
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import REQUESTED, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.machine import actions
@@ -44,7 +45,10 @@ def goes_on(run: RunState, frame: Frame, node: NodePlan, left: Left) -> bool:
                 return _is_same_action(run, frame, node, left)
             case NodeType.AGENT:
                 return _is_same_agent(run, frame, node, left)
-    except ExpressionError:  # the node fails with it once it has started; what it requested before is not repeated
+    except (
+        ExpressionError,
+        Invalid,
+    ):  # the node fails with it once it has started; what it requested before is not repeated
         return not (left.effects or left.waits or left.batch or left.loop)
     return True
 
@@ -76,7 +80,9 @@ def _is_same_agent(run: RunState, frame: Frame, node: NodePlan, left: Left) -> b
     effect = _first(left)
     if effect is None:
         return True
-    return not node.composed and _same(_SENT, effect, agents.single_call(run, frame, node))
+    if node.composed:
+        return False
+    return _same(_SENT, effect, agents.single_call(run, frame, node, agents.own_context(run, frame, node)))
 
 
 def _first(left: Left) -> Effect | None:

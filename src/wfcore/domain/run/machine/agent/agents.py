@@ -1,16 +1,19 @@
 """Agents: starting them, and the effects that they request.
 
-An agent without a skill calls its model once. One with a skill, and the organization's assistant, has a context
-composed first (step 0 of the visit); what follows is in `agent_loop`.
+An agent without a skill calls its model once, with a context of what its node and the run have. One with a skill, and
+the organization's assistant, has a context composed first (step 0 of the visit); what follows is in `agent_loop`.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from wfcore.domain.agents.context_attachments import attached
-from wfcore.domain.agents.end_users import end_user_id
+from wfcore.domain.agents.context import Composed, CompositionInput, compose, windowed
+from wfcore.domain.agents.context_messages import request_of
+from wfcore.domain.agents.end_users import end_user_fact, end_user_id
+from wfcore.domain.agents.narrowing import Allowance, guardrails_under, narrowed
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.values import UNSET, given
+from wfcore.domain.kernel.errors import Invalid
 from wfcore.domain.kernel.json_readers import (
     as_integer,
     as_list,
@@ -23,7 +26,9 @@ from wfcore.domain.kernel.json_readers import (
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.machine.agent.budget import spend
+from wfcore.domain.run.machine.nodes import fail
 from wfcore.domain.run.machine.requests import address_of, chosen_connections, request
+from wfcore.domain.run.machine.states.debugging import show_context
 from wfcore.domain.run.machine.states.output import key_of
 from wfcore.domain.run.machine.states.state import AgentLoop, Frame, Message, RunState, moved_to, pinned_of
 from wfcore.domain.run.plan import NodePlan
@@ -38,8 +43,14 @@ def start_agent(run: RunState, frame: Frame, node: NodePlan) -> None:
         effect = composing(run, frame, node)
         frame.loops[node.index] = AgentLoop(effect)
         request(run, frame, effect)
-    else:
-        spend(run, frame, node, single_call(run, frame, node))
+        return
+    try:
+        context = own_context(run, frame, node)
+    except Invalid as error:
+        fail(run, frame, node, error.message, "context")
+        return
+    show_context(run, frame, node, context)
+    spend(run, frame, node, single_call(run, frame, node, context))
 
 
 def _message(run: RunState, frame: Frame, node: NodePlan) -> str:
@@ -72,23 +83,39 @@ def replaces(run: RunState) -> bool:
     return bool(run.info.get("streamProtocolVersion") == REPLACING)
 
 
-def single_call(run: RunState, frame: Frame, node: NodePlan) -> CallModel:
-    """The one call of the model of an agent without a context."""
-    content = _message(run, frame, node)
-    agent, system = node.agent, _instructions(node)
-    messages = [{"type": "system", "content": system}] if system else []
+def own_context(run: RunState, frame: Frame, node: NodePlan) -> Composed:
+    """The context of an agent without a skill: the node, the message, its attachments and the end user.
+
+    `model` is "" for the default one. Raises Invalid when the parts do not fit into the context window.
+    """
+    config, user = config_of(run), optional_object(run.info.get("userContext")) or {}
+    parts = CompositionInput(
+        given(node.agent.model) or optional_text(config.get("model")) or "",
+        node_instructions=_instructions(node),
+        message=_message(run, frame, node),
+        settings=windowed(node.model_settings, narrowed(Allowance(), config).context_window),
+        output_schema=given(node.agent.output_schema),
+        attachments=attachments_of(run, frame),
+        guardrails=guardrails_under((), config),
+        end_user=end_user_fact(user, run.at),
+    )
+    return compose(parts)
+
+
+def single_call(run: RunState, frame: Frame, node: NodePlan, context: Composed) -> CallModel:
+    """The one call of the model of an agent without a skill."""
     return CallModel(
         address_of(frame, node.index, 0),
         1,
         key_of(frame, node, 0, many=False),
         node.skill_id,
-        given(agent.model),
-        (*messages, {"type": "human", "content": content, **attached(attachments_of(run, frame)).human}),
-        node.model_settings,
-        given(agent.output_schema),
-        given(agent.tool_restrictions),
+        optional_text(context["model"]) or None,
+        tuple(request_of(context, (), ())),
+        as_object(context["settings"]),
+        given(node.agent.output_schema),
+        given(node.agent.tool_restrictions),
         timeout=node.timeout,
-        guardrails=as_list(config_of(run).get("guardrails") or ()),
+        guardrails=as_list(context.get("guardrails") or ()),
         replaceable=replaces(run),
     )
 
