@@ -155,6 +155,7 @@ async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
         core.poster.start()
         core.notifier.start()
         core.retention.start()
+        core.erasures.start_resuming()
     try:
         yield
     finally:

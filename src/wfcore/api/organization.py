@@ -45,9 +45,15 @@ class EraseMemberFields(TypedDict, total=False):
     transfer_to: str
 
 
+class ProgressDto(TypedDict):
+    done: int
+    total: int
+
+
 class ErasureDto(TypedDict):
     id: str
     status: Literal["running", "done"]
+    progress: ProgressDto
 
 
 class PatchMemberFields(TypedDict, total=False):

@@ -14,8 +14,11 @@ PATIENCE: Final = 2.0
 
 
 @contextmanager
-def bar(title: str, console: Console | None = None) -> Iterator[Callable[[int, int], None]]:
-    """A function that shows how many of all are done. It shows nothing where stderr is not a terminal."""
+def bar(title: str, console: Console | None = None) -> Iterator[Callable[[int, int | None], None]]:
+    """A function that shows how many of all are done; None if it is not known how many there are.
+
+    It shows nothing where stderr is not a terminal.
+    """
     console = console or Console(stderr=True)
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     shown = Progress(*columns, console=console, transient=True)

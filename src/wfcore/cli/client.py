@@ -3,11 +3,9 @@
 Both are the same application, so that a command behaves the same with either.
 """
 
-import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 from cyclopts import CycloptsError, Parameter
@@ -114,22 +112,13 @@ class Api:
     async def delete(self, path: str, **headers: str) -> JSON:
         return (await self._request("DELETE", path, headers=headers)).value
 
-    async def download(self, path: str, file: Path) -> None:
-        """Write the body of the response into a new file, which only the user can read. Raises FileExistsError."""
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                await self._write_body(path, out)
-        except BaseException:
-            os.unlink(file)
-            raise
-
-    async def _write_body(self, path: str, out: BinaryIO) -> None:
+    async def download(self, path: str) -> AsyncIterator[bytes]:
+        """The body of the response, in chunks."""
         async with self._client.stream("GET", path, headers={"accept": "*/*"}, timeout=None) as response:
             if response.status_code >= 400:
                 raise Refused(response.status_code, as_object(parse_json(await response.aread())))
             async for chunk in response.aiter_bytes():
-                out.write(chunk)
+                yield chunk
 
     async def pages(self, path: str, key: str, limit: int | None = None, **query: object) -> list[Mapping[str, JSON]]:
         """The rows of all pages of a list, `limit` at most."""
@@ -194,7 +183,7 @@ async def connected(target: CommandTarget, *, worker: bool = False) -> AsyncIter
             token = parse_token(target.token or "")
             org = None if token is None else token.org_uuid
         else:
-            transport = await stack.enter_async_context(_opened(target, worker=worker))
+            transport = await stack.enter_async_context(_application(target, worker=worker))
             headers = {"accept": "application/json", "sec-fetch-site": "none"}
             client = AsyncClient(base_url="http://localhost", headers=headers, transport=transport)
             org = target.org
@@ -222,18 +211,24 @@ def _headers(target: CommandTarget) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _opened(target: CommandTarget, *, worker: bool) -> "AsyncIterator[AsyncBaseTransport]":
-    """The application over the database, in which every request is one of the target's member."""
+async def opened(target: CommandTarget, *, worker: bool = False) -> "AsyncIterator[tuple[Core, Principal]]":
+    """The database of the target, and the member who acts. Raises CycloptsError when the target is not complete."""
     if not target.org or not target.user_id:
         raise CycloptsError(
             msg="a database needs --org and --user-id (WFCORE_ORG, WFCORE_USER_ID), a server --server or `wfcore login`"
         )
+    async with open_core(target.database, target.config, target.schema, worker=worker, models=True) as core:
+        yield core, await member_of(core, target.org, target.user_id)
+
+
+@asynccontextmanager
+async def _application(target: CommandTarget, *, worker: bool) -> "AsyncIterator[AsyncBaseTransport]":
+    """The application over the database, in which every request is one of the target's member."""
     with needs_extra("server", "a command on a database"):
         from httpx2 import ASGITransport
 
         from wfcore.adapters.http import app
-    async with open_core(target.database, target.config, target.schema, worker=worker, models=True) as core:
-        me = await member_of(core, target.org, target.user_id)
+    async with opened(target, worker=worker) as (core, me):
 
         async def authenticate(_: "HTTPConnection") -> "Principal":
             return me

@@ -6,7 +6,7 @@ and the other gets `JournalConflict`. A write is acknowledged only when it is du
 (`Journal.durable`). Appends of many executions can share one commit. All times are epoch milliseconds.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Literal, Protocol
 
 import attrs
@@ -342,8 +342,11 @@ class Journal(Protocol):
         """
         ...
 
-    def damaged(self) -> AsyncIterator[str]:
-        """Read the entries of all executions, in batches. The id of the first run of each damaged one."""
+    def damaged(self, on_read: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
+        """Read the entries of all executions, in batches. The id of the first run of each damaged one.
+
+        `on_read` is called for each execution.
+        """
         ...
 
     async def within(self, connection: object) -> "Journal":

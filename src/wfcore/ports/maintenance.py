@@ -3,7 +3,7 @@
 All times are epoch milliseconds. What these calls delete is not audited by the store.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Literal, Protocol, get_args
 
 import attrs
@@ -34,6 +34,16 @@ class PersonalExecution:
     is_own: bool
 
 
+@attrs.frozen
+class Sizes:
+    """Numbers of rows; of a user, the rows are those that an export of the user contains."""
+
+    executions: int
+    runs: int
+    messages: int
+    audit: int
+
+
 class Maintenance(Protocol):
     """Implementers: each call is one transaction, which other writers can precede and follow."""
 
@@ -49,14 +59,25 @@ class Maintenance(Protocol):
         ...
 
     def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
-        """Every text of the organization's rows, in batches. Rows that are written meanwhile can be missing."""
+        """Every text of the organization's rows but those of erasures, in batches.
+
+        Rows that are written meanwhile can be missing.
+        """
         ...
 
     async def remove_organization(self, org: str) -> bool:
         """Delete the organization and every row of it; False when there is none."""
         ...
 
+    async def sizes(self, org: str | None = None, user_id: str | None = None) -> Sizes:
+        """How many rows there are in an organization, or with None in all of them; with `user_id`, those of a user."""
+        ...
+
     # The erasure of a person
+
+    async def erasures(self) -> Sequence[tuple[str, str]]:
+        """The organizations and ids of the erasures that are not over."""
+        ...
 
     async def executions_of(self, org: str, user_id: str) -> Sequence[PersonalExecution]:
         """The executions with a turn of this user, by number."""
@@ -84,10 +105,11 @@ class Maintenance(Protocol):
         """The conversations of a user, or with None of all users, by `key`, those with a greater one than `after`."""
         ...
 
-    async def rewrite(self, org: str, change: Substitution) -> int:
-        """Replace texts in all rows of the organization but members, groups and memories, in batches.
+    async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> int:
+        """Replace texts in all rows of the organization but members, groups, memories and erasures, in batches.
 
-        Journals that a worker holds stay unchanged: returns how many of them would change.
+        Journals that a worker holds stay unchanged: returns how many of them would change. `on_read` is called for each
+        journal of the organization.
         """
         ...
 

@@ -19,6 +19,7 @@ from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.delegations import Delegation
+from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import AccessToken, Group, Member, Organization
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.resources.resource import Kind, Resource, Variation
@@ -220,16 +221,14 @@ class IdempotencyRepository(Protocol):
         ...
 
 
-class OrganizationRecord(Protocol):
-    """A row with an id and a representation on the wire."""
+class Identified(Protocol):
+    """A row with an id."""
 
     @property
     def id(self) -> str: ...
 
-    def to_wire(self) -> dict[str, JSON]: ...
 
-
-Row = TypeVar("Row", bound=OrganizationRecord)
+Row = TypeVar("Row", bound=Identified)
 
 
 class RecordRepository(Protocol[Row]):
@@ -305,6 +304,9 @@ class UnitOfWork(Protocol):
 
     @property
     def policies(self) -> RecordRepository[Policy]: ...
+
+    @property
+    def erasures(self) -> RecordRepository[Erasure]: ...
 
     @property
     def audit(self) -> AuditRepository: ...

@@ -57,7 +57,8 @@ ASIDE = {
     "Journal.next_wake", "Journal.lengths", "Journal.held_by",  # the dispatcher's: see `test_an_active_run`
     "Maintenance.executions_of", "Maintenance.remove_execution", "Maintenance.remove_resource",
     "Maintenance.forget_user", "Maintenance.numbers", "Maintenance.conversations", "Maintenance.rewrite",
-    "Maintenance.rewrite_execution", "Maintenance.scrub",  # of erasures and exports: see `test_erasure`
+    "Maintenance.rewrite_execution", "Maintenance.scrub",
+    "Maintenance.sizes", "Maintenance.erasures",  # of erasures and exports: see `test_erasure`
     "Journal.within", "Storage.within",  # of the product's transaction: see `test_within`, `test_hooks_within`
 }  # fmt: skip
 """What no use case calls by itself."""
@@ -491,7 +492,8 @@ async def test_an_active_run(way: str, furnished: Path, tmp_path: Path, caplog: 
     aside = {"Storage.upgrade", "Storage.schema_differences", "Storage.check_writes", "Journal.due_since",
              "Maintenance.executions_of", "Maintenance.remove_execution", "Maintenance.remove_resource",
     "Maintenance.forget_user", "Maintenance.numbers", "Maintenance.conversations", "Maintenance.rewrite",
-    "Maintenance.rewrite_execution", "Maintenance.scrub",  # of erasures and exports: see `test_erasure`
+    "Maintenance.rewrite_execution", "Maintenance.scrub",
+    "Maintenance.sizes",  # of erasures and exports: see `test_erasure`
     "Journal.within", "Storage.within", "Journal.claim", "DeliveryRepository.add"}  # fmt: skip
     assert numbers.keys() >= ASIDE - aside
     del numbers["Storage.close"]

@@ -152,7 +152,9 @@ class MemoryJournal:
         stored = self._find(execution)
         return stored.entries[after:] if stored else []
 
-    async def damaged(self) -> AsyncIterator[str]:
+    async def damaged(self, on_read: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
+        for _ in self._executions:
+            on_read()
         return
         yield ""  # nothing that is kept in memory is damaged
 

@@ -21,7 +21,7 @@ from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.run.entries import Opened
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import ExecutionRef
-from wfcore.ports.maintenance import Expiring, PersonalExecution
+from wfcore.ports.maintenance import Expiring, PersonalExecution, Sizes
 from wfcore.ports.repositories.conversations import Conversation
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class MemoryMaintenance:
             return len(found)
 
     async def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
-        tenant, log = self._tenant(org), self.storage._logs[org].rows
+        tenant, log = attrs.evolve(self._tenant(org), erasures={}), self.storage._logs[org].rows
         yield list(texts_in([tenant, log, self.storage._deliveries[org].rows]))
         own = [stored for stored in self.journal._executions.values() if stored.row.ref.org == org]
         yield list(texts_in([[one.entries, one.interrupts, one.row] for one in own]))
@@ -157,7 +157,25 @@ class MemoryMaintenance:
             tenant.timers.pop(resource.id, None)
             tenant.webhooks.pop(resource.id, None)
 
+    async def sizes(self, org: str | None = None, user_id: str | None = None) -> Sizes:
+        def own(row_org: str, row_user: str | None) -> bool:
+            return org in (None, row_org) and user_id in (None, row_user)
+
+        journal, logs = self.journal, self.storage._logs
+        executions = [one.row for one in journal._executions.values()]
+        runs = [run for rows in journal._runs.values() for run in rows.values()]
+        threads = [one for one in journal.conversations._conversations.values() if own(one.row.org, one.row.user_id)]
+        return Sizes(
+            sum(own(row.ref.org, row.user_id) for row in executions),
+            sum(own(run.execution.org, run.user_id) for run in runs),
+            sum(len(one.messages) for one in threads),
+            sum(own(name, row.user_id) for name, log in logs.items() for row in log.rows),
+        )
+
     # The erasure of a person
+
+    async def erasures(self) -> Sequence[tuple[str, str]]:
+        return [(org, name) for org, tenant in self.storage._tenants.items() for name in tenant.erasures]
 
     async def executions_of(self, org: str, user_id: str) -> Sequence[PersonalExecution]:
         stored = [one for one in self.journal._executions.values() if one.row.ref.org == org]
@@ -206,11 +224,13 @@ class MemoryMaintenance:
         own = [row for row in rows if row.org == org and row.key > after and user_id in (None, row.user_id)]
         return own[:limit]
 
-    async def rewrite(self, org: str, change: Substitution) -> int:
+    async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> int:
         async with self.storage._lock:
             tenant, storage, journal = self._tenant(org), self.storage, self.journal
             changed = with_texts(tenant, change.text)
-            storage._tenants[org] = attrs.evolve(changed, members=tenant.members, tokens=tenant.tokens)
+            storage._tenants[org] = attrs.evolve(
+                changed, members=tenant.members, tokens=tenant.tokens, erasures=tenant.erasures
+            )
             storage._logs[org].rows = with_texts(storage._logs[org].rows, change.text)
             storage._deliveries[org].rows = with_texts(storage._deliveries[org].rows, change.text)
             journal._runs[org] = with_texts(journal._runs.get(org, {}), change.text)
@@ -219,7 +239,11 @@ class MemoryMaintenance:
             for stored in journal.conversations._conversations.values():
                 if stored.row.org == org:
                     stored.messages = with_texts(stored.messages, change.text)
-            return sum([not self._rewrite(stored, change) for stored in self._executions_in(org)])
+            held = 0
+            for own in self._executions_in(org):
+                held += not self._rewrite(own, change)
+                on_read()
+            return held
 
     async def rewrite_execution(self, org: str, id: int, change: Substitution, length: int) -> bool:
         async with self.storage._lock:

@@ -30,6 +30,7 @@ from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.kernel.sharing import in_turn
+from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.access import Principal, derive
@@ -102,6 +103,10 @@ class MemoryUnitOfWork:
     @property
     def policies(self) -> MemoryRecords[Policy]:
         return MemoryRecords(self.tenant.policies)
+
+    @property
+    def erasures(self) -> MemoryRecords[Erasure]:
+        return MemoryRecords(self.tenant.erasures)
 
     @property
     def idempotency(self) -> MemoryIdempotency:

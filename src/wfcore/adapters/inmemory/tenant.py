@@ -11,6 +11,7 @@ from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.people.delegations import Delegation
+from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.rules.policies import Policy
@@ -40,6 +41,7 @@ class Tenant:
     delegations: dict[str, Delegation] = attrs.Factory(dict)
     connection_grants: dict[str, ConnectionGrant] = attrs.Factory(dict)
     postings: dict[str, Posting] = attrs.Factory(dict)
+    erasures: dict[str, Erasure] = attrs.Factory(dict)
 
     def copy(self) -> "Tenant":
         resource_tables = {kind: table.copy() for kind, table in self.resource_tables.items()}
@@ -59,4 +61,5 @@ class Tenant:
             delegations=dict(self.delegations),
             connection_grants=dict(self.connection_grants),
             postings=dict(self.postings),
+            erasures=dict(self.erasures),
         )

@@ -27,6 +27,7 @@ from wfcore.adapters.sql.repositories.organization_records import (
     sql_connections,
     sql_context_items,
     sql_delegations,
+    sql_erasures,
     sql_hooks,
     sql_policies,
 )
@@ -44,6 +45,7 @@ from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.kernel.sharing import in_turn
+from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.rules.policies import Policy
@@ -105,6 +107,10 @@ class SqlUnitOfWork:
     @cached_property
     def policies(self) -> SqlRecords[Policy]:
         return sql_policies(self.connection, self.org)
+
+    @cached_property
+    def erasures(self) -> SqlRecords[Erasure]:
+        return sql_erasures(self.connection, self.org)
 
     @cached_property
     def context_items(self) -> SqlRecords[ContextItem]:

@@ -68,12 +68,14 @@ async def check(
 
 async def _check_journals(core: "Core") -> None:
     """Print the id of each damaged run. Raises Unavailable when there are any."""
+    from wfcore.cli.bars import counting
     from wfcore.domain.kernel.errors import Unavailable
 
-    damaged = 0
-    async for run_id in core.ports.journal.damaged():
-        damaged += 1
-        print(run_id)  # noqa: T201
+    damaged, sizes = 0, await core.ports.storage.maintenance.sizes()
+    with counting("runs", sizes.executions) as advance:
+        async for run_id in core.ports.journal.damaged(advance):
+            damaged += 1
+            print(run_id)  # noqa: T201
     if damaged:
         raise Unavailable(f"the journals of {damaged} runs are damaged")
     print("all journals are intact")  # noqa: T201

@@ -1,14 +1,14 @@
 """`wfcore org`, `member`, `group` and `token`: the directory of users. They can run beside a server."""
 
-import asyncio
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from wfcore.cli.client import TARGET, Api, CommandTarget, Refused, connected
+from wfcore.cli.client import TARGET, Api, CommandTarget, Refused, connected, opened, signed_in
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_message, print_result
 from wfcore.cli.confirm import Yes, confirm
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, Parameter(negative=(), help="Print the whole object as JSON, instead of its id.")]
 Organization = Annotated[str, Parameter(help="The organization's UUID.")]
 
-
-POLL_SECONDS: Final = 0.5
 
 _GONE: Final = (401, 404)
 """The statuses of a member that does not exist any more: of another one, and of the caller."""
@@ -178,9 +176,17 @@ async def export_member(user_id: str, /, *, to: To, target: CommandTarget = TARG
 
     Admins export any member, each member itself.
     """
-    async with connected(target) as api:
-        await api.download(f"/api/v1/members/{user_id}/export", to)
-    print_message(f"wrote `{to}`")
+    from wfcore.cli.bars import bar
+
+    target = signed_in(target)
+    if target.server is not None:
+        async with connected(target) as api:
+            with bar("bytes") as show:
+                await _write(api.download(f"/api/v1/members/{user_id}/export"), to, lambda size: show(size, None))
+    else:
+        async with opened(target) as (core, me):
+            with bar("rows") as show:
+                await _write(await core.exports.member(me, user_id, show), to)
 
 
 async def erase_member(
@@ -195,25 +201,31 @@ async def erase_member(
     transfer_to
         The member who becomes the owner of its workflows and skills; without it, private ones are erased.
     """
-    from wfcore.domain.kernel.json_readers import as_object
+    from wfcore.cli.bars import bar
+    from wfcore.domain.kernel.json_readers import as_integer, as_object
 
     await confirm(f"erase member {user_id}?", yes=yes)
     async with connected(target) as api:
-        body = {} if transfer_to is None else {"transferTo": transfer_to}
-        erasure = as_object(await api.post(f"/api/v1/members/{user_id}/erase", body))
-        while erasure["status"] == "running" and await _exists(api, user_id):  # noqa: ASYNC110  (a server erases)
-            await asyncio.sleep(POLL_SECONDS)
+        path, body = f"/api/v1/members/{user_id}/erase", {} if transfer_to is None else {"transferTo": transfer_to}
+        erasure = as_object(await api.post(path, body))
+        with bar("runs") as show:
+            while erasure["status"] == "running":
+                progress = as_object(erasure["progress"])
+                show(as_integer(progress["done"]), as_integer(progress["total"]))
+                erasure = await _continued(api, path) or {**erasure, "status": "done"}
     print(erasure["id"])  # noqa: T201
 
 
-async def _exists(api: Api, user_id: str) -> bool:
+async def _continued(api: Api, path: str) -> "Mapping[str, JSON] | None":
+    """The erasure after some seconds, which the server waits for its end; None when the member does not exist."""
+    from wfcore.domain.kernel.json_readers import as_object
+
     try:
-        await api.get(f"/api/v1/members/{user_id}")
+        return as_object(await api.post(path, {}))
     except Refused as error:
         if error.refused_with not in _GONE:
             raise
-        return False
-    return True
+        return None
 
 
 async def export_organization(
@@ -226,20 +238,30 @@ async def export_organization(
     schema: Schema = None,
 ) -> None:
     """Export the data of an organization: a ZIP archive of JSON Lines, with their JSON Schemas and attachments."""
+    from wfcore.cli.bars import bar
     from wfcore.domain.kernel.errors import NotFound
 
     async with open_core(database, config, schema) as core:
         if await core.ports.storage.organization(id) is None:
             raise NotFound(f"unknown organization `{id}` in `{database}`")
-        chunks = await core.exports.organization(id)
-        with to.open("xb") as out:
-            to.chmod(0o600)
-            try:
-                async for chunk in chunks:
-                    out.write(chunk)
-            except BaseException:
-                to.unlink()
-                raise
+        with bar("rows") as show:
+            await _write(await core.exports.organization(id, show), to)
+
+
+async def _write(
+    chunks: "AsyncIterator[bytes]", to: Path, on_size: "Callable[[int], None]" = lambda _size: None
+) -> None:
+    """Write a new file, which only the user can read; none when there is an error. Raises FileExistsError."""
+    handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as out:
+            size = 0
+            async for chunk in chunks:
+                size += out.write(chunk)
+                on_size(size)
+    except BaseException:
+        os.unlink(to)
+        raise
     print_message(f"wrote `{to}`")
 
 

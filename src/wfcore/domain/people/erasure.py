@@ -13,12 +13,30 @@ import attrs
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.people import Member
+from wfcore.domain.resources.resource import Kind
 
 LEAST: Final = 6
 """The shortest text that identifies."""
 
 _WORD: Final = re.compile(r"[A-Za-z]{1,11}", re.ASCII)
 """An ordinary word."""
+
+
+@attrs.frozen
+class Erasure:
+    """The erasure of a member that was requested and is not over.
+
+    `id` is the pseudonym, `by` the user id of who requested it. `member` is None when no row has its texts any more,
+    `is_removed` says that it is not a member any more. `resources` are deleted with it. `attachments` are the keys to
+    which rows referred before.
+    """
+
+    id: str
+    by: str
+    member: Member | None
+    is_removed: bool = False
+    resources: tuple[tuple[Kind, int], ...] = ()
+    attachments: frozenset[str] = frozenset()
 
 
 def identifies(text: str) -> bool:

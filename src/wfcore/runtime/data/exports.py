@@ -7,6 +7,7 @@ what they are for.
 import io
 import zipfile
 from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import count
 from typing import Any, Final
 
 import attrs
@@ -41,6 +42,13 @@ BILLION: Final = 1e9
 
 Lines = AsyncIterator[Mapping[str, JSON]]
 
+OnProgress = Callable[[int, int], None]
+"""Called with how many of all rows are done."""
+
+
+def ignored(_done: int, _total: int) -> None:
+    """No progress is shown."""
+
 
 @attrs.frozen
 class _Export:
@@ -48,6 +56,8 @@ class _Export:
 
     organization: Organization
     member: Principal | None
+    advance: Callable[[], None]
+    """Called after each row of those that are counted."""
 
     @property
     def org(self) -> str:
@@ -65,12 +75,12 @@ class Exports:
         self._ports = ports
 
     @needs("members:read")
-    async def member(self, me: Principal, user_id: str) -> AsyncIterator[bytes]:
+    async def member(self, me: Principal, user_id: str, on_progress: OnProgress = ignored) -> AsyncIterator[bytes]:
         """The archive with the data of a member, in chunks. NotFound; Forbidden for another member than an admin.
 
         The member's own: workflows and skills of which it is the owner, runs and conversations that it started,
         decisions, memories, tokens without their secrets, delegations, usage and what the audit says of its actions;
-        attachments of its runs.
+        attachments of its runs. `on_progress` is called with how many of all rows have been written.
         """
         check_not_limited(me)
         if me.user_id != user_id:
@@ -79,11 +89,18 @@ class Exports:
             found = await work.directory.member(user_id)
         if found is None:
             raise NotFound
-        return self._archive(_Export(await self._organization(me.org_uuid), principal_of(me.org_uuid, found)))
+        return await self._export(me.org_uuid, principal_of(me.org_uuid, found), on_progress)
 
-    async def organization(self, org: str) -> AsyncIterator[bytes]:
+    async def organization(self, org: str, on_progress: OnProgress = ignored) -> AsyncIterator[bytes]:
         """The archive with the data of an organization, for the operator. NotFound for an unknown one."""
-        return self._archive(_Export(await self._organization(org), None))
+        return await self._export(org, None, on_progress)
+
+    async def _export(self, org: str, member: Principal | None, on_progress: OnProgress) -> AsyncIterator[bytes]:
+        """Runs are read twice: for their own rows, and for decisions."""
+        organization = await self._organization(org)
+        sizes = await self._ports.storage.maintenance.sizes(org, None if member is None else member.user_id)
+        total, numbers = 2 * sizes.runs + sizes.messages + sizes.audit, count(1)
+        return self._archive(_Export(organization, member, lambda: on_progress(next(numbers), total)))
 
     async def _organization(self, org: str) -> Organization:
         found = await self._ports.storage.organization(org)
@@ -202,6 +219,7 @@ class Exports:
                     if isinstance(entry, Started):
                         given = {"input": entry.input, "attachments": entry.info.get("attachments")}
                 yield {**view.to_wire(), **given}
+                of.advance()
 
     async def _decisions(self, of: _Export) -> Lines:
         """Those of the turns that a person began by a resume."""
@@ -210,6 +228,7 @@ class Exports:
         while rows := await journal.list_runs(of.org, limit=PAGE, before=before, where=where):
             before = rows[-1].key
             for row in rows:
+                of.advance()
                 if row.parent_run_id is None:
                     continue
                 for entry in await journal.read(row.execution):
@@ -233,6 +252,7 @@ class Exports:
                 head: dict[str, JSON] = {"threadId": row.thread_id, "userId": row.user_id}
                 for message in await self._ports.journal.conversations.messages([row], after=0, up_to=EVER):
                     yield {**head, "at": iso_ms(message.at), **message.to_wire()}
+                    of.advance()
 
     async def _memories(self, of: _Export) -> Lines:
         for skill in await self._ports.storage.maintenance.numbers(of.org, Kind.SKILL):
@@ -284,6 +304,7 @@ class Exports:
                 rows = await work.audit.page(wanted, limit=PAGE, before=place)
             for row in rows:
                 yield AuditView(row).to_wire()
+                of.advance()
             if len(rows) < PAGE:
                 return
             place = rows[-1].at, rows[-1].key

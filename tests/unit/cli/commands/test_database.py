@@ -4,6 +4,9 @@ import asyncio
 import base64
 import json
 import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -165,3 +168,32 @@ def test_an_organization_is_exported(acme: Organization) -> None:
     unknown = acme.call("org", "export", "00000000-0000-4000-8000-00000000ffff", "--to", "b.zip")
     assert (unknown.status, "unknown organization" in unknown.err) == (1, True)
     assert acme.call("org", "export", acme.id, "--to", "acme.zip").status == 1
+
+
+@pytest.mark.parametrize("command", [
+    ("member", "export", "ada", "--to", "ada.zip"), ("org", "export", "ORG", "--to", "acme.zip"),
+    ("db", "check", "--deep"), ("member", "erase", "bob", "--yes"),
+])  # fmt: skip
+def test_long_commands_show_their_progress(
+    acme: Organization, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    """Up to the last of all steps, and never more."""
+    shown: list[tuple[int, int]] = []
+
+    @contextmanager
+    def bar(_: str) -> Iterator[Callable[[int, int], None]]:
+        yield lambda done, total: shown.append((done, total))
+
+    acme.deployed(("Echo", ECHO))
+    for _ in range(3):
+        assert acme.call("run", "start", "echo", "--input", '{"order": 1}', "--follow").status == 0
+    monkeypatch.setattr("wfcore.cli.bars.bar", bar)
+    monkeypatch.setattr("wfcore.runtime.data.erasure.PROMPT", 0)
+    done = acme.call(*(acme.id if word == "ORG" else word for word in command))
+    assert done.status == 0, done.err
+    assert shown == sorted(shown)
+    ((total, number),) = Counter(total for _, total in shown).items()
+    assert shown[0][0] <= shown[-1][0] <= total
+    if "erase" not in command:
+        assert [done for done, _ in shown] == list(range(1, total + 1))
+        assert number == total > 2

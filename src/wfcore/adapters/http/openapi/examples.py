@@ -244,7 +244,7 @@ RESPONSES: Final[Mapping[str, JSON]] = {
         }],
     },
     "Member": _MEMBER,
-    "Erasure": {"id": "erased-000000000002", "status": "done"},
+    "Erasure": {"id": "erased-000000000002", "status": "done", "progress": {"done": 41, "total": 41}},
     "Group": {"id": _ROW, "name": "Clerks"},
     "Token": _TOKEN,
     "NewToken": {**_TOKEN, "token": f"svc_{_ORG}_Ab3dEf7h_{'x' * 43}"},

@@ -187,7 +187,7 @@ class SqlJournal:
                 return await self._restored(execution, entries)
             await asyncio.sleep(0)
 
-    async def damaged(self) -> AsyncIterator[str]:
+    async def damaged(self, on_read: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
         after = 0
         while rows := await self._database.look_up(sql.EXECUTIONS, after, EXECUTIONS_PER_READ):
             for after, org, run_id in rows:
@@ -195,6 +195,7 @@ class SqlJournal:
                     await self.read(ExecutionRef(org, after))
                 except (JournalDamaged, ValueError):
                     yield run_id
+                on_read()
             await asyncio.sleep(0)
 
     async def _restored(self, execution: ExecutionRef, entries: list[Entry]) -> list[Entry]:

@@ -17,7 +17,7 @@ BATCH: Final = 500
 
 _ELSEWHERE: Final = frozenset(
     metadata.tables[f"wfcore_{name}"]
-    for name in ("members", "group_members", "tokens", "memories", "memory_words", "journal")
+    for name in ("members", "group_members", "tokens", "erasures", "memories", "memory_words", "journal")
 )
 """Tables that are changed by other means: the journal has checksums, memories an index of words."""
 

@@ -1,6 +1,6 @@
 """The port `Maintenance` on a database."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Final
 
 import attrs
@@ -10,6 +10,7 @@ from wfcore.adapters.sql.maintenance.erasing import REWRITTEN, rewrite_batch, re
 from wfcore.adapters.sql.maintenance.pruning import RULES, delete_conversations, delete_executions, delete_resource
 from wfcore.adapters.sql.maintenance.tenancy import TABLES, deletion_order, of_organization, text_columns
 from wfcore.adapters.sql.schema.tables import (
+    audit,
     connection_grants,
     executions,
     journal,
@@ -24,10 +25,12 @@ from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.resource import Kind
-from wfcore.ports.maintenance import Expiring, PersonalExecution
+from wfcore.ports.maintenance import Expiring, PersonalExecution, Sizes
 from wfcore.ports.repositories.conversations import Conversation
 
 _CONVERSATIONS: Final = metadata.tables["wfcore_conversations"]
+_MESSAGES: Final = metadata.tables["wfcore_messages"]
+_ERASURES: Final = metadata.tables["wfcore_erasures"]
 
 BATCH: Final = 500
 """Rows of one read."""
@@ -62,7 +65,7 @@ class SqlMaintenance:
         async with self.database.reading() as connection:
             key = await _key(connection, org)
         for table in TABLES:
-            columns = text_columns(table)
+            columns = [] if table is _ERASURES else text_columns(table)
             async for rows in self._batches(table, key, columns):
                 yield [text for row in rows for text in row if text is not None]
 
@@ -94,7 +97,25 @@ class SqlMaintenance:
                 await connection.execute(table.delete().where(of_organization(table, key)))
             return True
 
+    async def sizes(self, org: str | None = None, user_id: str | None = None) -> Sizes:
+        async with self.database.reading() as connection:
+            key = None if org is None else await _key(connection, org)
+            counts = []
+            for table in (executions, runs, _CONVERSATIONS, audit):
+                own = [] if key is None else [table.c.org == key]
+                own += [] if user_id is None else [table.c.user_id == user_id]
+                own += [runs.c.execution != 0] if table is runs else []
+                own += [_MESSAGES.c.conversation == table.c.key] if table is _CONVERSATIONS else []
+                found = sa.select(sa.func.count()).select_from(table).where(*own)
+                counts.append(int((await connection.execute(found)).scalar_one()))
+        return Sizes(*counts)
+
     # The erasure of a person
+
+    async def erasures(self) -> Sequence[tuple[str, str]]:
+        found = sa.select(organizations.c.uuid, _ERASURES.c.id).where(organizations.c.key == _ERASURES.c.org)
+        async with self.database.reading() as connection:
+            return [(row.uuid, row.id) for row in await connection.execute(found)]
 
     async def executions_of(self, org: str, user_id: str) -> Sequence[PersonalExecution]:
         async with self.database.reading() as connection:
@@ -148,16 +169,16 @@ class SqlMaintenance:
                 Conversation(org, row.key, row.thread_id, row.user_id, row.created_at, row.updated_at) for row in rows
             ]
 
-    async def rewrite(self, org: str, change: Substitution) -> int:
+    async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> int:
         for table in REWRITTEN if change.whole or change.within else ():
             after: Sequence[object] | None = []
             while after is not None:
                 async with self.database.writing() as connection:
                     key = await _key(connection, org)
                     after = await rewrite_batch(connection, table, key, change, after or None)
-        return await self._rewrite_journals(org, change)
+        return await self._rewrite_journals(org, change, on_read)
 
-    async def _rewrite_journals(self, org: str, change: Substitution) -> int:
+    async def _rewrite_journals(self, org: str, change: Substitution, on_read: Callable[[], None]) -> int:
         """Replace texts in all journals of the organization that have some. Returns how many could not be changed."""
         held, after = 0, 0
         while True:
@@ -167,10 +188,12 @@ class SqlMaintenance:
                 ids = [row[0] for row in await connection.execute(batch)]
                 entries = sa.select(journal.c.execution, journal.c.entry).where(journal.c.execution.in_(ids))
                 rows = (await connection.execute(entries)).all()
-            concerned = dict.fromkeys(number for number, entry in rows if change.concerns(entry))
-            for number in concerned:
-                async with self.database.writing() as connection:
-                    held += not await rewrite_journal(connection, number, change, None)
+            concerned = {number for number, entry in rows if change.concerns(entry)}
+            for number in ids:
+                if number in concerned:
+                    async with self.database.writing() as connection:
+                        held += not await rewrite_journal(connection, number, change, None)
+                on_read()
             if not ids:
                 return held
             after = ids[-1]

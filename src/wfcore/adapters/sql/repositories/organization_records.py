@@ -18,6 +18,10 @@ from wfcore.domain.agents.connections import Connection, ConnectionKind, Connect
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.people.delegations import Delegation
+from wfcore.domain.people.erasure import Erasure
+from wfcore.domain.people.people import Member
+from wfcore.domain.resources.access import Role
+from wfcore.domain.resources.resource import Kind
 from wfcore.domain.rules.policies import Policy
 from wfcore.ports.storage import Duplicate, Row, Stale
 
@@ -143,6 +147,24 @@ def _grant(row: sa.Row[Any]) -> ConnectionGrant:
         row.connection_id, row.user_id, row.sealed, row.expires_at, row.can_refresh,
         ConnectionStatus(row.status), row.reason, row.leased_until,
     )  # fmt: skip
+
+
+def sql_erasures(connection: Transaction, org: int) -> SqlRecords[Erasure]:
+    return SqlRecords(connection, org, metadata.tables["wfcore_erasures"], _erasure_row, _erasure)
+
+
+def _erasure_row(row: Erasure) -> dict[str, Any]:
+    member = None if row.member is None else attrs.asdict(row.member) | {"groups": sorted(row.member.groups)}
+    body = {"by": row.by, "member": member, "is_removed": row.is_removed}
+    return {"body": to_json(body | {"resources": list(row.resources), "attachments": sorted(row.attachments)})}
+
+
+def _erasure(row: sa.Row[Any]) -> Erasure:
+    body = json.loads(row.body)
+    if (member := body["member"]) is not None:
+        member = Member(**member | {"role": Role(member["role"]), "groups": frozenset(member["groups"])})
+    resources = tuple((Kind(kind), number) for kind, number in body["resources"])
+    return Erasure(row.id, body["by"], member, body["is_removed"], resources, frozenset(body["attachments"]))
 
 
 @attrs.frozen

@@ -92,6 +92,7 @@ def add_record_tables(metadata: sa.MetaData) -> None:
     Index("wfcore_postings_due", postings.c.next_at, **only_where(postings.c.next_at.is_not(None)))
     _add_hook_tables(metadata)
     _add_delegations(metadata)
+    _add_erasures(metadata)
 
 
 def _add_hook_tables(metadata: sa.MetaData) -> None:
@@ -154,6 +155,18 @@ def _add_delegations(metadata: sa.MetaData) -> None:
         PrimaryKeyConstraint("org", "id"),
         Index("wfcore_delegations_from", "org", "from_user"),
         Index("wfcore_delegations_to", "org", "to_user"),
+        sqlite_with_rowid=False,
+    )
+
+
+def _add_erasures(metadata: sa.MetaData) -> None:
+    """Erasures of members that are not over."""
+    Table(
+        "wfcore_erasures",
+        metadata,
+        Column("org", INT, ForeignKey("wfcore_organizations.key"), nullable=False),
+        *_texts("id", "body"),
+        PrimaryKeyConstraint("org", "id"),
         sqlite_with_rowid=False,
     )
 

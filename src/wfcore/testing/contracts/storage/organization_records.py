@@ -11,9 +11,11 @@ from wfcore.domain.agents.connections import Connection, ConnectionKind, Connect
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.delegations import Delegation
+from wfcore.domain.people.erasure import Erasure
+from wfcore.domain.resources.resource import Kind
 from wfcore.domain.rules.policies import Policy
 from wfcore.ports.storage import Duplicate, Stale, Storage
-from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
+from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at, new_member
 
 
 def new_item(id: str) -> ContextItem:
@@ -39,9 +41,14 @@ def new_delegation(id: str) -> Delegation:
     return Delegation(id, "ann", "bob", at(3), (2, 1))
 
 
+def new_erasure(id: str) -> Erasure:
+    member = attrs.evolve(new_member("ann"), groups=frozenset("hg"))
+    return Erasure(id, "bob", member, True, ((Kind.SKILL, 2), (Kind.WORKFLOW, 1)), frozenset("ba"))
+
+
 KINDS = pytest.mark.parametrize(("name", "new"), [
     ("context_items", new_item), ("connections", new_connection), ("delegations", new_delegation),
-    ("policies", new_policy),
+    ("policies", new_policy), ("erasures", new_erasure),
 ])  # fmt: skip
 New = Callable[[str], Any]
 
@@ -103,7 +110,7 @@ class OrgRowsContract:
             for rows, old, new in (
                 (work.context_items, new_item("a"), item), (work.connections, new_connection("a"), connection),
                 (work.delegations, new_delegation("a"), Delegation("a", "cy", "di")),
-                (work.policies, new_policy("a"), policy),
+                (work.policies, new_policy("a"), policy), (work.erasures, new_erasure("a"), Erasure("a", "bob", None)),
             ):  # fmt: skip
                 with pytest.raises(Stale):
                     await rows.save(new)  # type: ignore[arg-type]

@@ -15,14 +15,14 @@ from msgspec import structs
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.people.erasure import Substitution
+from wfcore.domain.people.erasure import Erasure, Substitution
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.entries import Opened, Succeeded
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewExecution, NewRun, RunChange
-from wfcore.ports.maintenance import EXPIRING, Expiring
+from wfcore.ports.maintenance import EXPIRING, Expiring, Sizes
 from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 from wfcore.ports.repositories.postings import Posting
 from wfcore.ports.storage import IdempotencyRecord, Storage
@@ -266,7 +266,46 @@ class MaintenanceContract(OnAsyncio):
             with pytest.raises(NotFound):
                 await storage.maintenance.count(ORG, kind, LATER)
 
+    @pytest.mark.anyio
+    async def test_rows_are_counted(self, stores: Stores) -> None:
+        """Of a user, of an organization, and of all."""
+        storage, journal = stores
+        ref = await ran(journal, "a", RunStatus.interrupted, message="hello")
+        turn = NewRun("b", "bob", b"f", RunStatus.running, NOW, parent_run_id="a")
+        await journal.append(ref, Append(2, steps(1, 2), new_run=turn))
+        await ran(journal, "c", org=OTHER_ORG)
+        async with storage.transaction(ORG) as work:
+            for user in ("ann", "bob", "bob"):
+                await work.audit.add(AuditRow(from_ms(NOW), user, "a.b", "a", "x"))
+        sizes = storage.maintenance.sizes
+        assert await sizes(ORG, "ann") == Sizes(1, 1, 1, 1)
+        assert await sizes(ORG, "bob") == Sizes(0, 1, 0, 2)
+        assert await sizes(ORG) == Sizes(1, 2, 1, 3)
+        assert await sizes() == Sizes(2, 3, 1, 3)
+        read: list[None] = []
+        assert [one async for one in journal.damaged(lambda: read.append(None))] == []
+        assert len(read) == 2
+        await journal.append(ref, Append(3, steps(1, 3), changes=[RunChange("b", RunStatus.done, NOW)]))
+        await journal.delete(ref, 4)
+        assert await sizes(ORG) == Sizes(0, 0, 1, 3)
+
     # The erasure of a person
+
+    @pytest.mark.anyio
+    async def test_erasures_of_all_organizations(self, stores: Stores) -> None:
+        """The texts of one are neither read nor replaced, so that it can be continued."""
+        storage, _ = stores
+        row = Erasure("erased-1", "ann", new_member("ann"))
+        for org in (ORG, OTHER_ORG):
+            async with storage.transaction(org) as work:
+                await work.erasures.add(row)
+        assert sorted(await storage.maintenance.erasures()) == sorted([(ORG, row.id), (OTHER_ORG, row.id)])
+        assert await storage.maintenance.rewrite(ORG, Substitution({"ann": "gone"}, {"ann@x.org": "gone"})) == 0
+        async with storage.reading(ORG) as work:
+            assert await work.erasures.get(row.id) == row
+        assert not [text async for texts in storage.maintenance.texts(ORG) for text in texts if row.id in text]
+        await storage.maintenance.remove_organization(ORG)
+        assert await storage.maintenance.erasures() == [(OTHER_ORG, row.id)]
 
     @pytest.mark.anyio
     async def test_executions_of_a_user(self, stores: Stores) -> None:
@@ -359,7 +398,9 @@ class MaintenanceContract(OnAsyncio):
             await work.audit.add(AuditRow(from_ms(NOW), "ann", "a.b", "a", "x", details))
             await work.workflows.next_id()
             await work.workflows.add(attrs.evolve(new_resource(1), name="planted text"))
-        assert await storage.maintenance.rewrite(ORG, change) == 0
+        read: list[None] = []
+        assert await storage.maintenance.rewrite(ORG, change, lambda: read.append(None)) == 0
+        assert len(read) == 1
         entries = await journal.read(refs[0])
         assert entries[2] == with_output(said, {"gone": ["gone", "the gone", "annex", 1, None, True]})
         assert (await journal.read(refs[1]))[2] == said

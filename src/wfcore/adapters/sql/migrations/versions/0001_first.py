@@ -29,6 +29,7 @@ def upgrade() -> None:
     _create_records()
     _create_hooks()
     _create_delegations()
+    _create_erasures()
 
 
 def _create_directory() -> None:
@@ -574,6 +575,16 @@ def _create_delegations() -> None:
     )
     op.create_index(own("delegations_from"), own("delegations"), ["org", "from_user"])
     op.create_index(own("delegations_to"), own("delegations"), ["org", "to_user"])
+
+
+def _create_erasures() -> None:
+    op.create_table(
+        own("erasures"),
+        _org(),
+        *map(_text, ("id", "body")),
+        PrimaryKeyConstraint("org", "id"),
+        sqlite_with_rowid=False,
+    )
 
 
 def _text(name: str, *, null: bool = False) -> Column[Any]:
