@@ -254,6 +254,8 @@ class RepairableRuns(Runs):
         last, known = 0, False
         for entry in entries:
             machine.apply(entry)
+            if isinstance(entry, e.Forked):
+                last = 0  # visits in the source were made for another input
             if has_begun(machine.root, name):
                 last = machine.length
             known = known or pinned_by(entry) is not None

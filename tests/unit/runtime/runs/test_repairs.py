@@ -241,6 +241,7 @@ class TestFork:
         assert (same.status, same.output) == ("done", {"n": 1})
         other = await bench.ended(await bench.core.runs.fork(bench.me, source.id, before="a", input={"n": 2}))
         assert other.status == "interrupted"
+        assert await reason(bench.core.runs.fork(bench.me, other.id, before="a")) == "not_reached"
         done = await bench.ended(await bench.core.runs.resume(bench.me, other.id, decision="approve"))
         assert done.output == {"n": 2}
 
