@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +91,29 @@ def open_page(chromium: Browser, server: Server) -> Iterator[Open]:
 
 
 @pytest.fixture(scope="session")
+def chats() -> Iterator[dict[str, Any]]:
+    """The server of `chatting.py`: what it prints, and its `url`."""
+    with printing("chatting.py") as found:
+        yield {**found, "url": f"http://127.0.0.1:{found['port']}"}
+
+
+@pytest.fixture(scope="session")
 def product() -> Iterator[dict[str, Any]]:
+    with printing("product.py") as found:
+        yield found
+
+
+@contextmanager
+def printing(script: str) -> Iterator[dict[str, Any]]:
+    """Run a script of this folder; the JSON of the first line that it prints."""
     folder = Path(__file__).parent
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, str(folder / "product.py")]
+    command = [sys.executable, str(folder / script)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
     assert running.stdout is not None
-    yield json.loads(first_line(running.stdout))
-    running.kill()
-    running.wait()
-    running.stdout.close()
+    try:
+        yield json.loads(first_line(running.stdout))
+    finally:
+        running.kill()
+        running.wait()
+        running.stdout.close()

@@ -15,7 +15,14 @@ STATIC = ROOT / "src/wfcore/adapters/http/studio/static"
 MANIFEST: dict[str, Any] = json.loads((STATIC / "manifest.json").read_text())
 FOLDERS = ("build", "src")
 FILES = ("package-lock.json", "package.json", "tsconfig.json", "vite.config.ts")
-BUDGETS = {"run": 200_000, "runs": 180_000, "inbox": 180_000, "administration": 180_000, "app": 300_000}
+BUDGETS = {
+    "run": 200_000,
+    "runs": 180_000,
+    "inbox": 180_000,
+    "chat": 180_000,
+    "administration": 180_000,
+    "app": 300_000,
+}
 
 
 def digest(data: bytes) -> str:

@@ -94,8 +94,10 @@ async def test_a_prefix_is_part_of_every_address(core: Core) -> None:
 
 
 async def test_it_can_be_left_out(core: Core) -> None:
+    """Its files remain: the chat pages of interfaces need them."""
     async with client_of(app(core, studio=None)) as visitor:
-        for path in ("/", "/studio/", "/studio/wfcore.js"):
+        assert (await visitor.get("/studio/wfcore.js")).status_code == 200
+        for path in ("/", "/studio/", "/studio/runs"):
             assert_envelope(await visitor.get(path, headers=HTML), 404, "NOT_FOUND", "NOT_FOUND")
 
 

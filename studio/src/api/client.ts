@@ -82,8 +82,9 @@ export class Client {
     return { value: (response.status === 204 ? null : await response.json()) as T, etag: response.headers.get("ETag") };
   }
 
-  async open(path: string, headers: Record<string, string>, signal: AbortSignal): Promise<Response> {
-    const response = await this.send("GET", path, undefined, {}, signal, headers);
+  /** The stream of a path; with a body, of what a POST of it begins. */
+  async open(path: string, headers: Record<string, string>, signal: AbortSignal, body?: unknown): Promise<Response> {
+    const response = await this.send(body === undefined ? "GET" : "POST", path, body, {}, signal, headers);
     if (!response.ok) throw await errorOf(response);
     return response;
   }
@@ -142,10 +143,10 @@ export class Client {
         credentials: token === null ? "same-origin" : "omit",
         headers: {
           ...headers,
-          ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+          ...(body === undefined || body instanceof Blob ? {} : { "Content-Type": "application/json" }),
           ...(token === null ? {} : { Authorization: `Bearer ${token}` }),
         },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) }),
         ...(signal ? { signal } : {}),
       });
     } catch (error) {

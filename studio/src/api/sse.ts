@@ -36,6 +36,9 @@ export type StreamState = "connecting" | "live" | "waiting" | "ended" | "failed"
 export interface StreamOptions {
   client: Client;
   path: string;
+  /** The stream of a POST with this body, which a repeated request joins: `headers` has its `Idempotency-Key`. */
+  body?: unknown;
+  headers?: Record<string, string>;
   after?: string;
   /** Called with the frames of each chunk; returns true when the stream has ended by its own terminal event. */
   onFrames: (frames: Frame[]) => boolean;
@@ -44,11 +47,12 @@ export interface StreamOptions {
 
 const FIRST_WAIT = 400;
 const LONGEST_WAIT = 8_000;
-const FATAL = new Set([400, 401, 403, 404, 405, 422]);
+const FATAL = new Set([400, 401, 403, 404, 405, 409, 413, 422]);
 
 /**
  * Reads an event stream with `fetch`, since `EventSource` cannot send a credential. A stream that breaks is joined
- * again after the last frame; it is closed while the page is hidden. Returns the function that ends it.
+ * again after the last frame, at once when the browser is online again; it is closed while the page is hidden. Returns
+ * the function that ends it.
  */
 export function follow(options: StreamOptions): () => void {
   const { client, path, onFrames, onState } = options;
@@ -61,7 +65,7 @@ export function follow(options: StreamOptions): () => void {
   const finish = (state: StreamState, error?: ApiError) => {
     over = true;
     clearTimeout(timer);
-    document.removeEventListener("visibilitychange", onVisibility);
+    unwatch();
     onState?.(state, error);
   };
   const again = () => {
@@ -73,9 +77,9 @@ export function follow(options: StreamOptions): () => void {
     const control = new AbortController();
     current = control;
     try {
-      const headers: Record<string, string> = { Accept: "text/event-stream" };
+      const headers: Record<string, string> = { Accept: "text/event-stream", ...options.headers };
       if (last) headers["Last-Event-ID"] = last;
-      const response = await client.open(path, headers, control.signal);
+      const response = await client.open(path, headers, control.signal, options.body);
       if (response.status === 204 || !response.body) return finish("ended");
       onState?.("live");
       failures = 0;
@@ -101,7 +105,13 @@ export function follow(options: StreamOptions): () => void {
     if (!document.hidden) void run();
   };
 
+  const unwatch = () => {
+    document.removeEventListener("visibilitychange", onVisibility);
+    removeEventListener("online", onVisibility);
+  };
+
   document.addEventListener("visibilitychange", onVisibility);
+  addEventListener("online", onVisibility);
   onState?.("connecting");
   if (!document.hidden) void run();
   return () => {
@@ -109,6 +119,6 @@ export function follow(options: StreamOptions): () => void {
     over = true;
     clearTimeout(timer);
     current?.abort();
-    document.removeEventListener("visibilitychange", onVisibility);
+    unwatch();
   };
 }

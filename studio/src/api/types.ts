@@ -41,6 +41,10 @@ export interface Interrupt {
   digest?: string;
   provider?: string;
   connectionId?: string;
+  /** Where the caller can authorize the connection; an event does not have it. */
+  connectUrl?: string;
+  toolCallId?: string;
+  toolName?: string;
 }
 
 export interface Decider {
@@ -259,4 +263,11 @@ export interface GraphDiff {
   nodes: { added: string[]; removed: string[]; changed: { id: string; paths: string[] }[] };
   edges: { added: string[]; removed: string[]; changed: { id: string; paths: string[] }[] };
   fields: string[];
+}
+
+/** Stored content of an attachment. */
+export interface Upload {
+  uploadId: string;
+  mimeType: string;
+  sizeBytes: number;
 }

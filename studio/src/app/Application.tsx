@@ -1,5 +1,4 @@
-import { type FormEvent, type ReactNode, useCallback, useEffect, useRef, useState } from "react";
-import { ApiError, Client } from "../api/client";
+import { type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import type { Caller } from "../api/types";
 import { StudioElement } from "../elements/base";
 import { type Place, useChanges, useHost } from "../elements/context";
@@ -9,9 +8,11 @@ import { useLanguage } from "../i18n/context";
 import { language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { Empty, Loading } from "../kit/kit";
+import { ChatApp } from "./ChatApp";
 import { addressOf, type Route, routeOf, SECTIONS } from "./router";
-import { beginSignIn, endSignIn, forgetToken, type OAuth, storedToken, storeToken } from "./session";
+import { type OAuth, storedToken } from "./session";
 import shellCss from "./shell.css?inline";
+import { Brand, SignIn, useSession } from "./SignIn";
 
 export interface Config {
   title: string;
@@ -21,12 +22,16 @@ export interface Config {
   locale: string | null;
   baseUrl: string;
   oauth: OAuth | null;
+  /** The page of a chat instead of the studio: its interface is the last part of the address. */
+  chat: boolean;
 }
 
 const PAGES: Record<string, string> = {
-  "runs/": "wfcore-runs", "runs/1": "wfcore-run", "inbox/": "wfcore-inbox", "inbox/1": "wfcore-approval", "workflows/": "wfcore-workflows", "workflows/1": "wfcore-builder",
+  "runs/": "wfcore-runs", "runs/1": "wfcore-run", "inbox/": "wfcore-inbox", "inbox/1": "wfcore-approval", "workflows/": "wfcore-workflows", "workflows/1": "wfcore-builder", "chat/": "wfcore-chat",
   ...Object.fromEntries(SECTIONS.flatMap((section) => [[`${section}/`, "wfcore-administration"], [`${section}/1`, "wfcore-administration"]])),
 };
+/** The attributes of the chat, and their names in the address. */
+const CHAT = [["skill-id", "skillId"], ["workflow-id", "workflowId"], ["assistant", "assistant"], ["session-id", "sessionId"]] as const;
 const ID_OF: Record<string, string> = { "wfcore-run": "run-id", "wfcore-builder": "workflow-id" };
 const ICONS: Record<string, string> = {
   connections: "link", tools: "tool", schedules: "clock", members: "user", groups: "group", tokens: "key", hooks: "hook", policies: "policy", usage: "usage", audit: "audit",
@@ -43,7 +48,7 @@ function sectionsOf(me: Caller): string[] {
 }
 
 /** The language of the pages: that of the operator's setting, else the browser's. */
-const localeOf = (config: Config) => config.locale ?? navigator.language;
+export const localeOf = (config: Config) => config.locale ?? navigator.language;
 
 const THEME = "wfcore-studio-theme";
 
@@ -71,29 +76,27 @@ export class ApplicationElement extends StudioElement {
   }
 
   protected override page() {
-    return { page: APP, props: { element: this, config: this.config }, css: [shellCss] };
+    return { page: this.config.chat ? CHAT_APP : APP, props: { element: this, config: this.config }, css: [shellCss] };
   }
 }
 
 const APP = new Deferred(() => Promise.resolve({ default: App }), App);
+const CHAT_APP = new Deferred(() => Promise.resolve({ default: ChatApp }), ChatApp);
 
 /** Loads the code of the page at this address, while the session is still checked. */
-export function preload(address: URL, baseUrl: string): void {
+export function preload(address: URL, { baseUrl, chat }: Config): void {
+  if (chat) return void pages.chat.load().catch(() => undefined);
   const route = routeOf(address, `${baseUrl}/studio/`);
   const name = PAGES[`${route.page}/${route.id === null ? "" : "1"}`]?.slice("wfcore-".length);
   if (name) void pages[name as keyof typeof pages].load().catch(() => undefined);
 }
-
-type State = "checking" | "out" | "in";
 
 function App({ element, config }: { element: ApplicationElement; config: Config }) {
   const { t } = useLanguage();
   const host = useHost();
   const base = `${config.baseUrl}/studio/`;
   const [route, setRoute] = useState(() => routeOf(new URL(location.href), base));
-  const [state, setState] = useState<State>("checking");
-  const [reason, setReason] = useState<string | null>(null);
-  const [me, setMe] = useState<Caller | null>(null);
+  const { state, reason, me, onToken, signOut, returned } = useSession(element, config);
   const main = useRef<HTMLElement>(null);
 
   const go = useCallback((address: string, replace = false) => {
@@ -110,75 +113,29 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
       event.stopPropagation();
       go(addressOf((event as CustomEvent<Place>).detail, base));
     };
-    const out = (event: Event) => {
-      event.stopPropagation();
-      setReason((old) => old ?? (storedToken() ? "signIn.expired" : null));
-      forgetToken();
-      element.useToken();
-      setState("out");
-    };
     element.addEventListener("wfcore-navigate", show);
-    element.addEventListener("wfcore-auth-required", out);
-    return () => {
-      element.removeEventListener("wfcore-navigate", show);
-      element.removeEventListener("wfcore-auth-required", out);
-    };
+    return () => element.removeEventListener("wfcore-navigate", show);
   }, [element, go, base]);
-
-  // A client of its own: a missing session is a normal answer here, not an event.
-  const signIn = useCallback(async (): Promise<boolean> => {
-    const probe = new Client({ baseUrl: config.baseUrl, getToken: () => (storedToken() ? () => storedToken() ?? "" : undefined), onAuthRequired: () => undefined });
-    try {
-      setMe(await probe.get<Caller>("/api/v1/me"));
-      setReason(null);
-      setState("in");
-      return true;
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 0) setReason("error.offline");
-      setState("out");
-      return false;
-    }
-  }, [config.baseUrl]);
   useEffect(() => {
-    void (async () => {
-      if (config.oauth && route.page === "sign-in") {
-        try {
-          const back = await endSignIn(config.oauth, new URL(location.href).searchParams);
-          element.useToken();
-          go(back ?? base, true);
-        } catch {
-          setReason("signIn.failed");
-          go(base, true);
-        }
-      }
-      await signIn();
-    })();
-  }, []);
+    if (returned === null) return;
+    // The sign-in may have begun on a page of its own, such as that of a chat.
+    if (returned.startsWith(base) || !returned) go(returned || base, true);
+    else location.replace(returned);
+  }, [returned, base, go]);
   useEffect(() => {
-    if (state === "in" && (route.page === "" || route.page === "sign-in")) go(`${base}runs`, true);
-  }, [state, route.page, base, go]);
+    if (state === "in" && (route.page === "" || (route.page === "sign-in" && returned === null))) go(`${base}runs`, true);
+  }, [state, returned, route.page, base, go]);
   useEffect(() => {
-    const name = t(`nav.${["runs", "inbox", "workflows", "more", ...SECTIONS].includes(route.page) ? route.page : "runs"}`);
+    const name = t(`nav.${["runs", "inbox", "chat", "workflows", "more", ...SECTIONS].includes(route.page) ? route.page : "runs"}`);
     document.title = `${name} · ${config.title}`;
     document.documentElement.lang = language(localeOf(config)).locale;
   }, [route.page, config, t]);
 
   if (state === "checking") return <Loading rows={8} />;
-  if (state === "out" || !me) {
-    return (
-      <SignIn config={config} reason={reason} base={base} onToken={async (token) => {
-        storeToken(token);
-        element.useToken();
-        if (await signIn()) return true;
-        forgetToken();
-        element.useToken();
-        return false;
-      }} />
-    );
-  }
+  if (state === "out" || !me) return <SignIn config={config} reason={reason} onToken={onToken} />;
   const session = {
     me, theme: element.getAttribute("color-scheme") ?? "auto", onTheme: (theme: string) => element.setTheme(theme),
-    onSignOut: storedToken() ? () => { forgetToken(); element.useToken(); setReason(null); setState("out"); } : undefined,
+    onSignOut: signOut,
   };
   return (
     <div className="shell">
@@ -225,6 +182,21 @@ function Page({ route, base, go, element, config, token }: {
     runs.onQuery = (next) => go(addressOf({ page: "runs", query: next }, base), true);
   }, [key, token, query]);
   useEffect(() => {
+    if (name !== "wfcore-chat") return;
+    const chat = shown.current!;
+    for (const [attribute, field] of CHAT) {
+      const value = route.query[field];
+      if (value === undefined) chat.removeAttribute(attribute);
+      else chat.setAttribute(attribute, value);
+    }
+    const onThread = (event: Event) => {
+      const found = Object.entries((event as CustomEvent<Record<string, unknown>>).detail).filter(([, value]) => value);
+      go(addressOf({ page: "chat", query: Object.fromEntries(found.map(([field, value]) => [field, String(value)])) }, base), true);
+    };
+    chat.addEventListener("wfcore-thread", onThread);
+    return () => chat.removeEventListener("wfcore-thread", onThread);
+  }, [key, token, query, go, base]);
+  useEffect(() => {
     const scheme = element.getAttribute("color-scheme");
     if (scheme && shown.current) shown.current.setAttribute("color-scheme", scheme);
   });
@@ -232,15 +204,6 @@ function Page({ route, base, go, element, config, token }: {
     return <Empty icon="error" title={t("page.notFound")} action={<a className="button" href={`${base}runs`}>{t("page.toRuns")}</a>} />;
   }
   return <div ref={box} style={{ height: "100%" }} />;
-}
-
-function Brand({ config }: { config: Config }) {
-  return (
-    <div className="brand">
-      {config.logo ? <img src={config.logo} alt="" /> : <span className="mark"><Icon name="workflows" /></span>}
-      <span className="clip">{config.title}</span>
-    </div>
-  );
 }
 
 interface Session {
@@ -273,7 +236,7 @@ function Nav({ config, route, session, base, onSkip }: { config: Config; route: 
   const read = useCallback(() => void host.api.inboxCount().then(setCount, () => undefined), [host]);
   useEffect(read, [read]);
   useChanges(["interrupt"], read, 500);
-  const entry = (page: "runs" | "inbox" | "workflows", children?: ReactNode) => (
+  const entry = (page: "runs" | "inbox" | "chat" | "workflows", children?: ReactNode) => (
     <Entry place={{ page }} icon={page} text={t(`nav.${page}`)} base={base} current={route.page === page}>{children}</Entry>
   );
   const sections = sectionsOf(session.me);
@@ -283,6 +246,7 @@ function Nav({ config, route, session, base, onSkip }: { config: Config; route: 
       <Brand config={config} />
       {entry("runs")}
       {entry("inbox", count ? <span className="badge num" aria-label={t("inbox.count", { count })}>{count > 99 ? "99+" : count}</span> : null)}
+      {session.me.scopes.includes("workflows:invoke") && entry("chat")}
       {entry("workflows")}
       <span className="more-entry">
         <Entry place={{ page: "administration", section: "more" }} icon="more" text={t("nav.more")} base={base} current={route.page === "more" || sections.includes(route.page)} />
@@ -329,43 +293,3 @@ function More({ config, session, base }: { config: Config; session: Session; bas
     </div>
   );
 }
-
-function SignIn({ config, reason, base, onToken }: {
-  config: Config; reason: string | null; base: string; onToken: (token: string) => Promise<boolean>;
-}) {
-  const { t } = useLanguage();
-  const [token, setToken] = useState("");
-  const [problem, setProblem] = useState<string | null>(reason);
-  const [busy, setBusy] = useState(false);
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
-    setBusy(true);
-    setProblem((await onToken(token.trim())) ? null : "signIn.bad");
-    setBusy(false);
-  };
-  const redirect = new URL(`${base}sign-in`, location.href).href;
-  const start = () => beginSignIn(config.oauth!, redirect, location.pathname + location.search).catch(() => setProblem("signIn.failed"));
-  return (
-    <main className="signin">
-      <form onSubmit={(event) => void submit(event)}>
-        <Brand config={config} />
-        <h1>{t("signIn.title")}</h1>
-        {config.oauth && (
-          <>
-            <button type="button" className="button primary" onClick={() => void start()}>{t("signIn.oauth")}</button>
-            <div className="or">{t("signIn.or")}</div>
-          </>
-        )}
-        <div className="field">
-          <label htmlFor="token">{t("signIn.token")}</label>
-          <input id="token" className="input mono" type="password" autoComplete="off" spellCheck={false} required value={token} aria-invalid={problem === "signIn.bad" || undefined}
-            aria-describedby="token-hint" autoFocus onChange={(event) => setToken(event.target.value)} />
-          <p className="hint" id="token-hint">{t("signIn.hint")}</p>
-        </div>
-        {problem && <p className="problem" role="alert"><Icon name="error" />{t(problem)}</p>}
-        <button type="submit" className={`button${config.oauth ? "" : " primary"}`} disabled={busy || !token.trim()}>{t("signIn.submit")}</button>
-      </form>
-    </main>
-  );
-}
-

@@ -19,7 +19,10 @@ export function addressOf(place: Place, base: string): string {
   if (place.page === "administration") return `${base}${place.section}${place.id === undefined ? "" : `/${encodeURIComponent(place.id)}`}`;
   const search = "query" in place && place.query ? new URLSearchParams(place.query).toString() : "";
   const one = "id" in place ? `/${encodeURIComponent(place.id)}` : "";
-  const page = { run: "runs", runs: "runs", inbox: "inbox", approval: "inbox", workflows: "workflows", workflow: "workflows" }[place.page];
+  const page = {
+    run: "runs", runs: "runs", inbox: "inbox", approval: "inbox", chat: "chat", workflows: "workflows", workflow: "workflows",
+    skills: "skills", skill: "skills",
+  }[place.page];
   return `${base}${page}${one}${search ? `?${search}` : ""}`;
 }
 

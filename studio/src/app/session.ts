@@ -1,4 +1,4 @@
-/** The credential of this tab: a token in `sessionStorage`, or the cookie of the product. */
+/** The credential of this tab: a token in `sessionStorage`, which open tabs share, or the cookie of the product. */
 
 const KEY = "wfcore-studio-token";
 const FLOW = "wfcore-studio-sign-in";
@@ -67,4 +67,42 @@ export async function endSignIn(oauth: OAuth, query: URLSearchParams): Promise<s
   if (!response.ok || !answer.access_token) throw new Error("no access token");
   storeToken(answer.access_token);
   return back ?? null;
+}
+
+const OTHER_TABS_MS = 200;
+
+export interface Sharing {
+  /** The token of another open tab; null if none has one. */
+  request: () => Promise<string | null>;
+  signedIn: (token: string) => void;
+  signedOut: () => void;
+  close: () => void;
+}
+
+/** One sign-in for the open tabs of a server: a token is only sent between pages of this origin, and never stored. */
+export function shareSession(baseUrl: string, onToken: (token: string) => void, onSignOut: () => void): Sharing {
+  const channel = new BroadcastChannel(`wfcore-studio-session ${baseUrl}`);
+  let answer: ((token: string) => void) | null = null;
+  channel.onmessage = ({ data }: MessageEvent<{ kind: "request" | "out" } | { kind: "token"; token: string }>) => {
+    const token = storedToken();
+    if (data.kind === "request" && token) channel.postMessage({ kind: "token", token });
+    else if (data.kind === "out" && token) onSignOut();
+    else if (data.kind === "token" && answer) answer(data.token);
+    else if (data.kind === "token" && !token) onToken(data.token);
+  };
+  return {
+    request: () => new Promise((resolve) => {
+      const end = (token: string | null) => {
+        answer = null;
+        clearTimeout(timer);
+        resolve(token);
+      };
+      const timer = setTimeout(() => end(null), OTHER_TABS_MS);
+      answer = end;
+      channel.postMessage({ kind: "request" });
+    }),
+    signedIn: (token) => channel.postMessage({ kind: "token", token }),
+    signedOut: () => channel.postMessage({ kind: "out" }),
+    close: () => channel.close(),
+  };
 }

@@ -21,6 +21,9 @@ export interface Host {
 export type Place =
   | { page: "runs"; query?: Record<string, string> }
   | { page: "run"; id: string }
+  | { page: "chat"; query?: Record<string, string> }
+  | { page: "skills" }
+  | { page: "skill"; id: string }
   | { page: "inbox" }
   | { page: "approval"; id: string }
   | { page: "workflows" }

@@ -31,6 +31,7 @@ export const pages = {
   runs: new Deferred(() => import("../pages/RunsPage")),
   inbox: new Deferred(() => import("../pages/InboxPage")),
   approval: new Deferred(() => import("../pages/ApprovalPage")),
+  chat: new Deferred(() => import("../pages/ChatPage")),
   workflows: new Deferred(() => import("../pages/WorkflowsPage")),
   builder: new Deferred(() => import("../pages/BuilderPage")),
   administration: new Deferred(() => import("../pages/admin/AdministrationPage")),

@@ -1,6 +1,7 @@
 import flowCss from "@xyflow/react/dist/base.css?inline";
 import builderCss from "../builder/builder.css?inline";
 import graphCss from "../canvas/graph.css?inline";
+import chatCss from "../chat/chat.css?inline";
 import adminCss from "../pages/admin/admin.css?inline";
 import pagesCss from "../pages/pages.css?inline";
 import type { Skin } from "../pages/Approval";
@@ -54,6 +55,17 @@ export class ApprovalElement extends StudioElement {
   }
 }
 
+export class ChatElement extends StudioElement {
+  static override readonly own = ["skill-id", "workflow-id", "assistant", "interface-id", "session-id"];
+  protected override page() {
+    const props = {
+      skillId: optional(this, "skill-id"), workflowId: optional(this, "workflow-id"), assistant: this.hasAttribute("assistant"),
+      interfaceId: optional(this, "interface-id"), sessionId: optional(this, "session-id"),
+    };
+    return { page: pages.chat, props, css: [pagesCss, chatCss] };
+  }
+}
+
 export class BuilderElement extends StudioElement {
   static override readonly own = ["workflow-id"];
   #methods: BuilderMethods | null = null;
@@ -91,6 +103,7 @@ const ELEMENTS: Record<string, CustomElementConstructor> = {
   "wfcore-runs": RunsElement,
   "wfcore-inbox": InboxElement,
   "wfcore-approval": ApprovalElement,
+  "wfcore-chat": ChatElement,
   "wfcore-workflows": WorkflowsElement,
   "wfcore-builder": BuilderElement,
   "wfcore-administration": AdministrationElement,

@@ -19,7 +19,10 @@ export type TextInput = (props: { value: string; shared: { id: string; disabled:
 /** Inputs of the page for texts, by the `format` of their schema. */
 export const TextInputs = createContext<Record<string, TextInput>>({});
 
-const INPUT_TYPES: Record<string, string> = { date: "date", time: "time", email: "email", uri: "url", password: "password" };
+const INPUT_TYPES: Record<string, string> = { date: "date", time: "time", "date-time": "datetime-local", email: "email", uri: "url", password: "password" };
+
+/** The inputs with an error, of a choice its first one. */
+export const INVALID = "[aria-invalid=true], [data-invalid]";
 
 /** The inputs of a JSON Schema. `errors` are shown at their fields. */
 export function Form(props: Props) {
@@ -92,6 +95,7 @@ function Leaf({ field, value, error, disabled, onChange }: {
   const { t } = useLanguage();
   const id = useId();
   const Custom = useContext(TextInputs)[String(field.schema.format)];
+  const isTime = field.schema.format === "date-time";
   const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
   const shared = { id, disabled, "aria-invalid": error ? true : undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
   const label = <>{visible(field.title)}{!field.required && field.kind !== "boolean" && <span className="hint"> · {t("form.optional")}</span>}</>;
@@ -112,6 +116,10 @@ function Leaf({ field, value, error, disabled, onChange }: {
       </div>
     );
   }
+  const text = (index: number) => {
+    const choice = "choices" in field ? field.choices[index] : undefined;
+    return typeof choice === "boolean" ? t(choice ? "form.yes" : "form.no") : visible("labels" in field ? (field.labels[index] ?? "") : "");
+  };
   if (field.kind === "several" || (field.kind === "choice" && field.choices.length <= 4)) {
     const many = field.kind === "several";
     const held = many ? (Array.isArray(value) ? value : []) : [value];
@@ -122,9 +130,10 @@ function Leaf({ field, value, error, disabled, onChange }: {
         {field.choices.map((choice, index) => (
           <div className="check" key={index}>
             <input type={many ? "checkbox" : "radio"} id={`${id}-${index}`} name={id} disabled={disabled} checked={has(choice)}
+              data-invalid={(error && index === 0) || undefined}
               onChange={() => onChange(!many ? choice : has(choice)
                 ? (held as Json[]).filter((one) => JSON.stringify(one) !== JSON.stringify(choice)) : [...(held as Json[]), choice])} />
-            <label htmlFor={`${id}-${index}`}>{visible(field.labels[index] ?? "")}</label>
+            <label htmlFor={`${id}-${index}`}>{text(index)}</label>
           </div>
         ))}
         {below}
@@ -138,7 +147,7 @@ function Leaf({ field, value, error, disabled, onChange }: {
         <select className="input" {...shared} value={field.choices.findIndex((one) => JSON.stringify(one) === JSON.stringify(value))}
           onChange={(event) => onChange(field.choices[Number(event.target.value)])}>
           <option value={-1}>{t("form.choose")}</option>
-          {field.choices.map((_, index) => <option key={index} value={index}>{visible(field.labels[index] ?? "")}</option>)}
+          {field.choices.map((_, index) => <option key={index} value={index}>{text(index)}</option>)}
         </select>
       ) : field.kind === "json" ? (
         <JsonInput shared={shared} value={value} onChange={onChange} />
@@ -150,13 +159,21 @@ function Leaf({ field, value, error, disabled, onChange }: {
         <NumberInput shared={shared} value={value} step={field.kind === "integer" ? 1 : "any"} onChange={onChange} />
       ) : (
         <input className="input" {...shared} type={INPUT_TYPES[String(field.schema.format)] ?? "text"}
-          {...(field.schema.format === "password" ? { autoComplete: "new-password" } : {})} value={typeof value === "string" ? value : ""}
-          onChange={(event) => onChange(event.target.value || undefined)} />
+          {...(field.schema.format === "password" ? { autoComplete: "new-password" } : {})} value={typeof value === "string" ? (isTime ? localTime(value) : value) : ""}
+          onChange={(event) => onChange((isTime ? instant(event.target.value) : event.target.value) || undefined)} />
       )}
       {below}
     </div>
   );
 }
+
+/** An instant in the time zone of the browser, as its control shows it. */
+function localTime(text: string): string {
+  const at = new Date(text);
+  return Number.isNaN(at.getTime()) ? "" : new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+const instant = (local: string) => (local ? new Date(local).toISOString() : "");
 
 /** Keeps what is typed, so that an unfinished number is not lost. */
 function NumberInput({ shared, value, step, onChange }: { shared: object; value: Json | undefined; step: number | "any"; onChange: (value: Json | undefined) => void }) {

@@ -81,6 +81,10 @@ export function fieldOf(schema: JsonObject): Field {
       const long = one.format === "textarea" || (typeof one.maxLength === "number" && one.maxLength > TEXT_LIMIT);
       return { ...shared, kind: long ? "long" : "text" };
     }
+    // Nobody's choice is submitted: a boolean that is required and has no default begins without one.
+    if (type === "boolean" && required && one.default === undefined && one.const === undefined) {
+      return { ...shared, kind: "choice", choices: [true, false], labels: ["true", "false"] };
+    }
     if (type === "number" || type === "integer" || type === "boolean") return { ...shared, kind: type };
     return { ...shared, kind: "json" };
   };

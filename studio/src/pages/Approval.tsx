@@ -2,7 +2,7 @@ import { useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, Json } from "../api/types";
 import { problemOf, useHost, useNow } from "../elements/context";
-import { Form } from "../forms/Form";
+import { Form, INVALID } from "../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -12,6 +12,9 @@ import { visible } from "../kit/safe";
 import { PlaceLink, useActorName, useTargetName } from "./parts";
 
 export type Skin = "detailed" | "minimal";
+
+/** Sends a decision; the turn that it begins. */
+export type Decide = (item: InboxItem, decision: Decision["decision"], data?: Json) => Promise<{ runId: string }>;
 
 export interface Outcome {
   decision: string;
@@ -37,7 +40,13 @@ export function Deadline({ at }: { at: string }) {
 }
 
 /** One request: what would happen, the form of the answer, and the two decisions. */
-export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Skin; onDecided: (outcome: Outcome) => void }) {
+export function Approval({ item, skin, inline = false, send, onDecided }: {
+  item: InboxItem; skin: Skin;
+  /** Within another page, whose heading it is below. */
+  inline?: boolean;
+  /** Instead of the API's own call. */
+  send?: Decide; onDecided: (outcome: Outcome) => void;
+}) {
   const { t, dateTime } = useLanguage();
   const host = useHost();
   const actor = useActorName();
@@ -51,12 +60,13 @@ export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Ski
   const [done, setDone] = useState<string | null>(null);
   const form = useRef<HTMLDivElement>(null);
   const expired = item.expiresAt ? Date.parse(item.expiresAt) <= Date.now() : false;
-  const decided = item.status === "decided" || (item.decidedAt !== undefined && item.decidedAt !== null) || done !== null;
+  const decided = item.status === "decided" || item.status === "closed" || (item.decidedAt !== undefined && item.decidedAt !== null) || done !== null;
+  const connectUrl = item.type === "connect" && /^https?:/.test(item.connectUrl ?? "") ? item.connectUrl : undefined;
   const mayDecide = !decided && !expired && !host.readonly && host.wants("decide");
 
   const showErrors = (found: Map<string, FieldError>) => {
     setErrors(found);
-    requestAnimationFrame(() => form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
+    requestAnimationFrame(() => form.current?.querySelector<HTMLElement>(INVALID)?.focus());
   };
   const change = (pointer: string, next: Json | undefined) => {
     const changed = withValue(value, pointer, next);
@@ -74,7 +84,7 @@ export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Ski
     if (!host.emit("before-decide", { interruptId: item.interruptId, runId: item.runId, decision, data: data ?? null })) return;
     setSending(decision);
     try {
-      const turn = await host.api.decide(item, decision, data);
+      const turn = await (send ?? ((...decided) => host.api.decide(...decided)))(item, decision, data);
       setDone(decision);
       host.emit("decided", { interruptId: item.interruptId, runId: turn?.runId ?? item.runId, decision });
       onDecided({ decision, ok: true });
@@ -87,14 +97,17 @@ export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Ski
     setSending(null);
   };
 
+  // Several requests of one page must not be landmarks of the same name.
+  const [Title, Part, Section] = inline ? (["h2", "h3", "div"] as const) : (["h1", "h2", "section"] as const);
+  const role = inline ? "group" : undefined;
   const buttons: [Decision["decision"], string, string][] = item.type === "connect"
     ? [["connected", "approval.connected", "primary"], ["cancelled", "approval.cancelled", ""]]
     : [["approve", "approval.approve", "primary"], ["deny", "approval.deny", "danger"]];
   const technical = item.toolId !== undefined && (
-    <section className="stack" aria-label={t("approval.arguments")}>
+    <Section className="stack" aria-label={t("approval.arguments")} role={role}>
       <div className="row wrap between">
-        <h2>{t("approval.arguments")}</h2>
-        <span className="tag mono"><Icon name="tool" />{visible(item.toolId)}</span>
+        <Part>{t("approval.arguments")}</Part>
+        <span className="tag mono"><Icon name="tool" />{visible(item.toolName ?? item.toolId)}</span>
       </div>
       <JsonBlock value={item.arguments ?? {}} label={t("approval.arguments")} open={4} />
       {item.digest && skin === "detailed" && (
@@ -102,20 +115,23 @@ export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Ski
           <span className="hint">{t("approval.digest")}</span><span className="digest clip">{item.digest}</span><CopyButton text={() => item.digest ?? ""} />
         </div>
       )}
-    </section>
+    </Section>
   );
   return (
-    <article className={`approval ${skin}`} aria-label={message}>
+    <article className={`approval ${skin}${inline ? " inline" : ""}`} aria-label={message}>
       <header className="stack" style={{ gap: 10 }}>
         <div className="row wrap">
-          <span className="tag"><Icon name="workflows" />{item.workflowName ? visible(item.workflowName) : target}</span>
+          {!inline && <span className="tag"><Icon name="workflows" />{item.workflowName ? visible(item.workflowName) : target}</span>}
           {item.expiresAt && <Deadline at={item.expiresAt} />}
           {(item.requiredApprovals ?? 1) > 1 && (
             <span className="tag"><Icon name="user" />{t("approval.quorum")}: {t("approval.quorumOf", { count: item.approvals ?? 0, required: item.requiredApprovals ?? 1 })}</span>
           )}
         </div>
-        <h1 className="message text">{message}</h1>
+        <Title className="message text">{message}</Title>
         {item.type === "connect" && <p className="muted">{t("approval.connectHint", { provider: visible(item.provider ?? "") })}</p>}
+        {connectUrl && mayDecide && (
+          <div><a className="button" href={connectUrl} target="_blank" rel="noopener noreferrer"><Icon name="link" />{t("approval.connectNow")}</a></div>
+        )}
         {skin === "detailed" && (
           <dl className="facts">
             {actor(item.requestedBy) && <><dt>{t("approval.requestedBy")}</dt><dd>{actor(item.requestedBy)}</dd></>}
@@ -128,14 +144,14 @@ export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Ski
       </header>
       {technical}
       {field && !decided && (
-        <section className="stack" aria-label={t("approval.form")} ref={form}>
-          <h2>{t("approval.form")}</h2>
+        <Section className="stack" aria-label={t("approval.form")} role={role} ref={form}>
+          <Part>{t("approval.form")}</Part>
           <Form field={field} value={value} errors={errors} disabled={!mayDecide || sending !== null} onChange={change} />
-        </section>
+        </Section>
       )}
       {(item.decidedBy?.length ?? 0) > 0 && (
-        <section className="stack" aria-label={t("approval.history")} style={{ gap: 6 }}>
-          <h2>{t("approval.history")}</h2>
+        <Section className="stack" aria-label={t("approval.history")} role={role} style={{ gap: 6 }}>
+          <Part>{t("approval.history")}</Part>
           <ul>
             {item.decidedBy!.map((who, index) => (
               <li key={index} className="row wrap">
@@ -145,7 +161,7 @@ export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Ski
               </li>
             ))}
           </ul>
-        </section>
+        </Section>
       )}
       {skin === "detailed" && host.wants("runs") && (
         <div><PlaceLink to={{ page: "run", id: item.runId }} className="button small"><Icon name="link" />{t("approval.openRun")}</PlaceLink></div>
@@ -155,6 +171,8 @@ export function Approval({ item, skin, onDecided }: { item: InboxItem; skin: Ski
         {problem && <Refused problem={problem} />}
         {done !== null ? (
           <p className="status ok" role="status"><Icon name="done" />{t("approval.done")} <span className="muted">{t("approval.continued")}</span></p>
+        ) : item.status === "closed" ? (
+          <p className="status" role="status"><Icon name="done" />{t("approval.closed")}</p>
         ) : decided ? (
           <p className={`status ${item.decision === "deny" ? "bad" : "ok"}`} role="status"><Icon name={item.decision === "deny" ? "error" : "done"} />{t(item.decision === "deny" ? "approval.denied" : item.decision === "approve" || !item.decision ? "approval.approved" : `approval.${item.decision}`)}</p>
         ) : expired ? (

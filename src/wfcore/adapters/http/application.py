@@ -33,8 +33,9 @@ from wfcore.adapters.http.openapi.reference import ReferenceRoutes
 from wfcore.adapters.http.route_table import Services, route_table
 from wfcore.adapters.http.routes.metrics import MetricsPage
 from wfcore.adapters.http.routes.oauth import METADATA_PATH
-from wfcore.adapters.http.studio.branding import Studio
-from wfcore.adapters.http.studio.routes import StudioRoutes
+from wfcore.adapters.http.studio.branding import STUDIO, Studio
+from wfcore.adapters.http.studio.document import StudioDocument
+from wfcore.adapters.http.studio.routes import StudioFileRoutes, StudioRoutes
 from wfcore.domain.kernel.errors import Unavailable, WfcoreError
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
@@ -58,9 +59,6 @@ PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 _SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
-
-
-STUDIO: Final = Studio()
 
 
 def app(
@@ -152,8 +150,10 @@ class Application:
         self._rates = RateLimits(settings.requests_per_minute, settings.organization_requests_per_minute)
         self._admission = Admission(settings.max_waiting_requests)
         self._streams = StreamGuard(OpenStreams(core.ports, core.directory, core.runs))
-        pages = () if studio is None else StudioRoutes(studio, oauth).table()
-        self._router = Router([*route_table(core, oauth, metrics), *ReferenceRoutes().table(), *pages])
+        document = StudioDocument(studio or STUDIO, oauth)
+        pages = () if studio is None else StudioRoutes(document).table()
+        routes = route_table(core, oauth, metrics, document)
+        self._router = Router([*routes, *ReferenceRoutes().table(), *StudioFileRoutes().table(), *pages])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -5,7 +5,6 @@ from typing import Protocol, TypedDict
 
 from starlette.responses import Response
 
-from wfcore.adapters.http.chat.routes import ChatAppRoutes
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.turns import Turns
@@ -42,6 +41,9 @@ from wfcore.adapters.http.routes.team_chats import TeamChatRoutes
 from wfcore.adapters.http.routes.uploads import UploadRoutes
 from wfcore.adapters.http.routes.usage import UsageRoutes
 from wfcore.adapters.http.routes.webhooks import DeliveryRoutes
+from wfcore.adapters.http.studio.branding import STUDIO
+from wfcore.adapters.http.studio.chat_pages import ChatAppRoutes
+from wfcore.adapters.http.studio.document import StudioDocument
 from wfcore.api.resources import Scope, Workflow
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.resources.access import TOKEN_SCOPES
@@ -136,8 +138,13 @@ class Health(TypedDict):
     status: str
 
 
-def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: MetricsPage | None = None) -> list[Route]:
-    """Every route of this core."""
+def route_table(
+    core: Services,
+    oauth: TokenVerifier | None = None,
+    metrics: MetricsPage | None = None,
+    pages: StudioDocument | None = None,
+) -> list[Route]:
+    """Every route of this core. `pages` is the document of the chat pages."""
     workflows, turns = "/api/v1/workflows", Turns(core.runs)
     routes = [
         *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
@@ -157,7 +164,7 @@ def route_table(core: Services, oauth: TokenVerifier | None = None, metrics: Met
         *UploadRoutes(core.attachments, core.ports.settings.attachments.size).table(),
         *DeliveryRoutes(core.webhooks).table(),
         *McpRoutes(core.workflow_tools, core.ports).table(),
-        *ChatAppRoutes(core.chat_apps).table(),
+        *ChatAppRoutes(core.chat_apps, pages or StudioDocument(STUDIO, oauth)).table(),
         *TeamChatRoutes(core.team_chats).table(),
         *member_routes(core.members).table(),
         *MemberDataRoutes(core.exports, core.erasures).table(),

@@ -1,6 +1,7 @@
 """`Studio`: the name, logo, colours and links of the studio, chosen by the product that serves it."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import attrs
 
@@ -45,3 +46,7 @@ class Studio:
             "links": [{"text": text, "url": url} for text, url in self.links],
             "locale": self.locale,
         }
+
+
+STUDIO: Final = Studio()
+"""Without a choice of the product."""

@@ -1,1 +1,0 @@
-"""The chat page of a workflow."""

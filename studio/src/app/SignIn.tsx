@@ -1,0 +1,145 @@
+import { type FormEvent, useCallback, useEffect, useRef, useState } from "react";
+import { ApiError, Client } from "../api/client";
+import type { Caller } from "../api/types";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import type { ApplicationElement, Config } from "./Application";
+import { beginSignIn, endSignIn, forgetToken, shareSession, type Sharing, storedToken, storeToken } from "./session";
+
+export interface Session {
+  state: "checking" | "out" | "in";
+  /** Why the user has to sign in: the key of a text. */
+  reason: string | null;
+  me: Caller | null;
+  /** False for a token that is not valid. */
+  onToken: (token: string) => Promise<boolean>;
+  /** Undefined for a session of the product, which only the product ends. */
+  signOut: (() => void) | undefined;
+  /** Where a sign-in with OAuth began, once it has ended: empty if it failed. */
+  returned: string | null;
+}
+
+/** Who uses the page: by the cookie of the product, the token of this tab, that of another tab, or a new sign-in. */
+export function useSession(element: ApplicationElement, config: Config): Session {
+  const [state, setState] = useState<Session["state"]>("checking");
+  const [reason, setReason] = useState<string | null>(null);
+  const [me, setMe] = useState<Caller | null>(null);
+  const [returned, setReturned] = useState<string | null>(null);
+  const sharing = useRef<Sharing | null>(null);
+  // A client of its own: a missing session is a normal answer here, not an event.
+  const enter = useCallback(async (): Promise<boolean> => {
+    const probe = new Client({ baseUrl: config.baseUrl, getToken: () => (storedToken() ? () => storedToken() ?? "" : undefined), onAuthRequired: () => undefined });
+    try {
+      setMe(await probe.get<Caller>("/api/v1/me"));
+      setReason(null);
+      setState("in");
+      return true;
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 0) setReason("error.offline");
+      return false;
+    }
+  }, [config.baseUrl]);
+  const leave = useCallback((why: string | null) => {
+    setReason((old) => why ?? old);
+    forgetToken();
+    element.useToken();
+    setState("out");
+  }, [element]);
+  const onToken = useCallback(async (token: string, isShared = false) => {
+    storeToken(token);
+    element.useToken();
+    if (!(await enter())) {
+      forgetToken();
+      element.useToken();
+      return false;
+    }
+    if (!isShared) sharing.current?.signedIn(token);
+    return true;
+  }, [element, enter]);
+  useEffect(() => {
+    const out = (event: Event) => {
+      event.stopPropagation();
+      leave(storedToken() ? "signIn.expired" : null);
+    };
+    element.addEventListener("wfcore-auth-required", out);
+    const shared = shareSession(config.baseUrl, (token) => void onToken(token, true), () => leave(null));
+    sharing.current = shared;
+    return () => {
+      element.removeEventListener("wfcore-auth-required", out);
+      shared.close();
+    };
+  }, [element, config.baseUrl, leave, onToken]);
+  useEffect(() => {
+    void (async () => {
+      const query = new URL(location.href).searchParams;
+      if (config.oauth && location.pathname === new URL(`${config.baseUrl}/studio/sign-in`, location.href).pathname) {
+        try {
+          const back = await endSignIn(config.oauth, query);
+          element.useToken();
+          if (storedToken()) sharing.current?.signedIn(storedToken()!);
+          setReturned(back ?? "");
+        } catch {
+          setReason("signIn.failed");
+          setReturned("");
+        }
+      }
+      if (await enter()) return;
+      const token = storedToken() ? null : await sharing.current?.request();
+      if (!token || !(await onToken(token, true))) setState("out");
+    })();
+  }, []);
+  const signOut = () => {
+    sharing.current?.signedOut();
+    leave(null);
+    setReason(null);
+  };
+  return { state, reason, me, onToken, signOut: storedToken() ? signOut : undefined, returned };
+}
+
+export function Brand({ config }: { config: Config }) {
+  return (
+    <div className="brand">
+      {config.logo ? <img src={config.logo} alt="" /> : <span className="mark"><Icon name="workflows" /></span>}
+      <span className="clip">{config.title}</span>
+    </div>
+  );
+}
+
+export function SignIn({ config, reason, onToken }: {
+  config: Config; reason: string | null; onToken: (token: string) => Promise<boolean>;
+}) {
+  const { t } = useLanguage();
+  const [token, setToken] = useState("");
+  const [problem, setProblem] = useState<string | null>(reason);
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem((await onToken(token.trim())) ? null : "signIn.bad");
+    setBusy(false);
+  };
+  const redirect = new URL(`${config.baseUrl}/studio/sign-in`, location.href).href;
+  const start = () => beginSignIn(config.oauth!, redirect, location.pathname + location.search).catch(() => setProblem("signIn.failed"));
+  return (
+    <main className="signin">
+      <form onSubmit={(event) => void submit(event)}>
+        <Brand config={config} />
+        <h1>{t("signIn.title")}</h1>
+        {config.oauth && (
+          <>
+            <button type="button" className="button primary" onClick={() => void start()}>{t("signIn.oauth")}</button>
+            <div className="or">{t("signIn.or")}</div>
+          </>
+        )}
+        <div className="field">
+          <label htmlFor="token">{t("signIn.token")}</label>
+          <input id="token" className="input mono" type="password" autoComplete="off" spellCheck={false} required value={token} aria-invalid={problem === "signIn.bad" || undefined}
+            aria-describedby="token-hint" autoFocus onChange={(event) => setToken(event.target.value)} />
+          <p className="hint" id="token-hint">{t("signIn.hint")}</p>
+        </div>
+        {problem && <p className="problem" role="alert"><Icon name="error" />{t(problem)}</p>}
+        <button type="submit" className={`button${config.oauth ? "" : " primary"}`} disabled={busy || !token.trim()}>{t("signIn.submit")}</button>
+      </form>
+    </main>
+  );
+}

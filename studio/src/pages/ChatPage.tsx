@@ -1,0 +1,234 @@
+import { useCallback, useEffect, useMemo, useState } from "react";
+import { type ChatAppRow, Chats, type Conversation } from "../api/chats";
+import type { Tool, Workflow } from "../api/types";
+import de from "../chat/de.json";
+import en from "../chat/en.json";
+import { ChatSession, type Partner, randomId } from "../chat/session";
+import { type Names, Thread } from "../chat/Thread";
+import { useHost, useLoaded } from "../elements/context";
+import { LanguageContext, useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Dialog, Failure, Loading } from "../kit/kit";
+import { brief } from "../kit/safe";
+
+export interface ChatProps {
+  skillId?: string;
+  workflowId?: string;
+  assistant?: boolean;
+  /** The chat page of an interface: its partner is that of the interface. */
+  interfaceId?: string;
+  sessionId?: string;
+}
+
+/** A chat with a skill, a workflow or the assistant; without any of them, a choice of partners. */
+export default function ChatPage(props: ChatProps) {
+  const language = useLanguage();
+  const extended = useMemo(() => language.extend({ en, de }), [language]);
+  const [chosen, setChosen] = useState<ChatProps | null>(null);
+  const given = props.skillId ?? props.workflowId ?? props.interfaceId ?? props.assistant;
+  useEffect(() => setChosen(null), [given]);
+  const shown = given ? props : chosen;
+  return (
+    <LanguageContext value={extended}>
+      {shown ? <Chat key={JSON.stringify([shown.skillId, shown.workflowId, shown.assistant, shown.interfaceId])} {...shown} /> : <Partners onChoose={setChosen} />}
+    </LanguageContext>
+  );
+}
+
+function Partners({ onChoose }: { onChoose: (props: ChatProps) => void }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const found = useLoaded("skills", () => host.client.get<{ skills: Workflow[] }>("/api/v1/skills", { status: "active", pageSize: 100 }));
+  const choose = (props: ChatProps) => {
+    onChoose(props);
+    host.emit("thread", { skillId: props.skillId ?? null, assistant: props.assistant === true, sessionId: null });
+  };
+  const skills = found.value?.skills.filter((skill) => skill.canUse) ?? [];
+  return (
+    <div className="page">
+      <div className="head"><h1>{t("chat.title")}</h1></div>
+      {found.loading && !found.value ? <Loading rows={6} /> : (
+        <div className="scroll pad">
+          <ul className="partners">
+            {[{ id: "", name: t("chat.assistant"), description: t("chat.assistantHint") }, ...skills].map((one) => (
+              <li key={one.id}>
+                <button type="button" className="card" onClick={() => choose(one.id === "" ? { assistant: true } : { skillId: String(one.id) })}>
+                  <Icon name={one.id === "" ? "chat" : "skills"} /><strong>{brief(one.name, 100)}</strong>
+                  <span className="muted">{brief(one.description ?? "", 160)}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Chat(props: ChatProps) {
+  const { t } = useLanguage();
+  const { api, client } = useHost();
+  const chats = useMemo(() => new Chats(client), [client]);
+  const found = useLoaded("partner", async () => {
+    const partner = await partnerOf(props, chats, t("chat.assistant"));
+    // Threads are the caller's own: another user's chat with the same partner is not listed here.
+    const me = await api.me();
+    const { type, id } = partner.target;
+    return { partner, prefix: `chat_${props.interfaceId ?? `${type}-${id ?? 0}`}_${digest(me.userId)}_` };
+  });
+  if (found.problem && !found.value) return <Failure problem={found.problem} onRetry={found.reload} />;
+  if (!found.value) return <Loading rows={6} />;
+  return <Threads {...found.value} chats={chats} sessionId={props.sessionId} />;
+}
+
+async function partnerOf(props: ChatProps, chats: Chats, assistant: string): Promise<Partner> {
+  if (props.interfaceId) {
+    const app: ChatAppRow = await chats.app(props.interfaceId);
+    const target = app.skillId === null ? { type: "workflow", id: app.workflowId } : { type: "skill", id: app.skillId };
+    return { target, name: app.name, description: app.description ?? "", takesMessage: app.takesMessage };
+  }
+  if (props.assistant) return { target: { type: "assistant", id: null }, name: assistant, description: "", takesMessage: false };
+  const type = props.skillId ? "skill" : "workflow";
+  const id = Number(props.skillId ?? props.workflowId);
+  const one = await chats.client.get<Workflow>(`/api/v1/${type}s/${encodeURIComponent(id)}`);
+  return { target: { type, id }, name: one.name, description: one.description ?? "", takesMessage: type === "workflow" && takesMessage(one) };
+}
+
+/** Whether the input of a run contains the message: as the server says it for chat pages. */
+function takesMessage(workflow: Workflow): boolean {
+  const start = workflow.variation?.workflowStructure?.nodes.find((node) => node.type === "start");
+  const properties = (start?.data?.inputSchema as { properties?: object } | undefined)?.properties;
+  return !properties || "message" in properties;
+}
+
+/** A short digest (FNV-1a) that separates the threads of users. */
+function digest(text: string): string {
+  let hash = 0x811c9dc5;
+  for (const one of text) hash = Math.imul(hash ^ one.codePointAt(0)!, 0x01000193) >>> 0;
+  return hash.toString(36);
+}
+
+const remembered = (key: string) => {
+  try {
+    return sessionStorage.getItem(key);
+  } catch {
+    return null;
+  }
+};
+
+function Threads({ partner, prefix, chats, sessionId }: { partner: Partner; prefix: string; chats: Chats; sessionId: string | undefined }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const storageKey = `wfcore-chat ${host.client.baseUrl} ${prefix}`;
+  const [chosen, setChosen] = useState(() => sessionId ?? remembered(storageKey) ?? randomId());
+  const [rows, setRows] = useState<Conversation[]>([]);
+  const [isListed, setListed] = useState(false);
+  const names = useNames();
+  useEffect(() => {
+    if (sessionId) setChosen(sessionId);
+  }, [sessionId]);
+  const list = useCallback(() => void chats.conversations(prefix).then(setRows, () => undefined), [chats, prefix]);
+  useEffect(list, [list]);
+  const choose = (next: string, isNew = false) => {
+    setChosen(next);
+    setListed(false);
+    remember(storageKey, next);
+    host.emit("thread", { ...idsOf(partner), sessionId: isNew ? null : next });
+  };
+  const thread = `${prefix}${encodeURIComponent(chosen).slice(0, 150)}`;
+  const session = useMemo(() => new ChatSession(host.api, chats, partner, thread, {
+    onStart: (body) => {
+      remember(storageKey, chosen);
+      return host.emit("before-run", body);
+    },
+    onRun: (runId) => {
+      host.emit("run-start", { runId, ...idsOf(partner) });
+      host.emit("thread", { ...idsOf(partner), sessionId: chosen });
+    },
+    onEnd: (runId, status) => {
+      host.emit("run-end", { runId, status });
+      list();
+    },
+  }), [host, chats, partner, thread]);
+  useEffect(() => {
+    void session.start();
+    return () => session.stop();
+  }, [session]);
+  const others = rows.filter((row) => row.threadId !== thread);
+  return (
+    <div className="page">
+      <div className="head">
+        <h1 className="clip grow">{brief(partner.name, 120)}</h1>
+        {host.wants("threads") && others.length > 0 && (
+          <button type="button" className="button small" aria-expanded={isListed} onClick={() => setListed(!isListed)}><Icon name="clock" />{t("chat.earlier")}</button>
+        )}
+        {host.wants("threads") && <button type="button" className="button small" onClick={() => choose(randomId(), true)}><Icon name="plus" />{t("chat.new")}</button>}
+      </div>
+      {isListed && <Earlier rows={others} prefix={prefix} chats={chats} onChoose={choose} onForgotten={list} />}
+      <Thread key={thread} session={session} chats={chats} partner={partner} names={names} />
+    </div>
+  );
+}
+
+const remember = (key: string, value: string) => {
+  try {
+    sessionStorage.setItem(key, value);
+  } catch {
+    // without storage, a reload begins a new chat
+  }
+};
+
+const idsOf = ({ target }: Partner) => ({
+  skillId: target.type === "skill" ? String(target.id) : null, workflowId: target.type === "workflow" ? String(target.id) : null, assistant: target.type === "assistant",
+});
+
+function Earlier({ rows, prefix, chats, onChoose, onForgotten }: {
+  rows: Conversation[]; prefix: string; chats: Chats; onChoose: (session: string) => void; onForgotten: () => void;
+}) {
+  const { t, ago, dateTime } = useLanguage();
+  const [removed, setRemoved] = useState<Conversation | null>(null);
+  const title = (row: Conversation) => brief(row.messages.find((message) => message.type === "human")?.content ?? "", 80) || t("chat.untitled");
+  return (
+    <nav className="earlier" aria-label={t("chat.earlier")}>
+      <ul>
+        {rows.map((row) => (
+          <li key={row.threadId} className="row">
+            <button type="button" className="child grow" onClick={() => onChoose(decodeURIComponent(row.threadId.slice(prefix.length)))}>
+              <span className="clip grow">{title(row)}</span><time className="muted num" dateTime={row.updatedAt} title={dateTime(row.updatedAt)}>{ago(row.updatedAt)}</time>
+            </button>
+            <button type="button" className="button plain square" aria-label={t("chat.forget", { name: title(row) })} onClick={() => setRemoved(row)}><Icon name="close" /></button>
+          </li>
+        ))}
+      </ul>
+      {removed && (
+        <Dialog title={t("chat.forgetAsk")} onClose={() => setRemoved(null)} actions={
+          <>
+            <button type="button" className="button" onClick={() => setRemoved(null)}>{t("common.cancel")}</button>
+            <button type="button" className="button danger solid" onClick={() => void chats.forget(removed.threadId).finally(() => { setRemoved(null); onForgotten(); })}>{t("chat.forgetDo")}</button>
+          </>
+        }><p className="muted">{title(removed)}</p></Dialog>
+      )}
+    </nav>
+  );
+}
+
+/** The readable names of skills and tools; each skill is read when it is first seen. */
+function useNames(): Names {
+  const { client } = useHost();
+  const [known, setKnown] = useState(() => new Map<string, string>());
+  const asked = useMemo(() => new Set<string>(), []);
+  useEffect(() => {
+    void client.get<{ tools: Tool[] }>("/api/v1/tools", { pageSize: 100 }).then(
+      ({ tools }) => setKnown((old) => new Map([...old, ...tools.map((tool) => [tool.id, tool.name || tool.id] as const)])), () => undefined,
+    );
+  }, [client]);
+  return (toolId, name) => {
+    const [kind, id] = (toolId ?? "").split(":");
+    if (toolId && !known.has(toolId) && !asked.has(toolId) && (kind === "skill" || kind === "workflow")) {
+      asked.add(toolId);
+      void client.get<Workflow>(`/api/v1/${kind}s/${encodeURIComponent(id ?? "")}`).then((one) => setKnown((old) => new Map([...old, [toolId, one.name]])), () => undefined);
+    }
+    return (toolId && known.get(toolId)) || toolId || name;
+  };
+}
+

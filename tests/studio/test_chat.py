@@ -1,0 +1,149 @@
+"""The element `wfcore-chat` in a real browser: Markdown, tools, subordinates, requests, attachments and threads."""
+
+import re
+from typing import Any
+
+import pytest
+from appearance import APPEARANCES, check_accessibility
+from playwright.sync_api import Page, expect
+from test_chat_page import idle, opened, say
+from test_hostile import check
+from test_keyboard import tab_to
+from watching import Open
+
+
+def chat(open_page: Open, chats: dict[str, Any], query: str, **options: Any) -> Page:
+    """The page of the studio, signed in."""
+    return open_page(f"/studio/chat{query}", token=chats["token"], origin=chats["url"], **options)
+
+
+def test_markdown(open_page: Open, chats: dict[str, Any]) -> None:
+    """Formatted text without markup; links open elsewhere without a reference to this page; no image is loaded."""
+    page = chat(open_page, chats, f"?skillId={chats['helper']}")
+    say(page, "markdown please")
+    log = page.locator(".md").last
+    expect(log.locator("strong")).to_have_text("bold")
+    expect(log.locator("td").last).to_have_text("40 & more")
+    expect(log.locator("pre")).to_have_text('print("<b>hi</b>")')
+    link = log.get_by_role("link", name="link")
+    expect(link).to_have_attribute("href", "https://example.com/x?a=1&b=2")
+    expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
+    expect(log.get_by_role("link", name="a chart")).to_have_attribute("href", "https://evil.test/p.png")
+    expect(log.locator("img")).to_have_count(0)
+
+
+def test_hostile_texts(open_page: Open, chats: dict[str, Any]) -> None:
+    """Answers, messages, names and files with markup stay text, and nothing is requested elsewhere."""
+    page = chat(open_page, chats, f"?skillId={chats['helper']}")
+    name = "<img src=x onerror=alert(1)>\u202egnp.txt"
+    page.get_by_label("Attach images or texts").set_input_files(
+        {"name": name, "mimeType": "text/html", "buffer": b"<b>"}
+    )
+    expect(page.locator(".composer .tag")).to_contain_text("<img src=x onerror=alert(1)>\\u202egnp.txt")
+    say(page, "evil <script>alert(1)</script>")
+    expect(page.locator(".md")).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(page.locator(".md")).to_contain_text("\\u202egnp.exe")
+    idle(page)
+    check(page)
+    hrefs = page.locator(".md a").evaluate_all("all => all.map((one) => one.protocol)")
+    assert set(hrefs) <= {"https:"}
+    page.reload()
+    expect(page.locator(".md")).to_contain_text("<img src=x onerror=alert(1)>")
+    check(page)
+
+
+def test_attachments(open_page: Open, chats: dict[str, Any]) -> None:
+    """They are uploaded before the message is sent; what the server does not accept says why and is not sent."""
+    page = chat(open_page, chats, f"?skillId={chats['helper']}")
+    files = [
+        {"name": "order.txt", "mimeType": "text/plain", "buffer": b"Order 7: one chair"},
+        {"name": "bad.bin", "mimeType": "application/octet-stream", "buffer": bytes(range(256))},
+    ]
+    page.get_by_label("Attach images or texts").set_input_files(files)  # type: ignore[arg-type]
+    expect(page.locator(".composer .tag.bad")).to_contain_text("bad.bin")
+    page.get_by_role("button", name="Remove bad.bin").click()
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    say(page, "what is it?")
+    expect(page.locator(".bubble.own .files")).to_have_text("order.txt")
+    expect(page.locator(".composer .tag")).to_have_count(0)
+    expect(page.locator(".bubble").last).to_contain_text("You said: what is it?")
+    idle(page)
+    page.reload()
+    expect(page.locator(".bubble.own .files")).to_have_text("order.txt")
+
+
+def test_tool_calls_are_folded(open_page: Open, chats: dict[str, Any]) -> None:
+    page = chat(open_page, chats, f"?skillId={chats['helper']}")
+    say(page, "use twice")
+    expect(page.locator(".bubble").last).to_have_text("Answer:Done: use twice")
+    steps = page.locator("details.steps")
+    expect(steps.locator(".json").first).not_to_be_visible()
+    steps.get_by_text("2 steps").click()
+    steps.get_by_text("Transform").first.click()
+    expect(steps.locator(".json").first).to_contain_text("use twice")
+
+
+def test_several_requests_at_once(open_page: Open, chats: dict[str, Any]) -> None:
+    """Each has its exact arguments and its own decision, by keyboard alone; the focus goes on to the next."""
+    page = chat(open_page, chats, f"?skillId={chats['careful']}")
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
+    page.keyboard.type("use twice")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Approve")).to_have_count(2)
+    idle(page)
+    check_accessibility(page)
+    tab_to(page, lambda name: name == "Approve", "Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Approve")).to_have_count(1)
+    expect(page.get_by_role("button", name="Approve")).to_be_focused()
+    tab_to(page, lambda name: name == "Deny")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Deny")).to_have_count(0)
+    expect(page.locator(".bubble").last).to_contain_text("Done:")
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
+
+
+def test_subordinates_have_their_names(open_page: Open, chats: dict[str, Any]) -> None:
+    page = opened(open_page, chats, "boss")
+    say(page, "use them")
+    expect(page.locator(".bubble.helper .who").first).to_have_text("Clerk of <b>books</b>")
+    expect(page.locator(".bubble:not(.helper)").last).to_contain_text("Done: Done:")
+    check(page)
+
+
+def test_the_address_leads_to_the_thread(open_page: Open, chats: dict[str, Any]) -> None:
+    """From the choice of a partner to a chat whose address opens it again."""
+    page = chat(open_page, chats, "")
+    page.get_by_role("button", name=re.compile("^Helper")).click()
+    say(page, "remember this")
+    expect(page).to_have_url(re.compile(r"skillId=\d+&sessionId=\w+$"))
+    idle(page)
+    again = open_page(page.url.removeprefix(chats["url"]), token=chats["token"], origin=chats["url"])
+    expect(again.locator(".bubble.own")).to_have_text("You:remember this")
+
+
+def test_a_run_can_be_stopped(open_page: Open, chats: dict[str, Any]) -> None:
+    page = chat(open_page, chats, f"?skillId={chats['helper']}")
+    say(page, "slowly")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Cancelled.")).to_be_visible()
+    idle(page)
+
+
+@pytest.mark.parametrize("appearance", APPEARANCES)
+def test_accessible(open_page: Open, chats: dict[str, Any], appearance: str) -> None:
+    """No finding of axe with Markdown, steps and a request in sight, and nothing wider than the window."""
+    page = chat(open_page, chats, f"?skillId={chats['careful']}", **APPEARANCES[appearance])
+    box = page.locator("#message")
+    for number, text in enumerate(("markdown", "use it"), 1):
+        box.fill(text)
+        box.press("Enter")
+        expect(page.locator(".bubble.own")).to_have_count(number)
+        expect(page.locator("wfcore-chat button[type=submit]")).to_have_text(
+            "Senden" if appearance == "German" else "Send"
+        )
+        expect(page.locator(".log[aria-busy]")).to_have_count(0)
+    expect(page.locator(".asked.open")).to_be_visible()
+    page.locator("details.steps > summary").first.click()
+    check_accessibility(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
