@@ -11,6 +11,7 @@ from benchmarks import durable, memory, parked, postgres, streams
 from benchmarks.contexts import contexts
 from benchmarks.fairness import fairness, stalled
 from benchmarks.imports import imports
+from benchmarks.loop import loop
 from benchmarks.management import management
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, as_json, as_table
@@ -33,6 +34,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "stalled": stalled,
     "contexts": contexts,
     "management": management,
+    "loop": loop,
     "import": imports,
 }
 

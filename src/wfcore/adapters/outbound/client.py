@@ -81,15 +81,15 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
     """The library's transport over guarded connections. No connection is used twice."""
 
     def __init__(self, guard: AddressGuard) -> None:
-        super().__init__(verify=_tls())
+        super().__init__(verify=tls())
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=_tls(), max_keepalive_connections=0, network_backend=GuardedBackend(guard)
+            ssl_context=tls(), max_keepalive_connections=0, network_backend=GuardedBackend(guard)
         )
 
 
 @cache
-def _tls() -> ssl.SSLContext:
-    """Cached: loading the certificate authorities takes tens of milliseconds."""
+def tls() -> ssl.SSLContext:
+    """Cached: loading the certificate authorities takes tens of milliseconds, so call it in a thread first."""
     return httpcore2.default_ssl_context()
 
 
@@ -161,6 +161,7 @@ class Client:
     async def _sending(self) -> AsyncIterator[GuardedTransport]:
         """A transport for one call. Raises RequestFailed for a timeout or an error of the transport."""
         try:
+            await asyncio.to_thread(tls)
             async with asyncio.timeout(self._seconds), GuardedTransport(self._guard) as transport:
                 yield transport
         except TimeoutError:

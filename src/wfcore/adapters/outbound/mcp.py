@@ -79,7 +79,7 @@ class McpTools:
         most_bytes: int = MOST_BYTES,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._mcp = _sdk()
+        self._mcp = sdk()
         self._url = url
         self._headers = checked_headers(headers)
         self._guard = guard
@@ -177,9 +177,11 @@ class McpTools:
         return message.encode(errors="replace").decode()[:LONGEST_MESSAGE]
 
 
-def _sdk() -> ModuleType:
+def sdk() -> ModuleType:
+    """The SDK. Raises MissingExtra."""
     with needs_extra("mcp", "a tool of an MCP server"):
         import mcp
+        import mcp.client.streamable_http
 
     for name in LOGGERS:
         logging.getLogger(name).addFilter(_may_log)

@@ -61,6 +61,7 @@ class McpServers:
         self._cache: OrderedDict[Key, _CachedListing] = OrderedDict()
         self._in_flight: dict[Key, asyncio.Task[ToolListing]] = {}
         self._tasks: set[asyncio.Task[ToolListing]] = set()
+        self._tools: type[McpTools] | None = None
 
     async def listing(self, org: str, connection: ToolConnection, *, refresh: bool = False) -> ToolListing:
         key = _key(org, connection)
@@ -81,7 +82,8 @@ class McpServers:
     ) -> JSON:
         server = _key(org, connection)
         try:
-            return await self._server(server, connection).call(name, arguments, key)
+            tools = await self._server(server, connection)
+            return await tools.call(name, arguments, key)
         except ConnectionRequired:
             self._forget(server)
             raise
@@ -104,7 +106,7 @@ class McpServers:
         return task
 
     async def _list(self, key: Key, connection: ToolConnection) -> ToolListing:
-        server = self._server(key, connection, seconds=SECONDS_TO_LIST, most_bytes=MOST_BYTES_OF_LISTING)
+        server = await self._server(key, connection, seconds=SECONDS_TO_LIST, most_bytes=MOST_BYTES_OF_LISTING)
         return await server.list()
 
     def _store_result(self, key: Key, task: asyncio.Task[ToolListing]) -> None:
@@ -119,21 +121,30 @@ class McpServers:
         if len(self._cache) > MAX_LISTINGS:
             self._cache.popitem(last=False)
 
-    def _server(self, key: Key, connection: ToolConnection, **bounds: Any) -> "McpTools":
+    async def _server(self, key: Key, connection: ToolConnection, **bounds: Any) -> "McpTools":
         url, given = as_text(connection.config["url"]), as_object(connection.config.get("headers") or {})
         headers = {name: as_text(value) for name, value in given.items()}
         try:
-            with needs_extra("mcp", "a tool of an MCP server"):
-                from wfcore.adapters.outbound.mcp import McpTools
-
-            return McpTools(url, headers, self._guard, changed=lambda: self._forget(key), **bounds)
+            if self._tools is None:
+                self._tools = await asyncio.to_thread(_mcp_tools)
         except MissingExtra as error:
             raise ToolFailed(str(error), retryable=False) from None
+        return self._tools(url, headers, self._guard, changed=lambda: self._forget(key), **bounds)
 
     def _forget(self, key: Key) -> None:
         """Drop the listing. A request in flight can predate the change: its result is returned, but not cached."""
         self._cache.pop(key, None)
         self._in_flight.pop(key, None)
+
+
+def _mcp_tools() -> "type[McpTools]":
+    """The import of the SDK takes more than a second of CPU. Raises MissingExtra."""
+    with needs_extra("mcp", "a tool of an MCP server"):
+        from wfcore.adapters.outbound.client import tls
+        from wfcore.adapters.outbound.mcp import McpTools, sdk
+
+    sdk(), tls()
+    return McpTools
 
 
 def _key(org: str, connection: ToolConnection) -> Key:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -22,12 +22,18 @@ class CommitPart(Struct, frozen=True, eq=False):
     conflict_key: Hashable = None
 
 
+SETTLED: Final = 64
+"""The most callers that continue in one turn of the event loop: they do so all at once."""
+
+
 def settle(parts: list[CommitPart], outcomes: list[Any]) -> None:
-    """Set the result or the exception of each part that a caller still waits for."""
-    for part, outcome in zip(parts, outcomes, strict=True):
+    """Set the result or the exception of each part that a caller still waits for; of many parts, in several turns."""
+    for part, outcome in zip(parts[:SETTLED], outcomes[:SETTLED], strict=True):
         if part.done.done():
             continue
         if isinstance(outcome, Exception):
             part.done.set_exception(outcome)
         else:
             part.done.set_result(outcome)
+    if len(parts) > SETTLED:
+        parts[SETTLED].done.get_loop().call_soon(settle, parts[SETTLED:], outcomes[SETTLED:])

@@ -217,6 +217,8 @@ _VERBATIM: Final = (str, float, bool, Any, NoneType, UnsetType, dict[str, Any], 
 
 def _is_verbatim(hint: Any) -> bool:
     """What stays the tree it is: texts, numbers with a fraction, booleans, free objects, and anything."""
+    if get_origin(hint) is Annotated:
+        return _is_verbatim(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
         return all(map(_is_verbatim, get_args(hint)))
     return hint in _VERBATIM

@@ -11,6 +11,7 @@ from wfcore.domain.resources.access import Access, Principal, Role, derive, miss
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.ownership import is_owner, is_pending_owner
 from wfcore.domain.resources.resource import Resource
+from wfcore.runtime.common.loop_slice import within_slice
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,14 +21,17 @@ def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare the token scopes of a use case (a method whose first argument is the principal).
 
     They are checked first on every call, from any adapter. `*` stands for the `area` of the method's object. An adapter
-    reads them with `scopes_of`, to check them before it reads a body.
+    reads them with `scopes_of`, to check them before it reads a body. A coroutine begins within the loop's time slice.
     """
 
     def decorate(use_case: Callable[P, R]) -> Callable[P, R]:
+        begun: Callable[[Any], Any] = within_slice if inspect.iscoroutinefunction(use_case) else _unchanged
+
         @wraps(use_case)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
             check_scopes(_principal(args[1]), _named(scopes, args[0]))
-            return use_case(*args, **kwargs)
+            result: R = begun(use_case(*args, **kwargs))
+            return result
 
         checked.scopes = scopes  # type: ignore[attr-defined]
         return checked
@@ -46,6 +50,10 @@ def scopes_of(use_case: Any) -> RequiredScopes:
     scopes = RequiredScopes(_named(use_case.scopes, use_case.__self__))
     scopes.description = inspect.cleandoc(use_case.__doc__ or "")
     return scopes
+
+
+def _unchanged(result: R) -> R:
+    return result
 
 
 def _named(scopes: tuple[str, ...], owner: Any) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import ExecutionRef, Journal, OpenInterrupt, RunRow, StarterKind
+from wfcore.runtime.common.loop_slice import within_slice
 
 MOST_OPEN: Final = 1_000
 """The most open interrupts that a run's record shows."""
@@ -248,7 +249,7 @@ class Turn:
 
     async def _begun(self) -> RunView:
         if self._view is None:
-            self._view = await self._begin
+            self._view = await within_slice(self._begin)
         return self._view
 
     async def _events(self) -> AsyncIterator[Event]:

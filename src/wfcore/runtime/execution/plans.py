@@ -16,6 +16,7 @@ from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, evaluation_plan, skill_plan
 from wfcore.ports.journal import Execution, Journal
 from wfcore.ports.storage import Storage
+from wfcore.runtime.common.loop_slice import beside_loop, size_of
 
 PlanKey = tuple[str, int, str]
 """Kind, resource and variation of a child."""
@@ -122,14 +123,15 @@ class Plans:
                 variation = await work.workflows.variation(workflow_id, variation_id)
             if variation is None:
                 raise NotFound
-            return self.keep(org, variation_id, variation.workflow)
+            return await self.keep(org, variation_id, variation.workflow)
 
-    def keep(self, org: str, variation_id: str, content: WorkflowContent) -> Plan:
+    async def keep(self, org: str, variation_id: str, content: WorkflowContent) -> Plan:
         """Compile the content of a variation, unless its plan is there."""
         key = (org, variation_id)
         plan = self._kept.get(key)
         if plan is None:
-            plan = self._kept[key] = compile_plan(structure_of(content))
+            structure = structure_of(content)
+            plan = self._kept[key] = await beside_loop(size_of(structure), compile_plan, structure)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         return plan

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from functools import partial
 
 from wfcore.ports.system import Clock
+from wfcore.runtime.common.loop_slice import loop_slice
 
 
 class TimeSlice:
     """A cooperative yield for sessions that never wait.
 
     If neither tools nor the journal ever wait, one session can run from one millisecond to the next and block the loop.
-    It then yields once a millisecond. Where sessions take turns anyway, none has to.
+    It then yields once a millisecond. Sessions that take turns share the slice of the loop.
     """
 
     def __init__(self) -> None:
@@ -25,8 +26,11 @@ class TimeSlice:
         return self._since != now
 
     async def take(self, session: object, now: int) -> None:
-        """Yield to the event loop if it is due."""
-        if self.is_due(session, now):
+        """Yield to the event loop if it is due, or if other sessions have used up the slice of the loop's turn."""
+        if self._session is not session:
+            self._since, self._session = now, session
+            await loop_slice().take()
+        elif self._since != now:
             self._since = now
             await asyncio.sleep(0)
 

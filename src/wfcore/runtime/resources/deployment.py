@@ -21,6 +21,7 @@ from wfcore.domain.resources.supervision import subordinates
 from wfcore.domain.run.plan import WORKFLOW
 from wfcore.ports.providers import Tool, ToolFailed, Tools
 from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.loop_slice import beside_loop, size_of
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.organization.directory import is_former_member, principal_of
 from wfcore.runtime.resources.selected_connections import entry_faults
@@ -59,14 +60,21 @@ async def deploy_faults(
 
     A served tool that cannot be looked up now is a warning, since it can exist when the run needs it.
     """
-    structure, tools = structure_of(content), ports.tools
-    graph = parse_graph(structure)
+    structure = structure_of(content)
     usable = await _usable(work, me, {number for _, number in skills_of(structure)})
-    issues = deploy_issues(graph, _Catalog(tools, served, usable))
-    issues += parameter_issues(tools, served, structure)
-    issues += _missing_models(ports, graph)
+    graph, issues = await beside_loop(size_of(structure), _graph_faults, ports, served, structure, usable)
     issues += await _unknown_groups(work, me, graph)
     return [*issues, *_unverified_tools(graph, served), *await _uncallable_workflows(work, me, graph)]
+
+
+def _graph_faults(
+    ports: Ports, served: ToolLookup, structure: Mapping[str, JSON], usable: set[int]
+) -> tuple[Graph, list[Issue]]:
+    """The graph, and what is found without the store. `usable` are skills."""
+    graph = parse_graph(structure)
+    issues = deploy_issues(graph, _Catalog(ports.tools, served, usable))
+    issues += parameter_issues(ports.tools, served, structure)
+    return graph, [*issues, *_missing_models(ports, graph)]
 
 
 async def skill_faults(ports: Ports, served: ToolLookup, work: UnitOfWork, content: SkillContent) -> list[Issue]:

@@ -32,6 +32,7 @@ from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import check_not_limited, needs
 from wfcore.runtime.common.bodies import Tree, parsed, tree_of
 from wfcore.runtime.common.idempotency import store_response, stored_response
+from wfcore.runtime.common.loop_slice import beside_loop, size_of
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
 from wfcore.runtime.resources.deployment import look_up_tools
 from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking_issues
@@ -244,7 +245,8 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
     @needs("*:read")
     async def validate(self, me: Principal, body: Tree) -> list[Issue]:
         """Every issue of an unsaved body, including those that only prevent a deploy. Writes nothing."""
-        found = [*check(self.validate_body, body), *self._rule_issues(body)]
+        size = size_of(body)
+        found = [*check(self.validate_body, body), *await beside_loop(size, self._rule_issues, body)]
         if isinstance(access := body.get("accessConfig"), dict):
             async with self._ports.storage.reading(me.org_uuid) as work:
                 issues = await self._access_issues(work, me, access, None)
@@ -302,10 +304,12 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         id: int | None = None,
     ) -> T:
         """The body of a create, or of a patch of the resource `id`. Reports the faults of `accessConfig` with all."""
-        tree = tree_of(cls, body, fields, NAMES)
+        size = size_of(fields if body is None else body)
+        tree = await beside_loop(size, tree_of, cls, body, fields, NAMES)
         access = tree.get("accessConfig") if isinstance(tree, Mapping) else None
         found = await self._access_faults(me, access, id) if isinstance(access, dict) else []
-        return parsed(cls, tree, {}, self._rule_issues, lambda _: found, key=key)
+        rules = self._rule_issues, lambda _: found
+        return await beside_loop(size, parsed, cls, tree, {}, *rules, key=key)
 
     async def _access_faults(self, me: Principal, access: Tree, id: int | None) -> list[Issue]:
         """The errors of an access configuration; its owner is only compared with that of a resource of the caller."""

@@ -25,6 +25,7 @@ from wfcore.domain.run.plan import Plan
 from wfcore.domain.triggers.schedule import next_fires, schedule_of
 from wfcore.ports.journal import RunFilter
 from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.common.loop_slice import beside_loop, size_of
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.preconditions import tag_of_bytes
 from wfcore.runtime.execution.plans import Plans
@@ -176,7 +177,8 @@ class Impacts:
         manage them.
         """
         found: list[dict[str, JSON]] = []
-        for number, skill in sorted((await skill_contents(work, references(content)[1])).items()):
+        _, named = await beside_loop(size_of(content.workflow_structure), references, content)
+        for number, skill in sorted((await skill_contents(work, named)).items()):
             resource = await work.skills.get(number) if skill.evaluations else None
             if resource is not None and derive(me, resource.access).can_manage:
                 rows = await self._ports.journal.verdicts.latest(me.org_uuid, number, fingerprint(to_json(skill)))

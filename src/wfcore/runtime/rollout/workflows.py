@@ -19,6 +19,7 @@ from wfcore.domain.run.node_trial import NodeTrial
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
+from wfcore.runtime.common.loop_slice import beside_loop, size_of
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.resources.base import ResourceView
@@ -130,11 +131,11 @@ class RolloutWorkflows(Workflows):
             inputs = await self._inputs(work, me, resource, new, issues)
         check = None if inputs.checked is None else await check_inputs(inputs.checked)
         runs = chosen is not None and not _has_errors(issues)
-        plan = self._plans.keep(me.org_uuid, chosen.id, new) if chosen is not None and runs else None
+        plan = await self._plans.keep(me.org_uuid, chosen.id, new) if chosen is not None and runs else None
         after = self._activated(me, resource, draft)
         return Impact(
             inputs,
-            difference(old, new),
+            await beside_loop(size_of(new.workflow_structure), difference, old, new),
             [*issues, *(check.issues() if check else ())],
             await self._impacts.waiting(me, id, chosen.id if chosen else "", plan),
             self._impacts.schedule(old, is_enabled=resource.is_enabled),
@@ -151,7 +152,7 @@ class RolloutWorkflows(Workflows):
         return DeployInputs(
             resource.active_variation_id,
             resource.draft_variation_id,
-            fingerprint(to_json(content)),
+            await beside_loop(size_of(content), fingerprint, to_json(content)),
             await work.policies.page(limit=MOST_POLICIES),
             await self._policy_inputs(work, me, content, issues),
             await self._impacts.evaluations(work, me, content) if runs else [],

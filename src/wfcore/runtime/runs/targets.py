@@ -93,7 +93,7 @@ class Targets:
         async with self._ports.storage.reading(me.org_uuid) as work:
             variation = await _variation(work, Kind.WORKFLOW, number, chosen)
             refusal = "" if draft else await lost_access(work, me.org_uuid, variation)
-            plan = self._plans.keep(me.org_uuid, chosen, variation.workflow)
+            plan = await self._plans.keep(me.org_uuid, chosen, variation.workflow)
             return Target("workflow", plan, number, chosen, refusal, draft)
 
     async def _check_draft(self, me: Principal, number: int, chosen: str) -> None:

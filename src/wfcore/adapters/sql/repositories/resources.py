@@ -1,5 +1,6 @@
 """The workflows, or the skills, of one organization, in tables."""
 
+import asyncio
 import string
 from collections.abc import Collection
 from typing import Any, Final
@@ -33,6 +34,9 @@ INSERT INTO {d[counters]} (org, kind, last) VALUES ({d[1]}, {d[2]}, 1)
 ON CONFLICT (org, kind) DO UPDATE SET last = {d[counters]}.last + 1 RETURNING last"""
     )
 )
+
+LARGE_CONTENT: Final = 2**16
+"""Characters of a content from which on a thread decodes it."""
 
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
@@ -134,7 +138,10 @@ class SqlResources:
     async def variation(self, id: int, variation_id: str) -> Variation | None:
         found = sa.select(variations).where(*self._is_variation(id, variation_id))
         row = (await self.connection.execute(found)).mappings().first()
-        return to_variation(row) if row else None
+        if row is None:
+            return None
+        is_large = len(row["content"]) >= LARGE_CONTENT
+        return await asyncio.to_thread(to_variation, row) if is_large else to_variation(row)
 
     async def variations(
         self,
