@@ -34,6 +34,9 @@ EXAMPLES: Mapping[EventKind, Mapping[str, Any]] = {
         "nodeId": "answer", "toolCallId": "call-1", "toolId": "orders.get", "name": "orders_get",
         "arguments": {"id": 7},
     },
+    EventKind.tool_progress: {
+        "nodeId": "fetch", "toolId": "import_orders", "progress": 300, "total": 1200, "message": "page 3",
+    },
     EventKind.tool_result: {"nodeId": "answer", "toolCallId": "call-1", "output": {"sent": "Monday"}},
     EventKind.interrupt: {**WAIT, "expiresAt": None, "requiredApprovals": 1, "approvals": 0},
     EventKind.interrupt_reminded: {**WAIT, "remindedAt": AT},

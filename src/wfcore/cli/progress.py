@@ -12,7 +12,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from wfcore.cli.plain import plain
-from wfcore.domain.kernel.json_readers import as_integer, as_object, as_objects, as_text
+from wfcore.domain.kernel.json_readers import as_integer, as_number, as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 
@@ -83,6 +83,8 @@ class Progress:
             return
         if event.kind is EventKind.message_delta:
             self._details[node] = (self._details.get(node, "") + as_text(event.data["delta"]))[-TAIL:]
+        if event.kind is EventKind.tool_progress:
+            self._details[node] = _progress(event.data)
         if state is not None:
             self._states[node] = state
             self._details[node] = _detail(event)
@@ -141,6 +143,12 @@ def outline(structure: Mapping[str, JSON]) -> Iterator[tuple[int, str]]:
         yield depth, node
         inner = depth + (len(targets[node]) > 1)
         todo += [(inner, target) for target in reversed(targets[node])]
+
+
+def _progress(data: Mapping[str, JSON]) -> str:
+    """The progress of a tool: `3/10 page 3`."""
+    counts = [f"{as_number(data[name]):g}" for name in ("progress", "total") if data.get(name) is not None]
+    return " ".join(["/".join(counts), as_text(data.get("message", ""))]).strip()[:TAIL]
 
 
 def _detail(event: Event) -> str:

@@ -1,6 +1,7 @@
 """What runs use outside of wfcore: tools, models, memories, and the subscribers of their events."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Final, Protocol
 
 import attrs
@@ -59,6 +60,7 @@ class ToolCall(Struct, frozen=True):
 
     `fencing` is the number of the claim under which the call is made. It grows each time that a worker claims the
     run's execution, so a call with a smaller number than one before is from a worker that lost the execution.
+    `on_progress` receives what `progress` is called with.
     """
 
     key: str
@@ -71,6 +73,22 @@ class ToolCall(Struct, frozen=True):
     message_id: str = ""
     fencing: int = 0
     end_user_id: str = ""
+    on_progress: Callable[[float | None, float | None, str], None] | None = None
+
+    def progress(self, progress: float | None = None, total: float | None = None, message: str = "") -> None:
+        """Report how far the call is: `progress` of `total`, in any unit, and what it does, in at most 500 characters.
+
+        Each report can become an event of the run: the first one at once, then the latest of each second. It can be
+        called from any thread, and does not wait. ValueError for a number that is negative or not finite, and
+        without a number and a message.
+        """
+        for name, value in (("progress", progress), ("total", total)):
+            if value is not None and not 0 <= value < inf:
+                raise ValueError(f"`{name}` must be a finite number of at least 0, not `{value!r}`")
+        if progress is None and not message:
+            raise ValueError("`progress` or `message` is required")
+        if self.on_progress is not None:
+            self.on_progress(progress, total, message)
 
 
 @attrs.frozen

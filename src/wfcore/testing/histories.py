@@ -29,6 +29,7 @@ from wfcore.domain.run.entries import (
     Moved,
     Opened,
     Paused,
+    Progressed,
     Resumed,
     Retried,
     Said,
@@ -171,6 +172,11 @@ class History:
         """The model that a node called streamed some text."""
         effect = self.effect(node)
         return self.apply(Said(self.at, *place(effect), text, effect.address[:-3]))
+
+    def progress(self, node: str, progress: float, *, total: float | None = None, step: int | None = None) -> Self:
+        """The tool that a node called reported how far its call is."""
+        effect = self.effect(node, step)
+        return self.apply(Progressed(self.at, *place(effect), progress, total, "", effect.address[:-3]))
 
     def decide(self, node: str, decision: str = "approve", by: Actor = ANN, data: JSON = None) -> Self:
         """Somebody answered the open interrupt of a node, in a new turn."""

@@ -72,6 +72,16 @@ def test_without_a_terminal_every_change_is_a_line() -> None:
     assert "\x1b" not in printed
 
 
+def test_the_progress_of_a_tool_is_beside_its_node() -> None:
+    """On a terminal, until the node changes its state; the text of the tool is one line."""
+    reports = [{"progress": 3, "total": 10, "message": "page\n3"}, {"progress": None, "message": "soon"}]
+    events = [event(EventKind.tool_progress, **report) for report in reports]
+    printed = shown(event(EventKind.node_started), *events, terminal=True)
+    assert "3/10 page 3" in printed
+    assert "a  action  soon" in printed
+    assert shown(event(EventKind.node_started), *events, terminal=False).splitlines() == ["● a  action  running"]
+
+
 def test_events_inside_a_node_are_not_shown() -> None:
     """A child's node with the same id does not change the root's node."""
     inside = event(EventKind.node_failed, path=["a"], error={"message": "inside"})

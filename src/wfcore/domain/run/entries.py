@@ -207,6 +207,20 @@ class Said(Struct, frozen=True):
     within: tuple[int, ...] = ()
 
 
+class Progressed(Struct, frozen=True):
+    """A tool reported how far its call is: `progress` of `total`, in units of its own."""
+
+    at: int
+    node: int
+    visit: int
+    step: int
+    attempt: int
+    progress: float | None
+    total: float | None = None
+    message: str = ""
+    within: tuple[int, ...] = ()
+
+
 class TimePassed(Struct, frozen=True):
     """The clock was read as `at`: every timer due by then expires."""
 
@@ -234,8 +248,8 @@ class Aborted(Struct, frozen=True):
     message: str
 
 
-Outcome = Succeeded | Failed | Said | Opened | Sent
-"""What becomes of one effect, or is said on the way."""
+Outcome = Succeeded | Failed | Said | Progressed | Opened | Sent
+"""What becomes of one effect, or is reported before."""
 
 Entry = Started | Resumed | Retried | Forked | Moved | Outcome | TimePassed | Paused | Cancelled | Aborted
 
@@ -248,6 +262,7 @@ TAGS: dict[type[Struct], str] = {
     Succeeded: "ok",
     Failed: "fail",
     Said: "say",
+    Progressed: "progress",
     Opened: "open",
     Sent: "sent",
     TimePassed: "time",
@@ -351,7 +366,7 @@ _BUILDERS: dict[type, Callable[[list[Any]], Any]] = {
     Retried: _repaired(Retried),
     Forked: _repaired(Forked),
     Moved: _moved,
-    **{cls: _in_a_frame(cls) for cls in (Succeeded, Failed, Said, Opened, Sent)},
+    **{cls: _in_a_frame(cls) for cls in (Succeeded, Failed, Said, Progressed, Opened, Sent)},
     Paused: _by_somebody(Paused),
     Cancelled: _by_somebody(Cancelled),
 }

@@ -22,6 +22,7 @@ class EventKind(StrEnum):
     message = "message"
     message_replaced = "message_replaced"
     tool_call = "tool_call"
+    tool_progress = "tool_progress"
     tool_result = "tool_result"
     interrupt = "interrupt"
     interrupt_reminded = "interrupt.reminded"
@@ -144,6 +145,21 @@ class ToolCallEvent(PlacedNodeEvent):
     toolId: str | None
     name: str
     arguments: Any
+
+
+class ToolProgressEvent(PlacedNodeEvent):
+    """A tool reports how far its call is: `progress` of `total`, in units of its own, with a `message` for people.
+
+    A call of a model has its `toolCallId`, one of several items of the node the `index` of its item.
+    """
+
+    kind: Literal["tool_progress"]
+    toolId: str
+    progress: float | None
+    total: NotRequired[float]
+    message: NotRequired[str]
+    toolCallId: NotRequired[str]
+    index: NotRequired[int]
 
 
 class ToolResultEvent(PlacedNodeEvent):
@@ -275,6 +291,7 @@ EVENTS: Final[Mapping[EventKind, type]] = {
     EventKind.message: MessageEvent,
     EventKind.message_replaced: MessageReplacedEvent,
     EventKind.tool_call: ToolCallEvent,
+    EventKind.tool_progress: ToolProgressEvent,
     EventKind.tool_result: ToolResultEvent,
     EventKind.interrupt: InterruptOpenedEvent,
     EventKind.interrupt_reminded: InterruptRemindedEvent,

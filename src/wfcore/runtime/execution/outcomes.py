@@ -6,11 +6,11 @@ from msgspec import structs
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
-from wfcore.domain.run.entries import Entry, Failed, Opened, Outcome, Said, Sent, Succeeded
+from wfcore.domain.run.entries import Entry, Failed, Opened, Outcome, Progressed, Said, Sent, Succeeded
 from wfcore.domain.run.machine.requests import BROKEN_OFF
 
 LONGEST_MESSAGE = 500
-"""Characters of an exception's text that are kept; the rest could be personal data."""
+"""Characters that are kept of the text of an exception or a progress report; the rest could be personal data."""
 
 
 def address_of(outcome: Outcome) -> Address:
@@ -55,7 +55,7 @@ def failed(
 
 
 def _kept(message: object) -> str:
-    """What is kept of an exception's text, which may be anything: no store takes half of a surrogate pair."""
+    """What is kept of a text of a tool, which may be anything: no store takes half of a surrogate pair."""
     return str(message)[:LONGEST_MESSAGE].encode(errors="backslashreplace").decode()
 
 
@@ -69,6 +69,11 @@ def opened(effect: OpenChild, at: int, variation_id: str) -> Opened:
 def said(effect: Effect, at: int, text: str) -> Said:
     node, visit, step = effect.address[-3:]
     return Said(at, node, visit, step, effect.attempt, text, effect.address[:-3])
+
+
+def progressed(effect: CallTool, at: int, progress: float | None, total: float | None, message: str) -> Progressed:
+    node, visit, step = effect.address[-3:]
+    return Progressed(at, node, visit, step, effect.attempt, progress, total, _kept(message), effect.address[:-3])
 
 
 def sent(effect: CallTool, at: int) -> Sent:

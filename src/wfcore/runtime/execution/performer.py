@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
-from wfcore.domain.run.entries import Failed, Opened, Said, Succeeded
+from wfcore.domain.run.entries import Failed, Opened, Progressed, Said, Succeeded
 from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError, ToolFailed
@@ -14,11 +14,11 @@ from wfcore.runtime.agents.contexts import Contexts
 from wfcore.runtime.agents.model_calls import CallUsage, ModelCalls
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.children import ChildRefused, Children
-from wfcore.runtime.execution.outcomes import failed, opened, said, succeeded
+from wfcore.runtime.execution.outcomes import failed, opened, progressed, said, succeeded
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.tools.calls import ToolCalls
 
-Stream = Callable[[Said], Awaitable[None]]
+Stream = Callable[[Said | Progressed], Awaitable[None]]
 
 
 log = logging.getLogger("wfcore.performer")
@@ -53,7 +53,8 @@ class Performer:
             spent: CallUsage = {}
             try:
                 if type(effect) is CallTool and effect.timeout is None:  # nearly always: spared a coroutine of its own
-                    return succeeded(effect, await self._tools.call(execution, effect), now())
+                    report = partial(_report, effect, stream, now)
+                    return succeeded(effect, await self._tools.call(execution, effect, report), now())
                 async with asyncio.timeout(effect.timeout):
                     return await self._outcome(execution, effect, stream, spent, now)
             except StoreUnavailable as error:
@@ -74,7 +75,7 @@ class Performer:
     ) -> Succeeded | Opened:
         match effect:
             case CallTool():
-                answer = await self._tools.call(execution, effect)
+                answer = await self._tools.call(execution, effect, partial(_report, effect, stream, now))
                 return succeeded(effect, answer, now())
             case CallModel():
                 say = partial(self._say, effect, stream)
@@ -91,6 +92,12 @@ class Performer:
 
     async def _say(self, effect: CallModel, stream: Stream, text: str) -> None:
         await stream(said(effect, self._clock.now(), text))
+
+
+async def _report(
+    effect: CallTool, stream: Stream, now: Callable[[], int], progress: float | None, total: float | None, message: str
+) -> None:
+    await stream(progressed(effect, now(), progress, total, message))
 
 
 def _failure(effect: Effect, at: int, error: BaseException, spent: CallUsage) -> Failed:

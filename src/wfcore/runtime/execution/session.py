@@ -182,14 +182,17 @@ class Session:
             self._outcomes.append(outcome)
             self._news.set()
 
-    async def _stream(self, said: e.Said) -> None:
-        """Record text of a model: at once when the effect runs alone, else with the next outcomes."""
-        self._in_flight.streamed(said)
-        said = stamped(said, self._time.now())
+    async def _stream(self, part: e.Said | e.Progressed) -> None:
+        """Record text of a model or progress of a tool: at once when the effect runs alone, else with the next
+        outcomes.
+        """
+        if isinstance(part, e.Said):
+            self._in_flight.streamed(part)
+        part = stamped(part, self._time.now())
         if self._activity in ALONE:
-            await self._record([said])
+            await self._record([part])
         else:
-            self._outcomes.append(said)
+            self._outcomes.append(part)
             self._news.set()
 
     async def _take_outcomes(self) -> None:

@@ -21,6 +21,7 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.connection_use import ConnectionUse, ConnectionUser, NoConnection, OpenedConnection
 from wfcore.runtime.tools.mcp_tools import ServedTools, is_served
 from wfcore.runtime.tools.offered_tools import offer_of
+from wfcore.runtime.tools.progress import ProgressReports, Publish
 
 MOST_ISSUES = 10
 """The most errors of the arguments that one message names."""
@@ -50,28 +51,32 @@ class ToolCalls:
 
     def __init__(self, ports: Ports) -> None:
         self._journal = ports.journal
+        self._clock = ports.clock
         self._tools = ports.tools
         self._most_bytes = ports.settings.max_output_bytes
         self._schemas: dict[str, Schema] = {}
         self._use = ConnectionUse(ports)
         self._served = ServedTools(ports)
 
-    def call(self, execution: Execution, effect: CallTool) -> Awaitable[JSON]:
-        """The tool's result. `ToolFailed` for invalid arguments or results; other exceptions of the tool propagate."""
+    def call(self, execution: Execution, effect: CallTool, publish: Publish) -> Awaitable[JSON]:
+        """The tool's result; `publish` is called with its progress.
+
+        `ToolFailed` for invalid arguments or results; other exceptions of the tool propagate.
+        """
         if is_served(effect.tool):
-            return self._run_served(execution, effect)
+            return self._run_served(execution, effect, publish)
         if effect.definition == LOOK_UP:
             return self._look_up(effect)
         tool = self._tool(effect)
         if tool.provider is None and not (tool.connection_parameter and _named_connection(tool, effect)):
-            return self._run(tool, execution, effect)
-        return self._run_connected(tool, execution, effect)
+            return self._run(tool, execution, effect, publish)
+        return self._run_connected(tool, execution, effect, publish)
 
     async def _look_up(self, effect: CallTool) -> JSON:
         """The digest of the tool's definition in this process, and its name."""
         return _definition(self._known(effect.tool))
 
-    async def _run_connected(self, tool: Tool, execution: Execution, effect: CallTool) -> JSON:
+    async def _run_connected(self, tool: Tool, execution: Execution, effect: CallTool, publish: Publish) -> JSON:
         user = ConnectionUser.of_run(execution, effect.connections)
         with own_work(ToolFailed, ClaimLost):
             connection = await self._connection(tool, user, effect)
@@ -79,7 +84,10 @@ class ToolCalls:
                 await self._check_claim(execution)
 
         async def call(opened: OpenedConnection) -> JSON:
-            return opened.masked(await self._run(tool, execution, effect, opened.tool_connection))
+            async def publish_masked(progress: float | None, total: float | None, message: str) -> None:
+                await publish(progress, total, str(opened.masked(message)))
+
+            return opened.masked(await self._run(tool, execution, effect, publish_masked, opened.tool_connection))
 
         return await self._use.used(user, connection, call)
 
@@ -92,7 +100,7 @@ class ToolCalls:
         except NoConnection as error:
             raise ToolFailed(f"{error.message} that `{tool.id}` can use", retryable=False) from None
 
-    async def _run_served(self, execution: Execution, effect: CallTool) -> JSON:
+    async def _run_served(self, execution: Execution, effect: CallTool, publish: Publish) -> JSON:
         user = ConnectionUser.of_run(execution, effect.connections)
         with own_work(ToolFailed):
             tool = await self._served.tool(user, effect.tool, refresh=bool(effect.definition))
@@ -103,7 +111,7 @@ class ToolCalls:
             _check_definition(tool, effect.definition)
         with own_work(ClaimLost):
             await self._check_claim(execution)
-        return await self._run(tool, execution, effect)
+        return await self._run(tool, execution, effect, publish)
 
     async def _check_claim(self, execution: Execution) -> None:
         """Check the claim again before a call that must not repeat: time has passed since the call was announced.
@@ -115,8 +123,14 @@ class ToolCalls:
             raise ClaimLost
 
     async def _run(
-        self, tool: Tool, execution: Execution, effect: CallTool, connection: ToolConnection | None = None
+        self,
+        tool: Tool,
+        execution: Execution,
+        effect: CallTool,
+        publish: Publish,
+        connection: ToolConnection | None = None,
     ) -> JSON:
+        reports = ProgressReports(publish, self._clock)
         call = ToolCall(
             effect.key,
             effect.attempt,
@@ -128,12 +142,19 @@ class ToolCalls:
             effect.message_id,
             execution.epoch,
             effect.end_user_id,
+            reports.report,
         )
         params = effect.params if type(effect.params) is dict else as_object(effect.params)
-        if tool.blocking and not tool.is_async:
-            return self._checked_output(await asyncio.to_thread(_in_thread, tool.run, params, call))
-        output: Any = tool.run(params, call)
-        return self._checked_output(await output if tool.is_async else output)
+        try:
+            if tool.blocking and not tool.is_async:
+                output: Any = await asyncio.to_thread(_in_thread, tool.run, params, call)
+            else:
+                output = tool.run(params, call)
+                output = await output if tool.is_async else output
+        finally:
+            if reports.has_begun:
+                await reports.end()
+        return self._checked_output(output)
 
     def _tool(self, effect: CallTool) -> Tool:
         """The tool to call, with checked arguments. Arguments from a model are always checked."""

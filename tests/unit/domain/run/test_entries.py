@@ -18,6 +18,7 @@ from wfcore.domain.run.entries import (
     Limits,
     Opened,
     Paused,
+    Progressed,
     Resumed,
     Said,
     Sent,
@@ -66,6 +67,11 @@ ENTRIES: list[tuple[Entry, str]] = [
         '["fail",1,4,1,1,0,1,"m","failed",true,[],{"provider":"x"}]',
     ),
     (Said(5, 1, 1, 0, 1, "t", (2, 1, 0, 1)), '["say",1,5,1,1,0,1,"t",[2,1,0,1]]'),
+    (Progressed(5, 1, 1, 0, 1, 0.5), '["progress",1,5,1,1,0,1,0.5]'),
+    (
+        Progressed(5, 1, 1, 0, 1, None, 7, "m", (2, 1, 0, 1)),
+        '["progress",1,5,1,1,0,1,null,7,"m",[2,1,0,1]]',
+    ),
     (Opened(6, 1, 1, 0, 1, "workflow", 7, "v", {"n": 1}), '["open",1,6,1,1,0,1,"workflow",7,"v",{"n":1}]'),
     (
         Opened(6, 1, 1, 0, 1, "skill", 7, "v", None, "m", (2, 1, 0, 1)),

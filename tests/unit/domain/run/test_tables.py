@@ -179,6 +179,7 @@ def tools() -> None:
     History(sent).send("a").fail("a")
     History(sent).send("a").fail("a", **CONNECT)
     History(sent).send("a").cancel()
+    History(sent).progress("a", 1).send("a").progress("a", 2).succeed("a")
 
 
 def models() -> None:

@@ -247,6 +247,7 @@ ENTRIES: Final[Mapping[type, tuple[Check, Handler]]] = {
     e.Succeeded: (effects.check_outcome, effects.succeeded),
     e.Failed: (effects.check_outcome, effects.failed),
     e.Said: (effects.check_outcome, effects.said),
+    e.Progressed: (effects.check_outcome, effects.progressed),
     e.Sent: (effects.check_outcome, effects.sent),
     e.Opened: (effects.check_opened, effects.opened),
 }

@@ -1,12 +1,14 @@
-"""Entries about effects: results and failures, announcements, streamed text, opened children.
+"""Entries about effects: results and failures, announcements, streamed text, progress, opened children.
 
 Each has a check, which raises `IllegalEntry` before anything has moved and returns the effect, and a handler.
 """
 
 from typing import cast
 
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
+from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.agent import agent_loop
 from wfcore.domain.run.machine.agent.budget import count_usage
 from wfcore.domain.run.machine.entries import outcomes
@@ -14,6 +16,7 @@ from wfcore.domain.run.machine.entries.progress import go_on, open_child
 from wfcore.domain.run.machine.nodes import finish
 from wfcore.domain.run.machine.states.attempts import POSSIBLE, AttemptEvent, complete, drop, expect, moved
 from wfcore.domain.run.machine.states.debugging import show_timing
+from wfcore.domain.run.machine.states.output import emit
 from wfcore.domain.run.machine.states.state import RunState, find_frame
 from wfcore.domain.run.machine.states.turns import OPEN
 from wfcore.domain.run.plan import Plan
@@ -85,6 +88,24 @@ def sent(run: RunState, entry: e.Sent, effect: Effect) -> None:
     """The attempt can have reached its tool from now on."""
     run.at = entry.at
     expect(find_frame(run, entry.within), moved(cast("CallTool", effect), AttemptEvent.send))
+
+
+def progressed(run: RunState, entry: e.Progressed, effect: Effect) -> None:
+    """The tool reported how far its call is; its attempt goes on."""
+    run.at = entry.at
+    call, frame = moved(cast("CallTool", effect), AttemptEvent.progress), find_frame(run, entry.within)
+    expect(frame, call)
+    node = frame.plan.nodes[entry.node]
+    data: dict[str, JSON] = {"nodeId": node.id, "toolId": call.tool, "progress": entry.progress}
+    if call.agent:
+        data["toolCallId"] = call.call_id
+    elif node.for_each is not None:
+        data["index"] = entry.step
+    if entry.total is not None:
+        data["total"] = entry.total
+    if entry.message:
+        data["message"] = entry.message
+    emit(run, frame, EventKind.tool_progress, data)
 
 
 def said(run: RunState, entry: e.Said, effect: Effect) -> None:

@@ -1,9 +1,9 @@
 """Attempts of effects: where each of them stands, and what the frames wait for.
 
 A failed attempt with another one after it is a `retry`: the effect is `requested` again, with the next number. A second
-table, `OUTCOMES`, has the entries that each effect can have: only a model says something, only a child is opened. What
-is requested, sent or streaming is in `pending`, what is held is beside its interrupt, what is opened is a child frame;
-an attempt that has ended is nowhere.
+table, `OUTCOMES`, has the entries that each effect can have: only a model says something, only a tool has progress.
+What is requested, sent or streaming is in `pending`, what is held is beside its interrupt, what is opened is a child
+frame; an attempt that has ended is nowhere.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,11 @@ from wfcore.domain.run.state import Table, move
 
 
 class AttemptEvent(StrEnum):
-    """What can happen to an attempt. The first five are entries, the others follow from entries."""
+    """What can happen to an attempt. The first six are entries, the others follow from entries."""
 
     send = "send"
     say = "say"
+    progress = "progress"
     open = "open"
     succeed = "succeed"
     fail = "fail"
@@ -36,6 +37,7 @@ ATTEMPTS: Final[Table[AttemptState, AttemptEvent]] = {
     AttemptState.requested: {
         AttemptEvent.send: AttemptState.sent,
         AttemptEvent.say: AttemptState.streaming,
+        AttemptEvent.progress: AttemptState.requested,
         AttemptEvent.open: AttemptState.opened,
         AttemptEvent.succeed: AttemptState.succeeded,
         AttemptEvent.fail: AttemptState.failed,
@@ -44,6 +46,7 @@ ATTEMPTS: Final[Table[AttemptState, AttemptEvent]] = {
         AttemptEvent.drop: AttemptState.dropped,
     },
     AttemptState.sent: {
+        AttemptEvent.progress: AttemptState.sent,
         AttemptEvent.succeed: AttemptState.succeeded,
         AttemptEvent.fail: AttemptState.failed,
         AttemptEvent.retry: AttemptState.requested,
@@ -74,7 +77,12 @@ ATTEMPTS: Final[Table[AttemptState, AttemptEvent]] = {
 }
 
 OUTCOMES: Final[Mapping[type, Mapping[type, AttemptEvent]]] = {
-    CallTool: {e.Sent: AttemptEvent.send, e.Succeeded: AttemptEvent.succeed, e.Failed: AttemptEvent.fail},
+    CallTool: {
+        e.Sent: AttemptEvent.send,
+        e.Progressed: AttemptEvent.progress,
+        e.Succeeded: AttemptEvent.succeed,
+        e.Failed: AttemptEvent.fail,
+    },
     CallModel: {e.Said: AttemptEvent.say, e.Succeeded: AttemptEvent.succeed, e.Failed: AttemptEvent.fail},
     OpenChild: {e.Opened: AttemptEvent.open, e.Failed: AttemptEvent.fail},
     ComposeContext: {e.Succeeded: AttemptEvent.succeed, e.Failed: AttemptEvent.fail},
