@@ -65,9 +65,11 @@ class NodeTests:
         if not perform or trial.action is None:
             return trial
         check_not_limited(me)
-        return await self._performed(me, trial, *trial.action)
+        return await self._performed(me, node, trial, *trial.action)
 
-    async def _performed(self, me: Principal, trial: NodeTrial, action: Mapping[str, JSON], value: JSON) -> NodeTrial:
+    async def _performed(
+        self, me: Principal, node: str, trial: NodeTrial, action: Mapping[str, JSON], value: JSON
+    ) -> NodeTrial:
         """What the node gives when its calls are made, by a run of its own. It is cancelled if a person must decide."""
         uuid = self._ports.ids.uuid
         thread = "thread_" + uuid().replace("-", "")
@@ -80,9 +82,9 @@ class NodeTests:
         except TimeoutError:
             await self._runs.cancel(me, begun.id)
             return NodeTrial(error=_too_long(), handle=trial.on_error)
-        return await self._outcome(me, trial, await self._runs.get(me, begun.id))
+        return await self._outcome(me, node, trial, await self._runs.get(me, begun.id))
 
-    async def _outcome(self, me: Principal, trial: NodeTrial, ended: RunView) -> NodeTrial:
+    async def _outcome(self, me: Principal, node: str, trial: NodeTrial, ended: RunView) -> NodeTrial:
         if ended.status is RunStatus.done:
             return NodeTrial(ended.output)
         if ended.status is RunStatus.interrupted:
@@ -90,7 +92,7 @@ class NodeTests:
             await self._runs.cancel(me, ended.id)
             waits = [{**{k: v for k, v in one.items() if k not in NOT_SHOWN}, "kind": one["type"]} for one in shown]
             return NodeTrial(would_send=waits)
-        return NodeTrial(error=as_object(ended.error or _cancelled()), handle=trial.on_error)
+        return NodeTrial(error=_at_node(node, as_object(ended.error or _cancelled())), handle=trial.on_error)
 
 
 def _node_issues(structure: Mapping[str, JSON], node: str, place: int) -> list[Issue]:
@@ -101,6 +103,11 @@ def _node_issues(structure: Mapping[str, JSON], node: str, place: int) -> list[I
         for issue in issues
         if issue.path.startswith(f"{AT}.data") and issue.rule != "reference"
     ]
+
+
+def _at_node(node: str, error: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The error with the id that the node has in its workflow."""
+    return {**error, "info": {**as_object(error["info"]), "nodeId": node}}
 
 
 def _too_long() -> dict[str, JSON]:

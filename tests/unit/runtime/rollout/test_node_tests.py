@@ -64,6 +64,7 @@ class TestPerform:
         found = await tried(bench, node, edges="n:error>b", perform=True)
         assert (found["output"], found["handle"], found["wouldSend"]) == (None, "error", [])
         assert "attempt 1 fails" in found["error"]["message"]
+        assert found["error"]["info"]["nodeId"] == "n"
         assert bench.tools.count("flaky") == 1
         assert (await tried(bench, node, perform=True))["handle"] is None
 
