@@ -17,6 +17,7 @@ from wfcore.cli.common import (
     print_message,
     print_result,
 )
+from wfcore.cli.declared.documents import faults_located
 from wfcore.cli.files import load_tools, read_skill, shown_issues
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ async def evaluate(
     file
         YAML or JSON with the fields of the create body of a skill.
     """
-    body = read_skill(file)
+    with faults_located(file):
+        body = read_skill(file)
     async with open_core(IN_MEMORY, config, tools=load_tools(tools), worker=True) as core:
         results = await _results(core, await local_principal(core), file, body)
     for result in results:
@@ -61,7 +63,8 @@ async def evaluate(
 
 async def _results(core: "Core", me: "Principal", file: str, body: "dict[str, JSON]") -> "Sequence[CaseResult]":
     """The result of every case, in the order of the file, once all have ended."""
-    skill = await core.skills.create(me, body)
+    with faults_located(file):
+        skill = await core.skills.create(me, body)
     for line in shown_issues(file, await core.skills.validate_saved(me, skill.id)):
         print_message(line)
     begun = await core.evaluations.run(me, skill.id)

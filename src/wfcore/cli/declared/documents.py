@@ -1,6 +1,7 @@
 """Files that declare workflows and skills: `workflows/SLUG.yaml` and `skills/SLUG.yaml` of one folder."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +57,18 @@ class BadFiles(Invalid):
             {**fault.issue.to_wire(), "file": str(fault.file), "line": fault.line} for fault in faults
         ]
         super().__init__("\n  ".join(map(str, faults)), {"errors": errors})
+
+
+@contextmanager
+def faults_located(file: str) -> Iterator[None]:
+    """Raise BadFiles for the body of a file that is refused, instead of Malformed or Invalid."""
+    try:
+        yield
+    except (Malformed, Invalid) as error:
+        document = Declaration(Kind.SKILL, "", {}, Path(file))
+        found = [_issue(each) for each in as_objects(error.info["errors"])]
+        faults = [document.at(issue) if issue.path else FileFault(document.file, None, issue) for issue in found]
+        raise BadFiles(faults) from None
 
 
 def read_documents(folder: Path, kinds: Iterable[Kind] = KINDS) -> tuple[list[Declaration], list[FileFault]]:

@@ -80,3 +80,17 @@ def test_a_report_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureF
     status, _, stderr = evaluate(tmp_path, capsys, {"evaluations": [CASE]}, "--junit", str(tmp_path))
     assert status == 2
     assert "cannot write" in stderr
+
+
+def test_faults_of_the_file_have_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of them at once, as `apply` prints them; a text that is not YAML is one fault."""
+    file = tmp_path / "helper.yaml"
+    file.write_text("name: Helper\nevaluations:\n- id: one\n  input: {message: hi}\n  checks: [{kind: nope}]\nuse: 3\n")
+    assert main(["eval", str(file)]) == 2
+    first, second, *rest = capsys.readouterr().err.splitlines()
+    assert first == f"error: {file}:6: `use`: is not a known key"
+    assert second.startswith(f"  {file}:5: `evaluations[0].checks[0].kind`: `nope` is not one of")
+    assert rest == []
+    file.write_text("name: [\n")
+    assert main(["eval", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {file}: not YAML: line 2")
