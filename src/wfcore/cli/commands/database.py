@@ -10,6 +10,7 @@ from wfcore.cli.client import Json
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, UnusedDatabase, open_core, print_message
 
 if TYPE_CHECKING:
+    from wfcore.adapters.sql.migrations import RevisionChain
     from wfcore.adapters.sql.transfer.databases import Address
     from wfcore.cli.backups import Installation
     from wfcore.core import Core
@@ -33,14 +34,23 @@ async def upgrade(
         print("the schema is that of this release")  # noqa: T201
 
 
-def _print_plan(address: "Address") -> None:
+def _print_plan(address: "Address", history: "RevisionChain | None" = None) -> None:
+    from wfcore.adapters.sql.migrations import RELEASED, works_with
     from wfcore.adapters.sql.transfer.databases import planned_upgrade
 
-    found, statements = planned_upgrade(address)
+    history = history or RELEASED
+    found, statements = planned_upgrade(address, history)
     for statement in statements:
         print(f"{statement};")  # noqa: T201
     now = "there is no schema yet" if found is None else f"the schema is `{found}`"
-    print_message(f"{now}: an upgrade has {len(statements)} statements; nothing was changed")
+    print_message(f"{now}: an upgrade to `{history.head}` has {len(statements)} statements; nothing was changed")
+    if found is not None and statements:
+        expands = works_with(found, history.head)
+        print_message(
+            f"it expands the schema: processes of `{found}` work during and after it"
+            if expands
+            else f"it contracts the schema: stop processes of `{found}` before it"
+        )
 
 
 async def check(

@@ -29,7 +29,7 @@ from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 
 CHANGES = ("ALTER", "CREATE", "DELETE", "DROP", "INSERT", "UPDATE")
-NEXT = migrations.RevisionChain("0002", (*migrations.RELEASED.folders, Path(sys.argv[1])))
+NEXT = migrations.RevisionChain("0002_0001", (*migrations.RELEASED.folders, Path(sys.argv[1])))
 
 
 def copy_of(url: str, number: int) -> str:

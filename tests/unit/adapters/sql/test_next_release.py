@@ -1,5 +1,6 @@
 """A rehearsal of the next release's upgrade: on a database that is in use, on both stores, and cut short."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -10,22 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, opened
+from bench import Bench, act, ask, one, opened
 from filled import SECRET, as_read, file_url, fill, rows_of
 from postgres_server import with_schema
 from sql_texts import statement
 
 from wfcore.adapters.sql.journal.journal import SqlJournal
-from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
+from wfcore.adapters.sql.migrations import RELEASED, RevisionChain, works_with
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.memories import SqlMemories
 from wfcore.adapters.sql.schema.names import PREFIX
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.adapters.sql.transfer.databases import Address
+from wfcore.cli.commands.database import _print_plan
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.testing.fakes import SequentialIds
 
 pytestmark = pytest.mark.anyio
 
-NEXT = RevisionChain("0002", (*RELEASED.folders, Path(__file__).with_name("next_release")))
+NEXT = RevisionChain("0002_0001", (*RELEASED.folders, Path(__file__).with_name("next_release")))
+LATER = RevisionChain("0003", NEXT.folders)
 IMPORTED = ("", "unit/adapters", "unit/runtime")
 """Where modules that tests share are, below the folder of all tests."""
 CHANGES = {
@@ -53,11 +59,12 @@ async def database_of(url: str) -> Any:
 
 
 @asynccontextmanager
-async def next_release(url: str, bench: Bench) -> AsyncIterator[Bench]:
+async def next_release(url: str, bench: Bench, release: RevisionChain = NEXT, **more: Any) -> AsyncIterator[Bench]:
     """The same people, on the database, with the programs of a release whose schema is the next one."""
     database = await database_of(url)
-    stores = {"storage": SqlStorage(database, NEXT), "journal": SqlJournal(database), "memories": SqlMemories(database)}
-    async with opened(url, org=bench.org, clock=bench.clock, secrets=SECRET, **stores) as again:
+    storage = SqlStorage(database, release)
+    stores = {"storage": storage, "journal": SqlJournal(database), "memories": SqlMemories(database)}
+    async with opened(url, org=bench.org, clock=bench.clock, secrets=SECRET, **stores, **more) as again:
         yield again
 
 
@@ -85,7 +92,7 @@ async def test_every_row_is_still_read(url: str) -> None:
         expected = await as_read(before)
     database = await database_of(url)
     storage = SqlStorage(database, NEXT)
-    assert "`0001` is older than `0002`" in (await storage.check() or "")
+    assert "`0001` is older than `0002_0001`" in (await storage.check() or "")
     await storage.upgrade()
     assert await storage.check() is None
     assert {change.partition(" is ")[0] for change in map(unprefixed, await storage.schema_differences())} == CHANGES
@@ -116,3 +123,58 @@ async def test_a_process_that_is_killed_leaves_no_half(url: str) -> None:
     assert last == "0 new new"
     assert len(killed) >= 7, killed
     assert set(killed) == {f"-{signal.SIGKILL.value} old new"}
+
+
+async def test_two_releases_work_side_by_side(url: str) -> None:
+    """After a step that expands the schema, a process of the older release goes on, and another one can start. Each
+    continues what the other one began. After a step that contracts it, both are not ready, and none can start."""
+    flow, ids = one(ask()), SequentialIds()
+    async with opened(url, secrets=SECRET, ids=ids) as old:
+        parked = [await old.ran(flow)]
+        async with next_release(url, old, ids=ids) as new:
+            parked.append(await new.ran(flow))
+            assert await old.core.ports.storage.check() is None
+            for run, decider in zip(parked, (new, old), strict=True):
+                turn = await decider.core.runs.resume(decider.me, run.id, decision="approve")
+                assert (await decider.ended(turn)).status == "done"
+            async with opened(url, secrets=SECRET, org=old.org, clock=old.clock, ids=ids) as older:
+                started = [await each.ran(one(act("echo", value=1))) for each in (old, new, older)]
+                for reader in (old, new, older):
+                    views = [await reader.core.runs.get(reader.me, run.id) for run in started]
+                    assert [view.status for view in views] == ["done"] * 3
+            async with next_release(url, old, LATER):
+                assert "`0003` is of a newer release" in (await old.core.ports.storage.check() or "")
+                assert "`0003` is of a newer release" in (await new.core.ports.storage.check() or "")
+    for start in (opened(url, secrets=SECRET), next_release(url, old)):
+        with pytest.raises(Unavailable, match="of a newer release"):
+            async with start:
+                pass
+
+
+def test_the_plan_says_whether_older_processes_go_on(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`db upgrade --dry-run` of the three releases, from the schema of the first one, and from none."""
+    asyncio.run(upgraded(url, RELEASED))
+    address = Address(url)
+    for release, expected in (
+        (RELEASED, []),
+        (NEXT, ["it expands the schema: processes of `0001` work during and after it"]),
+        (LATER, ["it contracts the schema: stop processes of `0001` before it"]),
+    ):
+        _print_plan(address, release)
+        first, *more = capsys.readouterr().err.splitlines()
+        assert first.startswith(f"the schema is `0001`: an upgrade to `{release.head}` has ")
+        assert more == expected
+
+
+async def upgraded(url: str, release: RevisionChain) -> None:
+    storage = SqlStorage(await database_of(url), release)
+    await storage.upgrade()
+    await storage.close()
+
+
+@pytest.mark.parametrize(("older", "newer", "expected"), [
+    ("0001", "0002_0001", True), ("0001", "0003_0002", False), ("0002_0001", "0003_0002", True),
+    ("0001", "0002", False), ("0002_0001", "0001", False), ("0002_0001", "0002_0001", False),
+])  # fmt: skip
+def test_which_releases_work_together(older: str, newer: str, expected: bool) -> None:
+    assert works_with(older, newer) is expected

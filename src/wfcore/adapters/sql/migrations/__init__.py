@@ -1,5 +1,9 @@
 """The schema's history. What is released never changes; a new release adds a step.
 
+A step that only expands the schema names the oldest one whose processes work with it: `0002_0001` does what `0001`
+needs. One that contracts it has no second number: no older process works with `0003`. What a release does not use any
+more, only a later one removes.
+
 The tables stand beside those of other software: `foreign` says what is in their way.
 """
 
@@ -18,7 +22,7 @@ _HERE: Final = Path(__file__).parent
 
 @attrs.frozen
 class RevisionChain:
-    """A line of steps. They are numbered in order, so that a greater number is of a newer release."""
+    """A line of steps. They are numbered in order, so that a greater one is of a newer release."""
 
     head: str
     """The last step: the schema of the release."""
@@ -37,14 +41,20 @@ LOCK_SECONDS: Final = 5
 
 
 def fault(found: str | None, history: RevisionChain = RELEASED) -> str | None:
-    """What is wrong, in words, with a database whose schema is `found`; None when it is this release's."""
-    if found == history.head:
+    """What is wrong, in words, with a database whose schema is `found`; None when this release works with it."""
+    if found == history.head or (found is not None and works_with(history.head, found)):
         return None
     if found is None:
         return "the database has no schema yet: run `wfcore db upgrade`"
     if found < history.head:
         return f"the schema `{found}` is older than `{history.head}`: run `wfcore db upgrade`"
     return f"the schema `{found}` is of a newer release than this one, which knows `{history.head}`"
+
+
+def works_with(older: str, newer: str) -> bool:
+    """Whether processes of an older schema work beside those of a newer one."""
+    oldest = newer.partition("_")[2]
+    return bool(oldest) and oldest <= older.partition("_")[0] < newer.partition("_")[0]
 
 
 def namespace(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
@@ -65,7 +75,7 @@ def revision(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> str | N
 
 
 def upgrade(connection: sa.Connection, history: RevisionChain = RELEASED, schema: str = DEFAULT_SCHEMA) -> None:
-    """Bring the schema to that of the release, in the open transaction.
+    """Bring the schema to that of the release, in the open transaction. A newer one that it works with stays.
 
     Raises Unavailable for a newer one, and when objects of other software have the names of wfcore's tables.
     """
@@ -73,10 +83,11 @@ def upgrade(connection: sa.Connection, history: RevisionChain = RELEASED, schema
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
         connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
     found = revision(connection, schema)
-    if found == history.head:
+    problem = fault(found, history)
+    if problem is None:
         return
     if found is not None and found > history.head:
-        raise Unavailable(str(fault(found, history)))
+        raise Unavailable(problem)
     place = namespace(connection, schema)
     if found is None:
         foreign.check_free(connection, place)

@@ -10,7 +10,7 @@ from wfcore.adapters.sql.migrations.fingerprint import released
 from wfcore.adapters.sql.schema.names import VERSION_TABLE
 from wfcore.domain.kernel.errors import Unavailable
 
-_REVISION: Final = re.compile(r"[0-9]{4}\Z", re.ASCII)
+_REVISION: Final = re.compile(r"[0-9]{4}(_[0-9]{4})?\Z", re.ASCII)
 
 _UNRELEASED: Final = frozenset({"alembic_version", "organizations", "executions", "journal", "interrupts"})
 """Tables that an unreleased wfcore made under these names, with Alembic's default name for the revision."""

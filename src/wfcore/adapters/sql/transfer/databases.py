@@ -14,6 +14,7 @@ import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql import migrations
+from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, check_schema
 from wfcore.adapters.sql.schema.statement import PostgresDialect, own_name
 from wfcore.adapters.sql.schema.tables import metadata
@@ -221,7 +222,7 @@ def revision_of(database: CopyDatabase, address: Address) -> str | None:
     return migrations.revision(database.connection, address.schema)
 
 
-def planned_upgrade(address: Address) -> tuple[str | None, list[str]]:
+def planned_upgrade(address: Address, history: RevisionChain = RELEASED) -> tuple[str | None, list[str]]:
     """The revision of the schema, and the statements with which an upgrade would change it. Changes nothing.
 
     The upgrade is done in a transaction that is rolled back; for a SQLite file that does not exist, in memory.
@@ -235,7 +236,7 @@ def planned_upgrade(address: Address) -> tuple[str | None, list[str]]:
             driver.execute("BEGIN IMMEDIATE")
         found = migrations.revision(connection, address.schema)
         sa.event.listen(connection, "before_cursor_execute", _collecting(statements))
-        migrations.upgrade(connection, schema=address.schema)
+        migrations.upgrade(connection, history, address.schema)
         connection.connection.driver_connection.rollback()  # type: ignore[union-attr]
     return found, statements
 

@@ -1,4 +1,4 @@
-"""A second step, for a rehearsal: a column that is filled from other tables, a new table, and a table made anew."""
+"""A second step, for a rehearsal, that expands the schema: a filled column, a new table, and a table made anew."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -6,7 +6,7 @@ from sqlalchemy import Column
 
 from wfcore.adapters.sql.migrations.names import own
 
-revision = "0002"
+revision = "0002_0001"
 down_revision = "0001"
 
 INT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
