@@ -85,3 +85,52 @@ def test_a_run_from_a_node(open_page: Open, server: Server, ids: dict[str, str])
         runs = client.get("/agent/v1/runs", params={"workflowId": workflow}).json()["runs"]
         assert [(one["forkedFrom"], one["output"]) for one in runs] == [(first, "70 for order 7"), (None, "Refund")]
         assert stored(client, workflow)["nodes"][1]["data"] == REFUND["nodes"][1]["data"]
+
+
+PAYMENT = demo.graph(
+    [
+        demo.node("large", "condition", branches=[{"handle": "yes", "when": "input.total > 50"}]),
+        demo.node("ask", "humanApproval", message="Pay?"),
+        demo.node("pay", "action", toolId="core.http", params={"method": "POST", "url": "https://pay.example.com/"}),
+        demo.node("known", "condition", branches=[{"handle": "always", "when": "true"}]),
+        demo.transform("closed", 1),
+    ],
+    ("start", "large"), ("large", "ask", "yes"), ("large", "pay", "else"), ("ask", "pay", "approved"),
+    ("pay", "known"), ("known", "closed", "else"),
+)  # fmt: skip
+
+
+def test_a_simulation(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Paths are shown on the canvas, nodes that no run reaches are marked, a broken rule or policy is played."""
+    policy = {"name": "Limits", "when": {"tool": "core.http"}, "require": {"timeout": True}, "severity": "warning"}
+    with server.client() as client:
+        made = client.post("/api/v1/policies", json=policy)
+        assert made.status_code == 201, made.text
+        page = opened(open_page, create(client, PAYMENT))
+        page.get_by_role("button", name="Simulate", exact=True).click()
+        panel = page.get_by_role("complementary", name="Simulate")
+        expect(panel.get_by_role("button", name="closed")).to_be_visible()
+        expect(node(page, "closed").locator(".gnode")).to_have_attribute("data-outcome", "never")
+        panel.get_by_role("button", name="large (else)").first.click()
+        expect(node(page, "pay").locator(".gnode")).to_have_attribute("data-outcome", "done")
+        expect(node(page, "ask").locator(".gnode")).to_have_attribute("data-outcome", "unreached")
+        expect(page.locator(".react-flow__edge.taken")).to_have_count(3)
+        panel.get_by_role("button", name="Play the run that breaks Limits").click()
+        panel.get_by_role("button", name="Next").click()
+        expect(node(page, "pay").locator(".gnode.current")).to_be_visible()
+        assert client.delete(f"/api/v1/policies/{made.json()['id']}").status_code == 200
+        check_accessibility(page)
+        panel.get_by_label("Rules, one a line").fill("never pay without approved ask\nat most 1 pay")
+        panel.get_by_role("button", name="Simulate again").click()
+        expect(panel.locator(".verdict")).to_contain_text(
+            ["never pay without approved ask: broken", "at most 1 pay: holds"]
+        )
+        panel.get_by_role("button", name="Play the run that breaks never pay").focus()
+        page.keyboard.press("Enter")
+        expect(node(page, "large").locator(".gnode.current")).to_have_attribute("data-outcome", "else")
+        status = panel.get_by_role("group", name="Step by step").get_by_role("status")
+        expect(status).to_have_text("Step 1 of 1: large, else")
+        page.get_by_role("button", name="Wait", exact=True).click()
+        page.get_by_role("button", name="Close", exact=True).click()
+        expect(panel.get_by_text("The graph has changed since")).to_be_visible()
+        expect(page.locator("[data-outcome]")).to_have_count(0)

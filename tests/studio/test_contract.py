@@ -31,6 +31,11 @@ SHAPES = {
     "GraphDiff": ("VariationDifference", set()),
     "NodeTrial": ("NodeTestResult", set()),
     "Impact": ("DeployImpact", set()),
+    "Evaluated": ("Evaluated", set()),
+    "Step": ("Step", set()),
+    "SimulatedPath": ("Path", set()),
+    "Verdict": ("Verdict", set()),
+    "Simulation": ("Simulation", set()),
     "Tool": ("Tool", set()),
     "CatalogTool": ("Tool", set()),
     **{

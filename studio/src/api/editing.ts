@@ -1,5 +1,5 @@
 import type { Client } from "./client";
-import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, NodeType, Skill, Structure, Tool, Variation, Workflow } from "./types";
+import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, NodeType, Simulation, Skill, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
 const PAGES = 40;
@@ -50,6 +50,11 @@ export class Editing {
   /** What an expression (`source`) or a `template` yields with these values. Nothing is stored or called. */
   evaluate(of: { source: string } | { template: Json }, values: JsonObject): Promise<Evaluated> {
     return this.client.post("/api/v1/expressions/evaluate", { ...of, values });
+  }
+
+  /** Every end that runs of the graph can have, and whether rules hold for all of them. Nothing is called. */
+  simulate(structure: Structure, input: JsonObject | null, rules: string[]): Promise<Simulation> {
+    return this.client.post("/api/v1/workflows/simulate", { workflowStructure: structure, input, rules });
   }
 
   tryNode(id: number, node: string, body: JsonObject): Promise<NodeTrial> {

@@ -206,6 +206,35 @@ export interface Evaluated {
   error?: { message: string; line: number | null; column: number | null };
 }
 
+/** A node of a simulated run, and how it ended: `done`, `failed`, `approved`, `denied`, `expired`, or a branch. */
+export interface Step {
+  nodeId: string;
+  outcome: string;
+}
+
+/** One end that runs can have, with one way there. */
+export interface SimulatedPath {
+  end: "done" | "error" | "endless";
+  steps: Step[];
+  failed: string | null;
+}
+
+/** Whether a rule holds for all runs; a broken one has a run that breaks it. */
+export interface Verdict {
+  rule: string;
+  status: "holds" | "broken" | "unknown";
+  counterExample: { steps: Step[]; what: string; path: string[] } | null;
+}
+
+/** The ends that runs of a graph can have. */
+export interface Simulation {
+  complete: boolean;
+  paths: SimulatedPath[];
+  neverReached: string[];
+  deadEnds: Step[];
+  rules: Verdict[];
+}
+
 /** A version that was deployed. */
 export interface Variation {
   id: string;

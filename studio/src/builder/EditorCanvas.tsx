@@ -10,6 +10,7 @@ import { Icon } from "../kit/icons";
 import { brief } from "../kit/safe";
 import { type Box, frameOf, groupKey, groupOf, groupsOf, NOTE_SIZE, noteKey, notesOf } from "./annotations";
 import { handlesOf, type Point, titleOf } from "./document";
+import { type Marks, toneOfOutcome } from "./playing";
 import { GroupNode, NoteNode, type ShownGroup, type ShownNote } from "./Marks";
 
 const WIDTH = 200;
@@ -27,6 +28,8 @@ interface Shown extends Record<string, unknown> {
   handles: (string | null)[];
   problems: number;
   canEdit: boolean;
+  /** How the node ended in a simulated run, `never` or `unreached`; empty without one. `!` leads that of this step. */
+  mark: string;
 }
 type Step = Node<Shown, "step">;
 type Placed = Step | ShownNote | ShownGroup;
@@ -37,12 +40,14 @@ const heightOf = (handles: (string | null)[]) => HEAD + rowsOf(handles).length *
 
 const EditorNode = memo(function EditorNode({ data }: NodeProps<Step>) {
   const { t, has } = useLanguage();
-  const { node, handles, problems, canEdit } = data;
+  const { node, handles, problems, canEdit, mark } = data;
+  const outcome = mark.replace(/^!/, "");
+  const tone = !outcome ? "" : outcome === "never" || outcome === "unreached" ? "off" : toneOfOutcome(outcome);
   const title = titleOf(node);
   const kind = `type.${node.type}`;
   const under = typeof node.data?.toolId === "string" ? node.data.toolId : has(kind) ? t(kind) : node.type;
   return (
-    <div className={`gnode editable${problems ? " bad" : ""}`} part="node">
+    <div className={`gnode editable ${outcome ? tone : problems ? "bad" : ""}${mark.startsWith("!") ? " current" : ""}`} part="node" data-outcome={outcome || undefined}>
       {node.type !== "start" && <Handle type="target" position={Position.Left} isConnectable={canEdit} style={{ insetBlockStart: HEAD / 2 }} />}
       <div className="ghead">
         <span className="glyph"><Icon name={node.type} /></span>
@@ -50,7 +55,9 @@ const EditorNode = memo(function EditorNode({ data }: NodeProps<Step>) {
           <span className="name clip" style={{ display: "block" }}>{brief(title, 80)}</span>
           <span className="under clip" style={{ display: "block" }}>{brief(under, 80)}</span>
         </span>
-        {problems > 0 && <span className="mark"><Icon name="error" /><span className="sr">{t("builder.problems", { count: problems })}</span></span>}
+        {outcome && tone !== "off" && <span className="mark clip">{has(`outcome.${outcome}`) ? t(`outcome.${outcome}`) : brief(outcome, 20)}</span>}
+        {outcome === "never" && <span className="mark"><Icon name="skipped" /><span className="sr">{t("simulate.never")}</span></span>}
+        {!outcome && problems > 0 && <span className="mark"><Icon name="error" /><span className="sr">{t("builder.problems", { count: problems })}</span></span>}
       </div>
       {handles.includes(null) && <Handle type="source" position={Position.Right} isConnectable={canEdit} style={{ insetBlockStart: HEAD / 2 }} />}
       {rowsOf(handles).map((handle, index) => (
@@ -80,6 +87,8 @@ export interface CanvasProps {
   structure: Structure;
   types: Map<string, NodeType>;
   problems: Map<string, number>;
+  /** What is shown of a simulation. */
+  marks: Marks | null;
   selected: string[];
   canEdit: boolean;
   label: string;
@@ -92,7 +101,7 @@ export interface CanvasProps {
 }
 
 export function EditorCanvas(props: CanvasProps) {
-  const { structure, types, canEdit } = props;
+  const { structure, types, canEdit, marks } = props;
   const box = useRef<HTMLDivElement>(null);
   const made = useMadePlaces(structure, types);
   const [size, setSize] = useState<{ width: number; height: number } | null>(null);
@@ -101,9 +110,10 @@ export function EditorCanvas(props: CanvasProps) {
   const lines = useMemo<Edge[]>(
     () => structure.edges.map((edge) => ({
       id: edge.id, source: edge.source, target: edge.target, type: "default", focusable: false, deletable: canEdit, ariaLabel: `${edge.source} → ${edge.target}`,
-      ...(edge.sourceHandle ? { sourceHandle: edge.sourceHandle } : {}), ...(edge.sourceHandle === "error" ? { className: "onerror" } : {}), markerEnd: MARKER,
+      ...(edge.sourceHandle ? { sourceHandle: edge.sourceHandle } : {}), className: [edge.sourceHandle === "error" && "onerror", marks?.current && (marks.taken.has(edge.id) ? "taken" : "untaken")].filter(Boolean).join(" "),
+      markerEnd: MARKER,
     })),
-    [structure.edges, canEdit],
+    [structure.edges, canEdit, marks],
   );
   return (
     <div className="graph editing" role="group" aria-label={props.label} aria-busy={!made || undefined} ref={box}>
@@ -133,7 +143,7 @@ function handlesAt(node: GraphNode, handles: (string | null)[]): NodeHandle[] {
 }
 
 /** The nodes as the structure has them. One that did not change stays the same object, and is not rendered again. */
-function useWanted({ structure, types, problems, selected, canEdit }: CanvasProps, made: Map<string, Point> | null): Placed[] {
+function useWanted({ structure, types, problems, marks, selected, canEdit }: CanvasProps, made: Map<string, Point> | null): Placed[] {
   const { t } = useLanguage();
   const built = useRef(new Map<string, Step>());
   return useMemo(() => {
@@ -144,12 +154,13 @@ function useWanted({ structure, types, problems, selected, canEdit }: CanvasProp
       const position = node.position ?? made.get(node.id) ?? { x: 0, y: 0 };
       const old = built.current.get(node.id);
       const isSelected = chosen.has(node.id);
-      if (old && old.data.node === node && old.data.problems === count && old.data.canEdit === canEdit && old.selected === isSelected
+      const mark = markOf(marks, node.id);
+      if (old && old.data.node === node && old.data.problems === count && old.data.canEdit === canEdit && old.data.mark === mark && old.selected === isSelected
         && old.position.x === position.x && old.position.y === position.y) return old;
       const handles = handlesOf(node, types);
       const size = { width: WIDTH, height: heightOf(handles) };
       return {
-        id: node.id, type: "step", data: { node, handles, problems: count, canEdit }, position, ...size, measured: size, handles: handlesAt(node, handles), selected: isSelected,
+        id: node.id, type: "step", data: { node, handles, problems: count, canEdit, mark }, position, ...size, measured: size, handles: handlesAt(node, handles), selected: isSelected,
         ariaLabel: brief(`${titleOf(node)}, ${node.type}${count ? `, ${t("builder.problems", { count })}` : ""}`, 160), ariaRole: "button",
       };
     });
@@ -159,7 +170,14 @@ function useWanted({ structure, types, problems, selected, canEdit }: CanvasProp
       connectable: false, ariaLabel: brief(`${t("builder.note")}: ${note.text}`, 160), ariaRole: "button",
     }));
     return [...framesOf(structure, built.current, chosen, t("builder.group")), ...next, ...notes];
-  }, [structure, types, problems, selected, canEdit, made, t]);
+  }, [structure, types, problems, marks, selected, canEdit, made, t]);
+}
+
+function markOf(marks: Marks | null, id: string): string {
+  if (!marks) return "";
+  if (marks.never.has(id)) return "never";
+  const outcome = marks.outcomes.get(id);
+  return outcome === undefined ? (marks.current === null ? "" : "unreached") : marks.current === null ? "" : `${marks.current === id ? "!" : ""}${outcome}`;
 }
 
 /** The frames of the groups, behind their nodes. Only the name of a frame takes the pointer. */

@@ -1,4 +1,4 @@
-import { createContext, type KeyboardEvent, useContext, useEffect, useId, useMemo, useRef, useState } from "react";
+import { createContext, type KeyboardEvent, useContext, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { Evaluated, Json } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -33,6 +33,7 @@ export function ExpressionInput({ mode, value, shared, className = "", onChange,
   const { t } = useLanguage();
   const scope = useContext(ExpressionScope);
   const input = useRef<HTMLTextAreaElement>(null);
+  const caret = useRef<number | null>(null);
   const listId = useId();
   const [found, setFound] = useState<Completions | null>(null);
   const [chosen, setChosen] = useState(0);
@@ -45,11 +46,15 @@ export function ExpressionInput({ mode, value, shared, className = "", onChange,
     const box = input.current;
     if (!option || !box) return;
     const next = value.slice(0, found.from) + option.insert + value.slice(box.selectionStart);
-    const caret = found.from + option.insert.length;
+    caret.current = found.from + option.insert.length;
     onChange(next);
     setFound(null);
-    requestAnimationFrame(() => box.setSelectionRange(caret, caret));
   };
+  // At once with the new text: keys can follow before the next frame.
+  useLayoutEffect(() => {
+    if (caret.current !== null) input.current?.setSelectionRange(caret.current, caret.current);
+    caret.current = null;
+  }, [value]);
   const onKey = (event: KeyboardEvent) => {
     if (event.key === " " && event.ctrlKey && input.current) {
       event.preventDefault();

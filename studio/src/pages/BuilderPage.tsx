@@ -1,11 +1,13 @@
 import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Editing } from "../api/editing";
 import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
-import { connect, copied, addNode, handlesOf, moved, pasted, type Point, renamed, titleOf, withData, without } from "../builder/document";
+import { connect, copied, addNode, handlesOf, isObject, moved, pasted, type Point, renamed, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
-import { Editor, type EditorState } from "../builder/editor";
+import { Editor } from "../builder/editor";
 import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
+import type { Marks } from "../builder/playing";
+import { Simulate } from "../builder/Simulate";
 import { TryNode } from "../builder/TryNode";
 import { keeperOf } from "../builder/keeper";
 import { type Catalog, NodeEditor } from "../builder/NodeEditor";
@@ -15,9 +17,8 @@ import { problemOf, useHost, useLoaded } from "../elements/context";
 import { NodeExpressions, useSample } from "../expressions/NodeExpressions";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { Empty, Failure, Loading, Status } from "../kit/kit";
-import { brief, visible } from "../kit/safe";
-import { PlaceLink } from "./parts";
+import { Empty, Failure, Loading } from "../kit/kit";
+import { Notices, Problems, Toolbar } from "./BuilderToolbar";
 import RunPage from "./RunPage";
 
 export interface BuilderProps {
@@ -92,7 +93,8 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const { catalog, problem, reload } = useCatalog(editing);
   const canvas = useRef<CanvasHandle>(null);
   const [selected, setSelected] = useState<string[]>([]);
-  const [open, setOpen] = useState<"palette" | "problems" | null>(null);
+  const [open, setOpen] = useState<"palette" | "problems" | "simulate" | null>(null);
+  const [marks, setMarks] = useState<Marks | null>(null);
   const [asking, setAsking] = useState<"deploy" | "run" | "settings" | null>(null);
   const [from, setFrom] = useState<From | undefined>();
   const [runId, setRunId] = useState<string | null>(null);
@@ -111,7 +113,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
 
   const select = useCallback((node: string) => {
     setSelected([node]);
-    setOpen(null);
+    setOpen((old) => (old === "simulate" ? old : null));
     requestAnimationFrame(() => canvas.current?.show(node));
   }, []);
   /** The structure with a place for every node: what is beside a node that is added must not move. */
@@ -194,6 +196,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const group = selected.length === 1 && groupsOf(structure).has(groupOf(selected[0]) ?? "") ? groupOf(selected[0]) : null;
   const chosen = new Set(one ? [] : members(structure, selected));
   const several = structure.nodes.filter((node) => chosen.has(node.id));
+  const isAside = Boolean(one ?? note) || several.length > 0;
   const close = () => {
     const last = selected.at(-1);
     setSelected([]);
@@ -216,12 +219,12 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   return (
     <div className="page builder" onKeyDown={onKey} onCopy={onCopy} onCut={onCopy} onPaste={onPaste}>
       <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
-        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
+        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onSimulate={() => { setSelected([]); setOpen(open === "simulate" ? null : "simulate"); }} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
       <Notices editor={editor} state={state} />
       {open === "problems" && <Problems state={state} onSelect={select} />}
-      <div className={`studiobuild${open === "palette" ? " adding" : ""}${one || note || several.length ? " chosen" : ""}`}>
+      <div className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" ? " chosen" : ""}`}>
         {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
-        <EditorCanvas ref={canvas} structure={structure} types={catalog.types} problems={problems} selected={selected} canEdit={canEdit} label={t("run.graph")}
+        <EditorCanvas ref={canvas} structure={structure} types={catalog.types} problems={problems} marks={marks} selected={selected} canEdit={canEdit} label={t("run.graph")}
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
         {one && (
           <aside className="side" aria-label={t("node.details")}>
@@ -238,6 +241,12 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
                 ) : null}
                 onClose={close} />
             </NodeExpressions>
+          </aside>
+        )}
+        {open === "simulate" && (
+          <aside className="side" aria-label={t("simulate.title")} hidden={isAside}>
+            <Simulate structure={structure} editing={editing} input={isObject(last?.input) ? last.input : null} onMarks={setMarks} onSelect={select} onClose={() => setOpen(null)}
+              policies={async () => { await editor.save(); return canEdit ? (await editing.impact(id)).value.policies : []; }} />
           </aside>
         )}
         {note && (
@@ -258,92 +267,5 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
       {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
       {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} from={from} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); setRunShown(true); }} />}
     </div>
-  );
-}
-
-function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onProblems, onDeploy, onRun, onSettings, onLastRun }: {
-  editor: Editor; state: EditorState; canEdit: boolean; open: string | null; onTidy: () => void; onPalette: () => void; onProblems: () => void;
-  onDeploy: () => void; onRun: () => void; onSettings: () => void;
-  onLastRun: (() => void) | undefined;
-}) {
-  const { t } = useLanguage();
-  const host = useHost();
-  const workflow = state.workflow!;
-  const may = (feature: string) => !host.readonly && host.wants(feature);
-  const errors = state.issues.length;
-  return (
-    <div className="head" part="toolbar">
-      <div style={{ minWidth: 0, marginInlineEnd: "auto" }} className="row wrap">
-        <h1 className="clip">{brief(workflow.name, 120)}</h1>
-        <Status value={workflow.status} />
-        {workflow.hasUnpublishedChanges && workflow.status === "active" && <span className="tag wait">{t("workflows.unpublished")}</span>}
-        {canEdit && <span className={`saving ${state.saving}`} role="status">{t(`builder.saving.${state.saving}`)}</span>}
-      </div>
-      {canEdit && (
-        // `aria-disabled`: a disabled button would keep the focus and swallow the keys.
-        <div className="row" role="group" aria-label={t("builder.edit")}>
-          <button type="button" className="button small-only" aria-expanded={open === "palette"} onClick={onPalette}><Icon name="plus" />{t("builder.add")}</button>
-          <button type="button" className="button square" aria-label={t("builder.undo")} title={t("builder.undo")} aria-disabled={!state.canUndo} onClick={() => editor.undo()}><Icon name="undo" /></button>
-          <button type="button" className="button square" aria-label={t("builder.redo")} title={t("builder.redo")} aria-disabled={!state.canRedo} onClick={() => editor.redo()}><Icon name="redo" /></button>
-          <button type="button" className="button hide-small" onClick={onTidy}>{t("builder.tidy")}</button>
-        </div>
-      )}
-      {canEdit && (
-        <button type="button" className={`button${errors ? " danger" : ""}`} aria-expanded={open === "problems"} onClick={onProblems}>
-          <Icon name={errors ? "error" : "done"} />{t("builder.problems", { count: errors })}
-        </button>
-      )}
-      {canEdit && may("settings") && <button type="button" className="button" onClick={onSettings}>{t("settings.title")}</button>}
-      {host.wants("runs") && <PlaceLink to={{ page: "runs", query: { workflowId: String(workflow.id) } }} className="button hide-small">{t("workflows.runs")}</PlaceLink>}
-      {onLastRun && <button type="button" className="button" onClick={onLastRun}>{t("builder.lastRun")}</button>}
-      {may("run") && workflow.canUse !== false && (canEdit || workflow.activeVariationId) && <button type="button" className="button" onClick={onRun}><Icon name="start" />{t("builder.run")}</button>}
-      {canEdit && may("deploy") && <button type="button" className="button primary" disabled={!workflow.hasUnpublishedChanges && state.saving === "saved"} onClick={onDeploy}>{t("builder.deploy")}</button>}
-    </div>
-  );
-}
-
-function Notices({ editor, state }: { editor: Editor; state: EditorState }) {
-  const { t } = useLanguage();
-  const message = state.error ? problemOf(state.error).message : "";
-  return (
-    <div className="notices">
-      {!editor.canEdit && (
-        <div className="notice"><Icon name="user" /><span>{t(state.workflow?.manageDenial === "not_owner" ? "builder.notOwner" : "builder.readOnly")}</span></div>
-      )}
-      {state.restored && (
-        <div className="notice wait">
-          <Icon name="retry" /><span className="grow">{t("builder.restored")}</span>
-          <button type="button" className="button small" onClick={() => editor.undo()}>{t("builder.discard")}</button>
-          <button type="button" className="button small" onClick={() => void editor.save()}>{t("builder.save")}</button>
-        </div>
-      )}
-      {state.saving === "failed" && (
-        <div className="notice wait" role="alert">
-          <Icon name="waiting" /><span className="grow">{t("builder.failedHint")}</span>
-          <button type="button" className="button small" onClick={() => void editor.save()}>{t("common.retry")}</button>
-        </div>
-      )}
-      {state.saving === "refused" && <div className="notice bad" role="alert"><Icon name="error" /><span className="text">{t("builder.refusedHint")} {visible(brief(message, 400))}</span></div>}
-    </div>
-  );
-}
-
-/** The findings of the server's validation. Each leads to its node. */
-function Problems({ state, onSelect }: { state: EditorState; onSelect: (id: string) => void }) {
-  const { t } = useLanguage();
-  const byId = new Map(state.structure.nodes.map((node) => [node.id, node]));
-  return (
-    <ul className="problems" aria-label={t("builder.problemList")}>
-      {!state.issues.length && <li className="muted">{t("builder.noProblems")}</li>}
-      {state.issues.map((issue, index) => (
-        <li key={index} className="row">
-          <Icon name={issue.severity === "warning" ? "waiting" : "error"} />
-          <span className="grow text">{visible(brief(issue.message, 400))}</span>
-          {issue.at.node !== undefined && byId.has(issue.at.node) && (
-            <button type="button" className="button small" onClick={() => onSelect(issue.at.node!)}>{brief(titleOf(byId.get(issue.at.node)!), 40)}</button>
-          )}
-        </li>
-      ))}
-    </ul>
   );
 }

@@ -1,0 +1,98 @@
+import { titleOf } from "../builder/document";
+import type { Editor, EditorState } from "../builder/editor";
+import { problemOf, useHost } from "../elements/context";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Status } from "../kit/kit";
+import { brief, visible } from "../kit/safe";
+import { PlaceLink } from "./parts";
+
+/** The name of the workflow and what can be done with it. */
+export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onProblems, onSimulate, onDeploy, onRun, onSettings, onLastRun }: {
+  editor: Editor; state: EditorState; canEdit: boolean; open: string | null; onTidy: () => void; onPalette: () => void; onProblems: () => void;
+  onSimulate: () => void; onDeploy: () => void; onRun: () => void; onSettings: () => void;
+  onLastRun: (() => void) | undefined;
+}) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const workflow = state.workflow!;
+  const may = (feature: string) => !host.readonly && host.wants(feature);
+  const errors = state.issues.length;
+  return (
+    <div className="head" part="toolbar">
+      <div style={{ minWidth: 0, marginInlineEnd: "auto" }} className="row wrap">
+        <h1 className="clip">{brief(workflow.name, 120)}</h1>
+        <Status value={workflow.status} />
+        {workflow.hasUnpublishedChanges && workflow.status === "active" && <span className="tag wait">{t("workflows.unpublished")}</span>}
+        {canEdit && <span className={`saving ${state.saving}`} role="status">{t(`builder.saving.${state.saving}`)}</span>}
+      </div>
+      {canEdit && (
+        // `aria-disabled`: a disabled button would keep the focus and swallow the keys.
+        <div className="row" role="group" aria-label={t("builder.edit")}>
+          <button type="button" className="button small-only" aria-expanded={open === "palette"} onClick={onPalette}><Icon name="plus" />{t("builder.add")}</button>
+          <button type="button" className="button square" aria-label={t("builder.undo")} title={t("builder.undo")} aria-disabled={!state.canUndo} onClick={() => editor.undo()}><Icon name="undo" /></button>
+          <button type="button" className="button square" aria-label={t("builder.redo")} title={t("builder.redo")} aria-disabled={!state.canRedo} onClick={() => editor.redo()}><Icon name="redo" /></button>
+          <button type="button" className="button hide-small" onClick={onTidy}>{t("builder.tidy")}</button>
+        </div>
+      )}
+      {canEdit && (
+        <button type="button" className={`button${errors ? " danger" : ""}`} aria-expanded={open === "problems"} onClick={onProblems}>
+          <Icon name={errors ? "error" : "done"} />{t("builder.problems", { count: errors })}
+        </button>
+      )}
+      {host.wants("simulate") && <button type="button" className="button" aria-expanded={open === "simulate"} onClick={onSimulate}>{t("simulate.title")}</button>}
+      {canEdit && may("settings") && <button type="button" className="button" onClick={onSettings}>{t("settings.title")}</button>}
+      {host.wants("runs") && <PlaceLink to={{ page: "runs", query: { workflowId: String(workflow.id) } }} className="button hide-small">{t("workflows.runs")}</PlaceLink>}
+      {onLastRun && <button type="button" className="button" onClick={onLastRun}>{t("builder.lastRun")}</button>}
+      {may("run") && workflow.canUse !== false && (canEdit || workflow.activeVariationId) && <button type="button" className="button" onClick={onRun}><Icon name="start" />{t("builder.run")}</button>}
+      {canEdit && may("deploy") && <button type="button" className="button primary" disabled={!workflow.hasUnpublishedChanges && state.saving === "saved"} onClick={onDeploy}>{t("builder.deploy")}</button>}
+    </div>
+  );
+}
+
+/** What the user has to know of the draft. */
+export function Notices({ editor, state }: { editor: Editor; state: EditorState }) {
+  const { t } = useLanguage();
+  const message = state.error ? problemOf(state.error).message : "";
+  return (
+    <div className="notices">
+      {!editor.canEdit && (
+        <div className="notice"><Icon name="user" /><span>{t(state.workflow?.manageDenial === "not_owner" ? "builder.notOwner" : "builder.readOnly")}</span></div>
+      )}
+      {state.restored && (
+        <div className="notice wait">
+          <Icon name="retry" /><span className="grow">{t("builder.restored")}</span>
+          <button type="button" className="button small" onClick={() => editor.undo()}>{t("builder.discard")}</button>
+          <button type="button" className="button small" onClick={() => void editor.save()}>{t("builder.save")}</button>
+        </div>
+      )}
+      {state.saving === "failed" && (
+        <div className="notice wait" role="alert">
+          <Icon name="waiting" /><span className="grow">{t("builder.failedHint")}</span>
+          <button type="button" className="button small" onClick={() => void editor.save()}>{t("common.retry")}</button>
+        </div>
+      )}
+      {state.saving === "refused" && <div className="notice bad" role="alert"><Icon name="error" /><span className="text">{t("builder.refusedHint")} {visible(brief(message, 400))}</span></div>}
+    </div>
+  );
+}
+
+/** The findings of the server's validation. Each leads to its node. */
+export function Problems({ state, onSelect }: { state: EditorState; onSelect: (id: string) => void }) {
+  const { t } = useLanguage();
+  const byId = new Map(state.structure.nodes.map((node) => [node.id, node]));
+  return (
+    <ul className="problems" aria-label={t("builder.problemList")}>
+      {!state.issues.length && <li className="muted">{t("builder.noProblems")}</li>}
+      {state.issues.map((issue, index) => (
+        <li key={index} className="row">
+          <Icon name={issue.severity === "warning" ? "waiting" : "error"} />
+          <span className="grow text">{visible(brief(issue.message, 400))}</span>
+          {issue.at.node !== undefined && byId.has(issue.at.node) && (
+            <button type="button" className="button small" onClick={() => onSelect(issue.at.node!)}>{brief(titleOf(byId.get(issue.at.node)!), 40)}</button>
+          )}
+        </li>
+      ))}
+    </ul>
+  );
+}
