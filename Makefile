@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint serve bench crash power mutants mutate extras package lowest lock clean studio studio-check studio-test typing browser
+.PHONY: demo docs test lint serve bench crash power mutants mutate extras image package lowest lock clean studio studio-check studio-test typing browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -80,6 +80,10 @@ mutate: $(READY)
 # Installs the built wheel with each extra alone into an environment of its own, and uses it there; minutes.
 extras: $(READY)
 	$(BIN)/python tests/project/install_extras.py
+
+# Does the steps of deploy/Dockerfile without a container engine, and serves what they made; a minute.
+image: $(READY)
+	$(BIN)/python tests/project/image_steps.py
 
 # Builds what is published into dist/, checks it with twine, and tries both in empty environments. WFCORE_REPOSITORY is the
 # address of the repository, for the URLs and the links of the README.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from image_steps import SERVED, STEPS, instructions
 from ruamel.yaml import YAML
 
 from wfcore.adapters.telemetry import Metrics
@@ -72,6 +73,20 @@ def test_containers_call_commands() -> None:
     for _, service in services():
         build = service.get("build")
         assert build is None or (DEPLOY / build["context"] / build["dockerfile"]).is_file()  # type: ignore[index,call-overload]
+
+
+def test_the_steps_of_the_image_are_known() -> None:
+    """`make image` carries them out. The user has a number, which every host resolves."""
+    steps = dict(instructions((DEPLOY / "Dockerfile").read_text()))
+    assert steps.keys() <= {"FROM", "USER", *STEPS, *SERVED}
+    assert steps["USER"].isdigit()
+    assert f"--uid {steps['USER']}" in steps["RUN"]
+
+
+@pytest.mark.skipif(shutil.which("hadolint") is None, reason="needs hadolint")
+def test_the_image_has_no_remarks() -> None:
+    found = subprocess.run(["hadolint", "Dockerfile"], cwd=DEPLOY, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (0, "")
 
 
 def test_extras_are_known() -> None:
