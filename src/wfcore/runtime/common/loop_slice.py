@@ -48,11 +48,12 @@ class LoopSlice:
                 return
 
     def _has_time(self) -> bool:
-        """Whether the slice of this turn is not used up. The first call in a turn begins it."""
+        """Whether the slice of this turn is not used up. The first call in a turn begins it, and has time."""
         now = self.loop.time()
         if self._began is None:
             self._began = now
             self.loop.call_soon(self._end_turn)
+            return True
         return now - self._began < SECONDS
 
     def _end_turn(self) -> None:
@@ -80,7 +81,11 @@ def loop_slice() -> LoopSlice:
 
 async def within_slice(work: Coroutine[Any, Any, T]) -> T:
     """Await the work, which begins within the slice of a turn."""
-    await loop_slice().take()
+    try:
+        await loop_slice().take()
+    except BaseException:
+        work.close()
+        raise
     return await work
 
 

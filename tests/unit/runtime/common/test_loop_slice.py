@@ -1,6 +1,7 @@
 """Use cases on one event loop share the slice of each of its turns, and large work happens beside it."""
 
 import asyncio
+import inspect
 import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from wfcore.bootstrap import open as open_core
 from wfcore.domain.resources.content import WorkflowContent
 from wfcore.runtime.common import loop_slice as slices
-from wfcore.runtime.common.loop_slice import LARGE, RELEASED, LoopSlice, beside_loop, loop_slice, size_of
+from wfcore.runtime.common.loop_slice import LARGE, RELEASED, LoopSlice, beside_loop, loop_slice, size_of, within_slice
 
 pytestmark = pytest.mark.anyio
 
@@ -167,3 +168,21 @@ class TestLargeWork:
     )
     def test_the_size_counts_items_of_lists(self, value: Any, size: int) -> None:
         assert size_of(value) == size
+
+
+async def test_one_that_is_cancelled_before_it_begins_is_closed() -> None:
+    """It would be reported as never awaited."""
+    begun: list[bool] = []
+
+    async def use_case() -> None:
+        begun.append(True)
+
+    work = use_case()
+    task = asyncio.create_task(within_slice(work))
+    loop_slice()._has_time()
+    loop_slice()._waiting.append((-1, asyncio.get_running_loop().create_future()))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (begun, inspect.getcoroutinestate(work)) == ([], inspect.CORO_CLOSED)
