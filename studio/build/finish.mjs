@@ -8,7 +8,7 @@ import { sha256, sourcesDigest } from "./sources.mjs";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const OUT = join(ROOT, "../src/wfcore/adapters/http/studio/static");
 /** The most bytes before use, compressed, of each entry with what it loads to show its page. */
-const BUDGETS = { run: 200_000, runs: 180_000, inbox: 180_000, chat: 180_000, builder: 300_000, administration: 180_000, app: 300_000 };
+const BUDGETS = { run: 200_000, runs: 180_000, inbox: 180_000, chat: 180_000, skill: 180_000, builder: 300_000, administration: 180_000, app: 300_000 };
 const LICENCES = new Set(["MIT", "ISC", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "0BSD"]);
 
 const built = JSON.parse(readFileSync(join(OUT, "vite.json"), "utf8"));
@@ -48,6 +48,7 @@ const sizes = {
   runs: size(loaded(MODULE, page("RunsPage"))),
   inbox: size(loaded(MODULE, page("InboxPage"))),
   chat: size(loaded(MODULE, page("ChatPage"))),
+  skill: size(loaded(MODULE, page("SkillPage"))),
   builder: size(loaded(MODULE, page("BuilderPage"), page("RunPage"))),
   administration: size(loaded(MODULE, page("admin/AdministrationPage"))),
   app: size(loaded(APP, page("RunPage"), page("RunsPage"), page("InboxPage"))),

@@ -20,6 +20,7 @@ BUDGETS = {
     "runs": 180_000,
     "inbox": 180_000,
     "chat": 180_000,
+    "skill": 180_000,
     "administration": 180_000,
     "app": 300_000,
 }

@@ -27,15 +27,17 @@ export interface Config {
 }
 
 const PAGES: Record<string, string> = {
-  "runs/": "wfcore-runs", "runs/1": "wfcore-run", "inbox/": "wfcore-inbox", "inbox/1": "wfcore-approval", "workflows/": "wfcore-workflows", "workflows/1": "wfcore-builder", "chat/": "wfcore-chat",
+  "runs/": "wfcore-runs", "runs/1": "wfcore-run", "inbox/": "wfcore-inbox", "inbox/1": "wfcore-approval", "workflows/": "wfcore-workflows", "workflows/1": "wfcore-builder", "chat/": "wfcore-chat", "skills/": "wfcore-skills", "skills/1": "wfcore-skill",
   ...Object.fromEntries(SECTIONS.flatMap((section) => [[`${section}/`, "wfcore-administration"], [`${section}/1`, "wfcore-administration"]])),
 };
 /** The attributes of the chat, and their names in the address. */
 const CHAT = [["skill-id", "skillId"], ["workflow-id", "workflowId"], ["assistant", "assistant"], ["session-id", "sessionId"]] as const;
-const ID_OF: Record<string, string> = { "wfcore-run": "run-id", "wfcore-builder": "workflow-id" };
+const ID_OF: Record<string, string> = { "wfcore-run": "run-id", "wfcore-builder": "workflow-id", "wfcore-skill": "skill-id" };
 const ICONS: Record<string, string> = {
   connections: "link", tools: "tool", schedules: "clock", members: "user", groups: "group", tokens: "key", hooks: "hook", policies: "policy", usage: "usage", audit: "audit",
 };
+
+const maySeeSkills = (me: Caller) => me.scopes.includes("skills:read") || me.scopes.includes("skills:write");
 
 /** The sections that the caller may see. */
 function sectionsOf(me: Caller): string[] {
@@ -126,7 +128,7 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
     if (state === "in" && (route.page === "" || (route.page === "sign-in" && returned === null))) go(`${base}runs`, true);
   }, [state, returned, route.page, base, go]);
   useEffect(() => {
-    const name = t(`nav.${["runs", "inbox", "chat", "workflows", "more", ...SECTIONS].includes(route.page) ? route.page : "runs"}`);
+    const name = t(`nav.${["runs", "inbox", "chat", "workflows", "skills", "more", ...SECTIONS].includes(route.page) ? route.page : "runs"}`);
     document.title = `${name} · ${config.title}`;
     document.documentElement.lang = language(localeOf(config)).locale;
   }, [route.page, config, t]);
@@ -236,7 +238,7 @@ function Nav({ config, route, session, base, onSkip }: { config: Config; route: 
   const read = useCallback(() => void host.api.inboxCount().then(setCount, () => undefined), [host]);
   useEffect(read, [read]);
   useChanges(["interrupt"], read, 500);
-  const entry = (page: "runs" | "inbox" | "chat" | "workflows", children?: ReactNode) => (
+  const entry = (page: "runs" | "inbox" | "chat" | "workflows" | "skills", children?: ReactNode) => (
     <Entry place={{ page }} icon={page} text={t(`nav.${page}`)} base={base} current={route.page === page}>{children}</Entry>
   );
   const sections = sectionsOf(session.me);
@@ -248,8 +250,9 @@ function Nav({ config, route, session, base, onSkip }: { config: Config; route: 
       {entry("inbox", count ? <span className="badge num" aria-label={t("inbox.count", { count })}>{count > 99 ? "99+" : count}</span> : null)}
       {session.me.scopes.includes("workflows:invoke") && entry("chat")}
       {entry("workflows")}
+      {maySeeSkills(session.me) && <span className="wide">{entry("skills")}</span>}
       <span className="more-entry">
-        <Entry place={{ page: "administration", section: "more" }} icon="more" text={t("nav.more")} base={base} current={route.page === "more" || sections.includes(route.page)} />
+        <Entry place={{ page: "administration", section: "more" }} icon="more" text={t("nav.more")} base={base} current={["more", "skills"].includes(route.page) || sections.includes(route.page)} />
       </span>
       <div className="sections">
         {sections.length > 0 && <h2>{t("nav.administration")}</h2>}
@@ -285,6 +288,7 @@ function More({ config, session, base }: { config: Config; session: Session; bas
   return (
     <div className="morepage">
       <h1>{t("nav.more")}</h1>
+      {maySeeSkills(session.me) && <Entry place={{ page: "skills" }} icon="skills" text={t("nav.skills")} base={base} />}
       {sectionsOf(session.me).map((section) => (
         <Entry key={section} place={{ page: "administration", section }} icon={ICONS[section]!} text={t(`nav.${section}`)} base={base} />
       ))}

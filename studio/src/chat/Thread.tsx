@@ -16,7 +16,7 @@ import type { Author, Chain, Entry, Message, Step } from "./transcript";
 export type Names = (toolId: string | null, name: string) => string;
 
 /** The messages of a thread, what waits for a decision, and the box for the next message. */
-export function Thread({ session, chats, partner, names }: { session: ChatSession; chats: Chats; partner: Partner; names: Names }) {
+export function Thread({ session, chats, partner, names, autoFocus }: { session: ChatSession; chats: Chats; partner: Partner; names: Names; autoFocus: boolean }) {
   const { t } = useLanguage();
   const state = useSyncExternalStore(session.subscribe, session.current);
   const scroll = useRef<HTMLDivElement>(null);
@@ -45,7 +45,7 @@ export function Thread({ session, chats, partner, names }: { session: ChatSessio
           {state.entries.map(({ entry, chain }) => <One key={entry.key} entry={entry} chain={chain} session={session} names={names} onDecided={decided} />)}
         </div>
       </div>
-      <Composer session={session} chats={chats} busy={state.busy} connection={state.connection} box={box} onSend={() => (atEnd.current = true)} />
+      <Composer session={session} chats={chats} busy={state.busy} connection={state.connection} box={box} autoFocus={autoFocus} onSend={() => (atEnd.current = true)} />
     </>
   );
 }
@@ -105,7 +105,7 @@ function Steps({ steps, names }: { steps: Step[]; names: Names }) {
     <details className="steps">
       <summary>
         {t("chat.steps", { count: steps.length })}
-        {running ? <> · <span className={`status ${running.state === "waiting" ? "wait" : "busy"}`}><Icon name={running.state} spin={running.state === "running"} />{brief(names(running.toolId, running.name), 60)}</span></>
+        {running ? <> · <span className={`status ${running.state === "waiting" ? "wait" : "busy"}`}><Icon name={running.state} spin={running.state === "running"} />{brief(names(running.toolId, running.name), 60)}{running.progress && ` · ${brief(running.progress, 80)}`}</span></>
           : failed && <> · <span className="status bad"><Icon name="error" />{t("status.error")}</span></>}
       </summary>
       <ol>
@@ -133,15 +133,17 @@ interface Attachment {
 
 let attached = 0;
 
-function Composer({ session, chats, busy, connection, box, onSend }: {
-  session: ChatSession; chats: Chats; busy: boolean; connection: string; box: React.RefObject<HTMLTextAreaElement | null>; onSend: () => void;
+function Composer({ session, chats, busy, connection, box, autoFocus, onSend }: {
+  session: ChatSession; chats: Chats; busy: boolean; connection: string; box: React.RefObject<HTMLTextAreaElement | null>; autoFocus: boolean; onSend: () => void;
 }) {
   const { t } = useLanguage();
   const host = useHost();
   const [text, setText] = useState("");
   const [files, setFiles] = useState<Attachment[]>([]);
   const [problem, setProblem] = useState<string | null>(null);
-  useEffect(() => box.current?.focus(), [box, session]);
+  useEffect(() => {
+    if (autoFocus) box.current?.focus();
+  }, [box, session, autoFocus]);
   useLayoutEffect(() => {
     if (!box.current) return;
     box.current.style.height = "";

@@ -38,6 +38,12 @@ describe("an execution", () => {
     expect(chain.entries[2]).toMatchObject({ steps: [{ toolId: "crm.find", input: { id: 7 }, state: "waiting" }] });
   });
 
+  it("shows what a tool reports while it works", () => {
+    const chain = chainOf(turn().slice(0, 6));
+    chain.apply([event("tool_progress", { nodeId: "agent", toolCallId: "c1", progress: 3, total: 10, message: "page 3", seq: 7 })]);
+    expect(chain.entries.at(-1)).toMatchObject({ steps: [{ progress: "page 3 · 3 / 10", state: "running" }] });
+  });
+
   it("is the same in any pieces, with events twice", () => {
     const events = turn();
     const whole = JSON.stringify(chainOf(events).entries);

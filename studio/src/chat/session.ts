@@ -15,6 +15,7 @@ export interface Partner {
   name: string;
   description: string;
   takesMessage: boolean;
+  draft: boolean;
 }
 
 export interface Snapshot {
@@ -103,6 +104,7 @@ export class ChatSession {
     if (target.type === "assistant") body.assistant = true;
     else if (target.type === "skill") body.skillId = target.id;
     else Object.assign(body, { workflowId: target.id, input: takesMessage ? { message: text } : {} });
+    if (this.partner.draft) body.version = "draft";
     if (uploads.length) body.attachments = attachmentsOf(uploads);
     if (!this.hooks.onStart(body)) return false;
     const pending = { key: randomId(), body, files: uploads.map((one) => one.name) };

@@ -14,6 +14,8 @@ export interface Step {
   input?: Json;
   output?: Json;
   error?: string;
+  /** What the tool last reported. */
+  progress?: string;
   state: "running" | "waiting" | "done" | "error";
 }
 
@@ -152,6 +154,11 @@ export class Chain {
       case "tool_call":
         this.call(event, place);
         break;
+      case "tool_progress": {
+        const step = this.steps.get(event.toolCallId === undefined ? place : `${place} ${String(event.toolCallId)}`);
+        if (step) step.progress = progressOf(event);
+        break;
+      }
       case "tool_result":
         this.result(event, place);
         break;
@@ -302,5 +309,7 @@ export class Chain {
   }
 }
 
+const progressOf = ({ message, progress, total }: RunEvent) =>
+  [typeof message === "string" ? message : "", typeof progress === "number" ? `${progress}${typeof total === "number" ? ` / ${total}` : ""}` : ""].filter(Boolean).join(" · ");
 const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
 const messageOf = (event: RunEvent) => String((event.error as ErrorBody | undefined)?.message ?? "");

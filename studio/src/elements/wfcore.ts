@@ -7,6 +7,7 @@ import pagesCss from "../pages/pages.css?inline";
 import type { Skin } from "../pages/Approval";
 import type { BuilderMethods } from "../pages/BuilderPage";
 import { ProviderElement, StudioElement, upgrade } from "./base";
+import skillCss from "../skill/skill.css?inline";
 import { pages } from "./deferred";
 
 const skinOf = (element: Element): Skin => (element.getAttribute("skin") === "minimal" ? "minimal" : "detailed");
@@ -83,6 +84,19 @@ export class BuilderElement extends StudioElement {
   redo = () => this.#methods?.redo();
 }
 
+export class SkillElement extends StudioElement {
+  static override readonly own = ["skill-id"];
+  protected override page() {
+    return { page: pages.skill, props: { skillId: this.getAttribute("skill-id") ?? "" }, css: [pagesCss, adminCss, chatCss, skillCss] };
+  }
+}
+
+export class SkillsElement extends StudioElement {
+  protected override page() {
+    return { page: pages.skills, props: {}, css: [pagesCss] };
+  }
+}
+
 export class WorkflowsElement extends StudioElement {
   protected override page() {
     return { page: pages.workflows, props: {}, css: [pagesCss] };
@@ -104,6 +118,8 @@ const ELEMENTS: Record<string, CustomElementConstructor> = {
   "wfcore-inbox": InboxElement,
   "wfcore-approval": ApprovalElement,
   "wfcore-chat": ChatElement,
+  "wfcore-skills": SkillsElement,
+  "wfcore-skill": SkillElement,
   "wfcore-workflows": WorkflowsElement,
   "wfcore-builder": BuilderElement,
   "wfcore-administration": AdministrationElement,

@@ -18,6 +18,10 @@ export interface ChatProps {
   /** The chat page of an interface: its partner is that of the interface. */
   interfaceId?: string;
   sessionId?: string;
+  /** Within another page, whose heading it is below. */
+  embedded?: boolean;
+  /** With the draft of the skill, for who can manage it. */
+  draft?: boolean;
 }
 
 /** A chat with a skill, a workflow or the assistant; without any of them, a choice of partners. */
@@ -78,20 +82,20 @@ function Chat(props: ChatProps) {
   });
   if (found.problem && !found.value) return <Failure problem={found.problem} onRetry={found.reload} />;
   if (!found.value) return <Loading rows={6} />;
-  return <Threads {...found.value} chats={chats} sessionId={props.sessionId} />;
+  return <Threads {...found.value} chats={chats} sessionId={props.sessionId} embedded={props.embedded === true} />;
 }
 
 async function partnerOf(props: ChatProps, chats: Chats, assistant: string): Promise<Partner> {
   if (props.interfaceId) {
     const app: ChatAppRow = await chats.app(props.interfaceId);
     const target = app.skillId === null ? { type: "workflow", id: app.workflowId } : { type: "skill", id: app.skillId };
-    return { target, name: app.name, description: app.description ?? "", takesMessage: app.takesMessage };
+    return { target, draft: false, name: app.name, description: app.description ?? "", takesMessage: app.takesMessage };
   }
-  if (props.assistant) return { target: { type: "assistant", id: null }, name: assistant, description: "", takesMessage: false };
+  if (props.assistant) return { target: { type: "assistant", id: null }, draft: false, name: assistant, description: "", takesMessage: false };
   const type = props.skillId ? "skill" : "workflow";
   const id = Number(props.skillId ?? props.workflowId);
   const one = await chats.client.get<Workflow>(`/api/v1/${type}s/${encodeURIComponent(id)}`);
-  return { target: { type, id }, name: one.name, description: one.description ?? "", takesMessage: type === "workflow" && takesMessage(one) };
+  return { target: { type, id }, draft: props.draft === true, name: one.name, description: one.description ?? "", takesMessage: type === "workflow" && takesMessage(one) };
 }
 
 /** Whether the input of a run contains the message: as the server says it for chat pages. */
@@ -116,7 +120,9 @@ const remembered = (key: string) => {
   }
 };
 
-function Threads({ partner, prefix, chats, sessionId }: { partner: Partner; prefix: string; chats: Chats; sessionId: string | undefined }) {
+function Threads({ partner, prefix, chats, sessionId, embedded }: {
+  partner: Partner; prefix: string; chats: Chats; sessionId: string | undefined; embedded: boolean;
+}) {
   const { t } = useLanguage();
   const host = useHost();
   const storageKey = `wfcore-chat ${host.client.baseUrl} ${prefix}`;
@@ -158,14 +164,14 @@ function Threads({ partner, prefix, chats, sessionId }: { partner: Partner; pref
   return (
     <div className="page">
       <div className="head">
-        <h1 className="clip grow">{brief(partner.name, 120)}</h1>
+        {embedded ? <span className="grow">{partner.draft && <span className="tag wait">{t("chat.draft")}</span>}</span> : <h1 className="clip grow">{brief(partner.name, 120)}</h1>}
         {host.wants("threads") && others.length > 0 && (
           <button type="button" className="button small" aria-expanded={isListed} onClick={() => setListed(!isListed)}><Icon name="clock" />{t("chat.earlier")}</button>
         )}
         {host.wants("threads") && <button type="button" className="button small" onClick={() => choose(randomId(), true)}><Icon name="plus" />{t("chat.new")}</button>}
       </div>
       {isListed && <Earlier rows={others} prefix={prefix} chats={chats} onChoose={choose} onForgotten={list} />}
-      <Thread key={thread} session={session} chats={chats} partner={partner} names={names} />
+      <Thread key={thread} session={session} chats={chats} partner={partner} names={names} autoFocus={!embedded} />
     </div>
   );
 }

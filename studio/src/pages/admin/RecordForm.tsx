@@ -2,17 +2,18 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../../api/client";
 import type { Json, JsonObject } from "../../api/types";
 import { problemOf } from "../../elements/context";
-import { Form } from "../../forms/Form";
+import { Form, INVALID } from "../../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../../forms/schema";
 import { Icon } from "../../kit/icons";
 import { visible } from "../../kit/safe";
 import type { Context, FormOf } from "./collection";
 
 /** A form of a record. `save` gets the value; issues of the server are shown at their fields. */
-export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, onDiscard }: {
+export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, onDiscard, autoFocus = true }: {
   form: FormOf<T>; before: T | null; context: Context; save: (value: JsonObject) => Promise<void>; onCancel: () => void;
   /** After a conflict: read the newer tag and keep what was typed, or show what is there now. */
   onKeep?: () => Promise<void>; onDiscard?: () => void;
+  autoFocus?: boolean;
 }) {
   const { t } = context;
   const start = useMemo(() => (before ? form.value(before, context) : ((initial(fieldOf(form.schema({}, context, null))) ?? {}) as JsonObject)), [before]);
@@ -21,7 +22,9 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   const [problem, setProblem] = useState<{ text: string; stale: boolean } | null>(null);
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLFormElement>(null);
-  useEffect(() => box.current?.querySelector<HTMLElement>("input, select, textarea")?.focus(), []);
+  useEffect(() => {
+    if (autoFocus) box.current?.querySelector<HTMLElement>("input, select, textarea")?.focus();
+  }, []);
   const schema = form.schema(value, context, before);
   const known = JSON.stringify(schema);
   const field = useMemo(() => fieldOf(schema), [known]);
@@ -34,7 +37,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   };
   const fail = (found: Map<string, FieldError>) => {
     setErrors(found);
-    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
+    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(INVALID)?.focus());
   };
   const submit = async () => {
     setProblem(null);

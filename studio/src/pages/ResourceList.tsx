@@ -1,0 +1,123 @@
+import { type FormEvent, useCallback, useEffect, useState } from "react";
+import { type Place, problemOf, useChanges, useHost } from "../elements/context";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Dialog, Empty, Failure, Loading, type Problem, Status, VirtualRows } from "../kit/kit";
+import { brief, visible } from "../kit/safe";
+import { PlaceLink } from "./parts";
+
+export interface Row {
+  id: number;
+  name: string;
+  description: string | null;
+  status: string;
+  updatedAt?: string;
+  hasUnpublishedChanges?: boolean;
+  accessConfig?: { ownerEmail?: string | null };
+}
+
+interface Props {
+  /** Also the beginning of the keys of the texts. */
+  kind: "workflows" | "skills";
+  load: (query: { q?: string }, pageToken: string | null) => Promise<{ rows: Row[]; next: string | null }>;
+  placeOf: (id: string) => Place;
+  create: (name: string) => Promise<Row>;
+}
+
+/** The workflows or skills that the caller may use or manage; each leads to its page. */
+export function ResourceList({ kind, load: page, placeOf, create }: Props) {
+  const { t, ago, dateTime } = useLanguage();
+  const host = useHost();
+  const [creating, setCreating] = useState(false);
+  const [search, setSearch] = useState("");
+  const [state, setState] = useState<{ rows: Row[]; next: string | null; problem: Problem | null; loading: boolean }>({ rows: [], next: null, problem: null, loading: true });
+  const load = useCallback(async (token: string | null) => {
+    try {
+      const found = await page(search ? { q: search } : {}, token);
+      setState((old) => ({ rows: token ? [...old.rows, ...found.rows] : found.rows, next: found.next, problem: null, loading: false }));
+    } catch (error) {
+      setState((old) => ({ ...old, problem: problemOf(error), loading: false }));
+    }
+  }, [page, search]);
+  useEffect(() => {
+    const timer = setTimeout(() => void load(null), search ? 200 : 0);
+    return () => clearTimeout(timer);
+  }, [load, search]);
+  useChanges([kind.slice(0, -1)], () => void load(null), 600);
+  return (
+    <div className="page">
+      <div className="head">
+        <h1>{t(`${kind}.title`)}</h1>
+        <div style={{ width: 240 }}>
+          <label className="sr" htmlFor="search">{t(`${kind}.search`)}</label>
+          <input id="search" type="search" className="input" placeholder={t(`${kind}.search`)} value={search} onChange={(event) => setSearch(event.target.value)} />
+        </div>
+        {!host.readonly && host.wants("create") && <button type="button" className="button primary" onClick={() => setCreating(true)}><Icon name="plus" />{t(`${kind}.new`)}</button>}
+      </div>
+      {creating && <NewResource kind={kind} placeOf={placeOf} create={create} onClose={() => setCreating(false)} />}
+      {state.problem && !state.rows.length ? <Failure problem={state.problem} onRetry={() => void load(null)} />
+        : state.loading ? <Loading rows={8} />
+        : !state.rows.length ? <Empty icon={kind} title={t(search ? "runs.noMatch" : `${kind}.empty`)} {...(search ? {} : { hint: t(`${kind}.emptyHint`) })} />
+        : (
+          <>
+            <div className="columns" aria-hidden="true">
+              <span>{t("workflows.status")}</span><span>{t("workflows.name")}</span><span>{t("workflows.owner")}</span><span /><span className="end">{t("workflows.updated")}</span><span />
+            </div>
+            <VirtualRows count={state.rows.length} height={47} label={t(`${kind}.title`)} onEnd={() => state.next && !state.loading && void load(state.next)} row={(index) => {
+              const one = state.rows[index]!;
+              return (
+                <div role="listitem" key={one.id} style={{ height: 47 }}>
+                  <PlaceLink to={placeOf(String(one.id))} className="line" label={`${brief(one.name, 120)}: ${t(`${kind}.open`)}`}>
+                    <span className="c-status"><Status value={one.status} /></span>
+                    <span className="c-target" style={{ minWidth: 0 }}>
+                      <span className="title clip" style={{ display: "block" }}>{brief(one.name, 160)}</span>
+                      <span className="sub clip" style={{ display: "block", fontFamily: "var(--font)" }}>{brief(one.description ?? "", 160)}</span>
+                    </span>
+                    <span className="c-by clip muted">{brief(one.accessConfig?.ownerEmail ?? "", 80)}</span>
+                    <span className="c-origin">{one.hasUnpublishedChanges && <span className="tag wait" title={t("workflows.unpublished")}><Icon name="pending" /><span className="sr">{t("workflows.unpublished")}</span></span>}</span>
+                    <span className="c-started end muted num" title={one.updatedAt ? dateTime(one.updatedAt) : ""}>{one.updatedAt ? ago(one.updatedAt) : ""}</span>
+                    <span className="c-duration end muted"><Icon name="chevron" /></span>
+                  </PlaceLink>
+                </div>
+              );
+            }} />
+          </>
+        )}
+    </div>
+  );
+}
+
+/** Asks for a name, creates the workflow or skill, and shows its page. */
+function NewResource({ kind, placeOf, create: make, onClose }: Pick<Props, "kind" | "placeOf" | "create"> & { onClose: () => void }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const [name, setName] = useState("");
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const create = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      const made = await make(name.trim());
+      onClose();
+      host.navigate(placeOf(String(made.id)));
+    } catch (error) {
+      setProblem(problemOf(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={t(`${kind}.new`)} onClose={onClose} actions={
+      <>
+        <button type="button" className="button" onClick={onClose}>{t("common.cancel")}</button>
+        <button type="submit" form="new-resource" className="button primary" disabled={busy || !name.trim()}>{t("workflows.create")}</button>
+      </>
+    }>
+      <form id="new-resource" className="field" onSubmit={(event) => void create(event)}>
+        <label htmlFor="new-name">{t(`${kind}.newName`)}</label>
+        <input id="new-name" className="input" value={name} maxLength={200} autoFocus required onChange={(event) => setName(event.target.value)} />
+        {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,112 @@
+import { type FormEvent, useCallback, useEffect, useState } from "react";
+import type { Memory, SkillRecord, Skills } from "../api/skills";
+import { problemOf } from "../elements/context";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Dialog, Empty, Loading, type Problem } from "../kit/kit";
+import { brief, readable } from "../kit/safe";
+
+/** What the skill remembers, of all end users or of one: to find, add, change and delete. */
+export function Memories({ skill, skills, mayEdit }: { skill: SkillRecord; skills: Skills; mayEdit: boolean }) {
+  const { t } = useLanguage();
+  const [query, setQuery] = useState("");
+  const [userId, setUserId] = useState("");
+  const [text, setText] = useState("");
+  const [state, setState] = useState<{ rows: Memory[]; next: string | null } | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const load = useCallback(async (token: string | null = null) => {
+    try {
+      const found = query.trim() ? { rows: await skills.findMemories(skill.id, query.trim(), userId), next: null } : await skills.memories(skill.id, userId, token);
+      setState((old) => ({ rows: token && old ? [...old.rows, ...found.rows] : found.rows, next: found.next }));
+      setProblem(null);
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  }, [skill.id, skills, query, userId]);
+  useEffect(() => {
+    const timer = setTimeout(() => void load(), query || userId ? 200 : 0);
+    return () => clearTimeout(timer);
+  }, [load, query, userId]);
+  const act = async (work: Promise<unknown>) => {
+    try {
+      await work;
+      await load();
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  };
+  const add = (event: FormEvent) => {
+    event.preventDefault();
+    if (!text.trim()) return;
+    void act(skills.remember(skill.id, text.trim(), userId).then(() => setText("")));
+  };
+  return (
+    <div className="scroll pad stack">
+      <div className="row wrap fields">
+        <div className="field grow">
+          <label htmlFor="memory-query">{t("memories.search")}</label>
+          <input id="memory-query" type="search" className="input" value={query} onChange={(event) => setQuery(event.target.value)} />
+        </div>
+        <div className="field">
+          <label htmlFor="memory-user">{t("memories.user")}</label>
+          <input id="memory-user" className="input" maxLength={255} value={userId} onChange={(event) => setUserId(event.target.value)} />
+        </div>
+      </div>
+      {mayEdit && (
+        <form className="row wrap fields" onSubmit={add}>
+          <div className="field grow">
+            <label htmlFor="memory-new">{t("memories.new")}</label>
+            <input id="memory-new" className="input" value={text} onChange={(event) => setText(event.target.value)} />
+          </div>
+          <button type="submit" className="button" disabled={!text.trim()}><Icon name="plus" />{t("memories.add")}</button>
+        </form>
+      )}
+      {problem && <p className="problem" role="alert"><Icon name="error" />{readable(problem.message)}</p>}
+      {!state ? !problem && <Loading rows={4} />
+        : !state.rows.length ? <Empty icon="skills" title={t(query ? "runs.noMatch" : "memories.empty")} />
+        : (
+          <ul className="memories" aria-label={t("skill.memories")}>
+            {state.rows.map((one) => <Row key={one.id} memory={one} mayEdit={mayEdit} onChange={(next) => act(skills.changeMemory(skill.id, one.id, next))} onForget={() => act(skills.forget(skill.id, one.id))} />)}
+          </ul>
+        )}
+      {state?.next && <button type="button" className="button small" onClick={() => void load(state.next)}>{t("common.showAll")}</button>}
+    </div>
+  );
+}
+
+function Row({ memory, mayEdit, onChange, onForget }: { memory: Memory; mayEdit: boolean; onChange: (text: string) => Promise<void>; onForget: () => Promise<void> }) {
+  const { t, ago, dateTime } = useLanguage();
+  const [text, setText] = useState<string | null>(null);
+  const [asking, setAsking] = useState(false);
+  const name = brief(memory.memory, 60);
+  return (
+    <li className="card pad">
+      {text === null ? <p className="text">{readable(memory.memory)}</p> : (
+        <form className="stack" onSubmit={(event) => { event.preventDefault(); void onChange(text).then(() => setText(null)); }}>
+          <textarea className="input" aria-label={t("memories.text")} autoFocus value={text} onChange={(event) => setText(event.target.value)} />
+          <div className="row">
+            <button type="submit" className="button primary small" disabled={!text.trim()}>{t("admin.save")}</button>
+            <button type="button" className="button small" onClick={() => setText(null)}>{t("common.cancel")}</button>
+          </div>
+        </form>
+      )}
+      <div className="row between">
+        <time className="hint num" dateTime={memory.updatedAt} title={dateTime(memory.updatedAt)}>{ago(memory.updatedAt)}</time>
+        {mayEdit && text === null && (
+          <div className="row">
+            <button type="button" className="button plain small" aria-label={`${t("admin.edit")}: ${name}`} onClick={() => setText(memory.memory)}>{t("admin.edit")}</button>
+            <button type="button" className="button plain small" aria-label={`${t("memories.forget")}: ${name}`} onClick={() => setAsking(true)}>{t("memories.forget")}</button>
+          </div>
+        )}
+      </div>
+      {asking && (
+        <Dialog title={t("memories.forgetAsk")} onClose={() => setAsking(false)} actions={
+          <>
+            <button type="button" className="button" onClick={() => setAsking(false)}>{t("common.cancel")}</button>
+            <button type="button" className="button danger solid" onClick={() => { setAsking(false); void onForget(); }}>{t("memories.forget")}</button>
+          </>
+        }><p className="muted text">{name}</p></Dialog>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,171 @@
+"""The element `wfcore-skill` in a real browser: settings, deploy, evaluations, memories and the context."""
+
+import json
+from typing import Any
+
+import pytest
+from appearance import APPEARANCES, check_accessibility
+from demo import EVIL
+from playwright.sync_api import Page, expect
+from test_chat_page import client, idle, say
+from test_hostile import check
+from watching import Open
+
+CASES: Any = [
+    {
+        "id": "uses-it", "name": "Uses the tool", "required": True, "input": {"message": "use it"},
+        "checks": [{"kind": "contains", "value": "Done"}, {"kind": "toolCalled", "tool": "core.transform"}],
+    },
+    {"id": "greets", "input": {"message": "hello"}, "checks": [{"kind": "contains", "value": "Welcome"}]},
+]  # fmt: skip
+
+
+def skill(chats: dict[str, Any], name: str, **fields: Any) -> int:
+    """A new, deployed skill with a tool."""
+    tools = {"core.transform": {"enabled": True}}
+    with client(chats) as api:
+        made = api.post("/api/v1/skills", json={"name": name, "instructions": ["Help."], "toolset": tools, **fields})
+        number = int(made.json()["id"])
+        assert api.post(f"/api/v1/skills/{number}/deploy", json={"force": True}).status_code == 200
+    return number
+
+
+def opened(open_page: Open, chats: dict[str, Any], number: int, **options: Any) -> Page:
+    return open_page(f"/studio/skills/{number}", token=chats["token"], origin=chats["url"], **options)
+
+
+def tab(page: Page, name: str) -> None:
+    page.get_by_role("tab", name=name).click()
+
+
+def test_a_skill_is_made_tried_and_deployed(open_page: Open, chats: dict[str, Any]) -> None:
+    """From its name to the draft that is tried and then published; a required case that never ran is in the way."""
+    page = open_page("/studio/skills", token=chats["token"], origin=chats["url"])
+    page.get_by_role("button", name="New skill").click()
+    page.get_by_label("Name of the new skill").fill("Greeter")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Greeter")).to_be_visible()
+    tab(page, "Settings")
+    page.get_by_role("group", name="Instructions").get_by_role("button", name="Add entry").click()
+    page.get_by_role("group", name="Instructions").locator("textarea").fill("Greet everybody.")
+    page.get_by_role("group", name="Tools").get_by_role("button", name="Add entry").click()
+    page.get_by_label("Tool", exact=True).select_option(label="Transform")
+    page.get_by_label("Chat page").check()
+    page.get_by_label("Evaluation cases").fill(json.dumps([{**CASES[0], "checks": [{"kind": "nope"}]}]))
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_label("Evaluation cases")).to_be_focused()
+    page.get_by_label("Evaluation cases").fill(json.dumps(CASES))
+    page.get_by_role("button", name="Save").click()
+    tab(page, "Try it")
+    expect(page.get_by_text("The draft is used here")).to_be_visible()
+    say(page, "use it")
+    expect(page.locator(".bubble").last).to_have_text("Answer:Done: use it")
+    idle(page)
+    page.get_by_role("button", name="Deploy").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Uses the tool")
+    dialog.get_by_role("button", name="Cancel").click()
+    tab(page, "Evaluations")
+    page.get_by_role("button", name="Run with the draft").click()
+    expect(page.get_by_role("row", name="Uses the tool").get_by_text("passed")).to_be_visible()
+    page.get_by_role("button", name="Deploy").click()
+    expect(page.get_by_role("button", name="Deploy")).to_have_count(0)
+    tab(page, "Settings")
+    expect(page.get_by_role("link", name="Open the chat page")).to_be_visible()
+    with client(chats) as api:
+        number = int(page.url.rsplit("/", 1)[1])
+        found = api.get(f"/api/v1/skills/{number}").json()["variation"]
+    assert found["instructions"] == ["Greet everybody."]
+    assert found["toolset"] == {"core.transform": {"enabled": True, "requiresApproval": False}}
+
+
+def test_evaluations_compare_variations(open_page: Open, chats: dict[str, Any]) -> None:
+    """Case by case with checks, outputs and calls; an earlier version can be compared too."""
+    number = skill(chats, "Compared", evaluations=CASES)
+    with client(chats) as api:
+        api.patch(f"/api/v1/skills/{number}", json={"toolset": {}})
+        api.post(f"/api/v1/skills/{number}/deploy", json={"force": True})
+        api.patch(
+            f"/api/v1/skills/{number}", json={"toolset": {"core.transform": {"enabled": True}}, "expectedOutput": "x"}
+        )
+    page = opened(open_page, chats, number)
+    tab(page, "Evaluations")
+    row = page.get_by_role("row", name="Uses the tool")
+    for version, verdicts in (("published version", ["failed", "never run"]), ("draft", ["failed", "passed"])):
+        page.get_by_role("button", name=f"Run with the {version}").click()
+        expect(row.get_by_role("cell")).to_have_text(verdicts)
+    page.get_by_label("Compare with").select_option(index=1)
+    expect(row.get_by_role("cell")).to_have_text(["failed", "passed", "never run"])
+    page.get_by_role("button", name="Uses the tool").click()
+    expect(page.locator(".results .card").nth(0)).to_contain_text("You said: use it")
+    expect(page.locator(".results .card").nth(1)).to_contain_text("Done: null")
+    expect(page.locator(".results .card").nth(1)).to_contain_text("1 tool call")
+    check_accessibility(page)
+
+
+def test_memories_and_the_context(open_page: Open, chats: dict[str, Any]) -> None:
+    """Memories are added, changed, found and forgotten; the context shows which ones are sent, and its digest."""
+    number = skill(chats, "Rememberer")
+    page = opened(open_page, chats, number)
+    tab(page, "Memories")
+    for text in ("Likes tea", EVIL):
+        page.get_by_label("New memory").fill(text)
+        page.keyboard.press("Enter")
+        expect(page.get_by_label("New memory")).to_have_value("")
+    expect(page.locator(".memories li")).to_have_count(2)
+    check(page)
+    page.get_by_role("button", name="Edit: Likes tea").click()
+    page.get_by_label("Memory", exact=True).fill("Likes green tea")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_label("Search memories").fill("green")
+    expect(page.locator(".memories li")).to_have_count(1)
+    tab(page, "Context")
+    page.get_by_label("Message").fill("Which tea?")
+    page.get_by_role("button", name="Show what would be sent").click()
+    expect(page.locator(".composed table")).to_contain_text("memory")
+    digest = page.locator(".composed .digest").first.text_content() or ""
+    with client(chats) as api:
+        body = {"message": "Which tea?", "view": "active"}
+        assert api.post(f"/api/v1/skills/{number}/context", json=body).json()["digest"] == digest
+    page.locator(".composed summary").first.click()
+    check(page)
+    tab(page, "Memories")
+    page.get_by_role("button", name="Forget: Likes green tea").click()
+    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    expect(page.locator(".memories li")).to_have_count(1)
+
+
+def test_a_change_elsewhere_is_offered(open_page: Open, chats: dict[str, Any]) -> None:
+    """What was typed is kept; it replaces the newer settings only if the user says so."""
+    number = skill(chats, "Shared")
+    page = opened(open_page, chats, number)
+    tab(page, "Settings")
+    page.get_by_label("Description").fill("mine")
+    with client(chats) as api:
+        api.patch(f"/api/v1/skills/{number}", json={"expectedOutput": "theirs"})
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Keep my changes").click()
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Unpublished changes")).to_be_visible()
+    with client(chats) as api:
+        found = api.get(f"/api/v1/skills/{number}", params={"view": "draft"}).json()
+    assert (found["description"], found["variation"]["expectedOutput"]) == ("mine", "theirs")
+
+
+@pytest.fixture(scope="module")
+def shown(chats: dict[str, Any]) -> int:
+    number = skill(chats, "Shown", evaluations=CASES, description="Shown in every appearance")
+    with client(chats) as api:
+        api.post(f"/api/v1/skills/{number}/memories", json={"memory": "Likes tea"})
+    return number
+
+
+@pytest.mark.parametrize("appearance", APPEARANCES)
+def test_accessible(open_page: Open, chats: dict[str, Any], shown: int, appearance: str) -> None:
+    """No finding of axe on any of its views, and nothing wider than the window."""
+    page = opened(open_page, chats, shown, **APPEARANCES[appearance])
+    for index in range(5):
+        page.get_by_role("tab").nth(index).click()
+        expect(page.locator("[role=tabpanel] .skeleton")).to_have_count(0)
+        check_accessibility(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
