@@ -282,6 +282,14 @@ class RunAccepted(TypedDict):
     status: Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
 
 
+class SlackResponse(TypedDict, total=False):
+    """What Slack gets: the text that it verifies an address with, or the run of a message; else nothing."""
+
+    challenge: str
+    runId: str
+    status: Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
+
+
 class StarterDto(TypedDict):
     """Who or what started a turn. `userId` is null for `system`: a deadline."""
 

@@ -9,10 +9,13 @@ from typing import Any
 import httpx
 import pytest
 from clients import Json, World, assert_envelope, chain, deployed, new_world, node
+from slack_requests import VERIFICATION, form, message, press
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.models.scripted import ScriptedModel
+from wfcore.domain.channels.slack import FORM
+from wfcore.domain.channels.slack import sign as sign_slack
 from wfcore.domain.triggers.webhooks import MAX_BYTES, sign
 from wfcore.ports.providers import ModelRequest
 
@@ -142,3 +145,39 @@ async def test_a_misspelled_key_is_refused(either: World) -> None:
     ):
         error = assert_envelope(answer, 422, "VALIDATION", "INVALID_ARGUMENT")
         assert [(one["path"], one["rule"]) for one in error["info"]["errors"]] == [("config.postURL", "unknown")]
+
+
+async def test_an_app_of_slack(either: World) -> None:
+    """Its secrets are written and not read; signed events are received at the URL, and nothing else."""
+    ada, sender = await either.user(role="owner"), await either.client()
+    credentials = {"apiKey": "xoxb-canary", "hosts": ["slack.com"]}
+    body = {"name": "S", "provider": "slack", "kind": "api_key", "config": credentials}
+    connection = (await ada.post("/api/v1/connections", json=body)).json()["id"]
+    config = {
+        "format": "slack", "connectionId": connection, "signingSecret": "canary-signing-secret", "approvals": True,
+        "apiUrl": "http://127.0.0.1:9/api",
+    }  # fmt: skip
+    rows = f"/api/v1/workflows/{await deployed(ada, chain(SHOW))}/interfaces"
+    made = await ada.post(rows, json={"kind": "teamchat", "config": config})
+    assert (made.status_code, made.json()["config"]) == (201, {**config, "signingSecret": {"set": True}})
+    place, url = f"{rows}/{made.json()['id']}", made.json()["url"]
+    again = await ada.patch(place, json={"config": made.json()["config"]})
+    assert (again.status_code, "canary" in again.text) == (200, False)
+
+    async def send(raw: bytes, kind: str = "application/json", secret: str = "canary-signing-secret") -> httpx.Response:
+        at = str(int(time.time()))
+        signed = {"X-Slack-Request-Timestamp": at, "X-Slack-Signature": sign_slack(secret, at, raw)}
+        return await sender.post(url, content=raw, headers={**signed, "Content-Type": kind, "X-Slack-Retry-Num": "1"})
+
+    verified = await send(json.dumps(VERIFICATION).encode())
+    assert (verified.status_code, verified.json()) == (200, {"challenge": VERIFICATION["challenge"]})
+    begun = [await send(json.dumps(message(text="hi")).encode()) for _ in range(2)]
+    assert begun[0].json()["runId"] == begun[1].json()["runId"]
+    assert '"output":"hi"' in (await ada.get(f"/agent/v1/runs/{begun[0].json()['runId']}/events")).text
+    pressed = await send(form(press("T:C:1", "int_1")), FORM)
+    assert (pressed.status_code, pressed.json()) == (200, {})
+    assert_envelope(await send(b"{}", secret="x" * 20), 401, "UNAUTHORIZED", "UNAUTHENTICATED")
+    assert_envelope(await send(b"{"), 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+    assert_envelope(await ada.get(f"{place}/secret"), 409, "CONFLICT", "ALREADY_EXISTS")
+    assert_envelope(await post(sender, {"url": url.removesuffix("/slack"), "secret": "whsec_QQ=="}), 404, "NOT_FOUND",
+                    "NOT_FOUND")  # fmt: skip

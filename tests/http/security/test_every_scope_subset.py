@@ -139,6 +139,7 @@ async def test_every_route_requires_authentication(world: World) -> None:
         "webhooks.receive",
         "chatapp.page",
         "teamchat.receive",
+        "teamchat.receiveSlack",
         "connections.connect",
         "connections.callback",
     }

@@ -8,18 +8,15 @@ from typing import Final
 
 import attrs
 
+from wfcore.domain.channels.team_chat_config import is_slack, team_chat_issues
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_readers import as_object, as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.kernel.urls import URL_RULE, is_url
 from wfcore.domain.resources.resource import Kind
 
 MAX_ANCESTORS: Final = 20
 """The most sites that may show a chat page in a frame."""
-
-MAX_URL: Final = 2_048
-"""The most characters of a URL."""
 
 MAX_TEXT: Final = 10_000
 """The most characters of the title and of the description of a tool."""
@@ -50,9 +47,14 @@ class Interface:
     target: Kind = Kind.WORKFLOW
 
     @property
+    def is_slack(self) -> bool:
+        """Whether it is a team chat with the APIs of Slack."""
+        return self.kind is InterfaceKind.TEAMCHAT and is_slack(self.config)
+
+    @property
     def path(self) -> str:
         """The URL path of its endpoint, below the root of the server."""
-        return f"/interfaces/{self.kind}/{self.id}"
+        return f"/interfaces/{self.kind}/{self.id}{'/slack' if self.is_slack else ''}"
 
     def to_wire(self, root: str = "") -> dict[str, JSON]:
         """The interface on the wire; `root` is the path prefix under which the server is mounted."""
@@ -66,15 +68,13 @@ class Interface:
 
 
 def config_issues(kind: InterfaceKind, config: Mapping[str, JSON]) -> list[Issue]:
-    """The issues of the keys of `config` that its endpoint uses. Other keys belong to the client; a team chat has none,
-    because a misspelled address would lose every answer.
+    """The issues of the keys of `config` that its endpoint uses. Other keys belong to the client; a team chat has
+    none.
     """
     if kind is InterfaceKind.CHATAPP and "frameAncestors" in config:
         return _ancestor_issues(config["frameAncestors"])
     if kind is InterfaceKind.TEAMCHAT:
-        unknown = [Issue(f"config.{name[:100]}", "unknown key: use `postUrl`", "unknown") for name in config]
-        known = _post_issues(config["postUrl"]) if "postUrl" in config else []
-        return [*known, *(issue for issue in unknown if issue.path != "config.postUrl")]
+        return team_chat_issues(config)
     if kind is InterfaceKind.MCP:
         named = [(name, config[name]) for name in ("title", "description") if name in config]
         return [issue for name, given in named for issue in _text_issues(name, given)]
@@ -105,14 +105,6 @@ def entry_issues(entries: Sequence[Mapping[str, JSON]]) -> list[Issue]:
 def entry_of(entries: Sequence[Mapping[str, JSON]], kind: InterfaceKind) -> Mapping[str, JSON] | None:
     """The entry of this kind among a skill's `interfaces`."""
     return next((entry for entry in entries if entry.get("kind") == kind), None)
-
-
-def _post_issues(given: JSON) -> list[Issue]:
-    if not isinstance(given, str):
-        return [Issue("config.postUrl", "must be a string", "type")]
-    if len(given) > MAX_URL:
-        return [Issue("config.postUrl", f"must have at most {MAX_URL} characters", "maxLength")]
-    return [] if is_url(given) else [Issue("config.postUrl", URL_RULE, "url")]
 
 
 def _ancestor_issues(given: JSON) -> list[Issue]:

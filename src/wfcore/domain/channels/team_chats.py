@@ -37,6 +37,20 @@ class TeamMessage(TypedDict, total=False):
     text: Required[NonEmpty]
 
 
+class TeamDecision(TypedDict, total=False):
+    """The decision of a person on an approval that an answer of this chat has shown, if its `approvals` are on.
+
+    `messageId` and `interruptId` are those of the answer. The person is the member with the verified address `email`.
+    """
+
+    type: Required[Literal["decision"]]
+    messageId: Required[ChatName]
+    interruptId: Required[ChatName]
+    decision: Required[Literal["approve", "deny"]]
+    email: Required[ChatName]
+    data: Any
+
+
 class TeamAnswer(TypedDict):
     """The answer, posted when the run of a message has ended and when it waits for a person or a connection.
 
@@ -56,11 +70,17 @@ class TeamAnswer(TypedDict):
     interrupts: list[Any]
 
 
-def read_team_message(data: JSON) -> TeamMessage:
-    """The message, with its known keys that are not null. Raises Malformed or Invalid for any other value."""
-    if isinstance(data, dict):
-        data = {name: data[name] for name in TeamMessage.__annotations__ if data.get(name) is not None}
-    return read(TeamMessage, data)
+def read_team_message(data: JSON) -> TeamMessage | TeamDecision:
+    """The message or decision, with its known keys that are not null. Raises Malformed or Invalid for any other
+    value.
+    """
+    if isinstance(data, dict) and data.get("type") == "decision":
+        return read(TeamDecision, _known(TeamDecision, data))
+    return read(TeamMessage, _known(TeamMessage, data) if isinstance(data, dict) else data)
+
+
+def _known(shape: type, data: Mapping[str, JSON]) -> dict[str, JSON]:
+    return {name: data[name] for name in shape.__annotations__ if data.get(name) is not None}
 
 
 def body_of(

@@ -4,22 +4,26 @@ A response is due when its turn is at rest, and is posted by the delivery loop; 
 that is not accepted is retried for about a day with growing intervals.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import attrs
 
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind
+from wfcore.domain.channels.slack import post_of
+from wfcore.domain.channels.team_chat_config import takes_decisions
 from wfcore.domain.channels.team_chats import answer_id_of, answer_of
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import NotFound
-from wfcore.domain.kernel.json_readers import optional_text
+from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunRow
+from wfcore.ports.providers import ToolFailed
 from wfcore.ports.repositories.postings import DuePosting, Posting
-from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION, DeliveryLoop, post_signed
+from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION, DeliveryLoop, log, post_signed
 from wfcore.runtime.channels.endpoints import find_endpoint
+from wfcore.runtime.channels.slack import Slack
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import latest_turn, views
@@ -39,7 +43,6 @@ class _ClaimedPosting:
     posting: Posting
     row: RunRow
     interface: Interface
-    url: str
 
 
 class Poster(DeliveryLoop[DuePosting]):
@@ -47,6 +50,7 @@ class Poster(DeliveryLoop[DuePosting]):
 
     def __init__(self, ports: Ports) -> None:
         super().__init__(ports, "postings")
+        self._slack = Slack(ports)
 
     async def _due(self, now: int, limit: int) -> Sequence[DuePosting]:
         return await self._ports.storage.due_postings(now, limit=limit)
@@ -76,12 +80,12 @@ class Poster(DeliveryLoop[DuePosting]):
         if posting.tries >= MOST_TRIES:
             await self._close(due.org, read, posting, row, given_up=True)
             return None
-        address = await self._address(posting)
-        if address is None:
+        interface = await self._interface(posting)
+        if interface is None:
             await self._write(due.org, read, attrs.evolve(posting, next_at=None))
             return None
         claimed = attrs.evolve(posting, next_at=now + CLAIM_DURATION, tries=-posting.tries - 1)
-        return _ClaimedPosting(due.org, claimed, row, *address) if await self._write(due.org, read, claimed) else None
+        return _ClaimedPosting(due.org, claimed, row, interface) if await self._write(due.org, read, claimed) else None
 
     async def _latest(self, org: str, posting: Posting) -> tuple[Posting, RunRow | None]:
         """The posting for the execution's latest turn: an interrupt that was resolved is not reported any more."""
@@ -90,24 +94,34 @@ class Poster(DeliveryLoop[DuePosting]):
             posting = attrs.evolve(posting, run_id=row.id, reported=None, tries=0)
         return posting, row
 
-    async def _address(self, posting: Posting) -> tuple[Interface, str] | None:
-        """The interface and the URL that the response goes to now; None without an address."""
+    async def _interface(self, posting: Posting) -> Interface | None:
+        """The interface as it is now; None when it is gone, or has no address for responses."""
         try:
             endpoint = await find_endpoint(self._ports, InterfaceKind.TEAMCHAT, posting.interface_id)
         except NotFound:
             return None
-        url = optional_text(endpoint.row.config.get("postUrl"))
-        return None if url is None else (endpoint.row, url)
+        return endpoint.row if endpoint.row.is_slack or "postUrl" in endpoint.row.config else None
 
     async def _post(self, claimed: _ClaimedPosting) -> bool:
         """Post the response. Returns whether it was accepted; False also when this process lacks the secret's key."""
+        (view,) = await views(self._ports.journal, [claimed.row])
+        answer, config = answer_of(claimed.posting.place, view.to_wire()), claimed.interface.config
+        if claimed.interface.is_slack:
+            return await self._post_to_slack(claimed, post_of(answer, with_buttons=takes_decisions(config)))
         secret = open_secret(self._ports.sealer, claimed.org, claimed.interface)
         if secret is None:
             return False
-        (view,) = await views(self._ports.journal, [claimed.row])
-        body = dumps(answer_of(claimed.posting.place, view.to_wire())).encode()
         name = answer_id_of(claimed.interface, claimed.row.id, claimed.row.status)
-        return (await post_signed(self._ports, claimed.url, [secret], name, body)).is_accepted
+        url, body = as_text(config["postUrl"]), dumps(answer).encode()
+        return (await post_signed(self._ports, url, [secret], name, body)).is_accepted
+
+    async def _post_to_slack(self, claimed: _ClaimedPosting, body: Mapping[str, JSON]) -> bool:
+        try:
+            await self._slack.post(claimed.org, claimed.interface.config, "chat.postMessage", body)
+        except ToolFailed as error:
+            log.warning("Slack did not accept a response", extra={"why": error.message})
+            return False
+        return True
 
     async def _record_attempt(self, claimed: _ClaimedPosting, *, delivered: bool) -> None:
         """Record the outcome: delivered, to be retried, or given up."""

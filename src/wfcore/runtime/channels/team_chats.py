@@ -1,39 +1,70 @@
 """Messages from team chats: each message with a valid signature starts one run and records a pending posting.
 
 The signature is the only authentication. The run starts with the current access of the member who deployed the
-workflow, like a run of a webhook. `postings` delivers the responses.
+workflow, like a run of a webhook. `postings` delivers the responses. A decision on an approval is made as the member
+with the address that the chat names, with that member's rights, if the `approvals` of the chat are on.
 """
 
-from collections.abc import Iterable
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Final
 
 import attrs
 
 from wfcore.domain.channels.interfaces import InterfaceKind, chat_input
-from wfcore.domain.channels.team_chats import TeamMessage, body_of, read_team_message, reply_address, run_id_of
+from wfcore.domain.channels.slack import (
+    Challenge,
+    SlackDecision,
+    SlackMessage,
+    person_of,
+    read_request,
+    read_signature,
+)
+from wfcore.domain.channels.team_chat_config import takes_decisions
+from wfcore.domain.channels.team_chats import (
+    TeamDecision,
+    TeamMessage,
+    body_of,
+    read_team_message,
+    reply_address,
+    run_id_of,
+)
 from wfcore.domain.json.codec import fingerprint
-from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.triggers.webhooks import BadSignature
+from wfcore.ports.providers import ToolFailed
 from wfcore.ports.repositories.postings import Posting
 from wfcore.runtime.agents.context_sources import input_schema_of
 from wfcore.runtime.channels.endpoints import Endpoint, active_variation, find_endpoint
+from wfcore.runtime.channels.slack import Slack
 from wfcore.runtime.common.authorization import conflict
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.run_views import RunView
-from wfcore.runtime.organization.directory import deployer_of
+from wfcore.runtime.common.run_views import RunView, latest_turn
+from wfcore.runtime.organization.directory import deployer_of, principal_of
 from wfcore.runtime.resources.interfaces import open_secret
 from wfcore.runtime.runs.runs import Runs
 from wfcore.runtime.triggers.webhook_deliveries import ReadBody, as_deployer, read_signed
 
+log = logging.getLogger("wfcore.team_chats")
+
+LOOKUP_SECONDS: Final = 2.0
+"""For how long a run waits for the name of who speaks: Slack sends a request again after three seconds."""
+
 
 @attrs.frozen
 class _ReceivedMessage:
-    """A message with a valid signature: its endpoint, its id and its content."""
+    """A message with a valid signature: its endpoint, its id and its content. `known` is what else is known of who
+    speaks.
+    """
 
     endpoint: Endpoint
     id: str
     message: TeamMessage
+    known: Mapping[str, str] = attrs.field(factory=dict)
 
     @property
     def run_id(self) -> str:
@@ -55,21 +86,107 @@ class TeamChats:
     def __init__(self, ports: Ports, runs: Runs) -> None:
         self._ports = ports
         self._runs = runs
+        self._slack = Slack(ports)
 
     async def receive(self, id: str, headers: Iterable[tuple[str, str]], body: ReadBody) -> RunView:
         """Start the run of a message to the interface with this id, or return the run that the same message started.
+        A decision continues the run of its message.
 
         `body` reads the signed bytes; it is called only when the headers are plausible. Errors: NotFound for an unknown
-        id and for a deleted workflow; `BadSignature`; Malformed, Invalid for a body that is not a `TeamMessage`, and
-        for a workflow whose input a chat cannot provide; Conflict with `info.reason` `key_reused` (the same
-        `webhook-id` with another message), `not_deployed` or `lost_access`.
+        id and for a deleted workflow; `BadSignature`; Malformed, Invalid for a body that is neither a `TeamMessage`
+        nor a `TeamDecision`, and for a workflow whose input a chat cannot provide; Conflict with `info.reason`
+        `key_reused` (the same `webhook-id` with another message), `not_deployed` or `lost_access`; of a decision those
+        of a resume, Conflict `approvals_off`, and Forbidden `unknown_person`.
         """
+        endpoint, secret = await self._opened(id, is_slack=False)
+        message_id, body_read = await read_signed(secret, headers, body, self._ports.clock.now())
+        said = read_team_message(body_read)
+        if said["type"] == "decision":
+            return await self._decide(endpoint, message_id, said)
+        return await self._run(_ReceivedMessage(endpoint, message_id, said))
+
+    async def receive_slack(self, id: str, headers: Mapping[str, str], body: ReadBody) -> dict[str, JSON]:
+        """The response to a request of Slack to the interface with this id: `challenge`, or `runId` and `status` of
+        the run of a message, or {} for all else.
+
+        Only the person sees why a decision was refused. Errors of messages as for `receive`.
+        """
+        endpoint, secret = await self._opened(id, is_slack=True)
+        signature = read_signature(headers.items(), self._ports.clock.now())
+        raw = await body()
+        if not signature.is_genuine(secret, raw):
+            raise BadSignature
+        request = read_request(headers.get("content-type", ""), raw)
+        if isinstance(request, SlackMessage):
+            known = person_of(await self._looked_up(endpoint, request.message["user"]), request.team)
+            view = await self._run(_ReceivedMessage(endpoint, request.id, request.message, known))
+            return {"runId": view.id, "status": view.status}
+        if isinstance(request, SlackDecision):
+            await self._decide_in_slack(endpoint, request)
+        return {"challenge": request.text} if isinstance(request, Challenge) else {}
+
+    async def _opened(self, id: str, *, is_slack: bool) -> tuple[Endpoint, str]:
+        """The endpoint of this format, and its secret."""
         endpoint = await find_endpoint(self._ports, InterfaceKind.TEAMCHAT, id)
+        if endpoint.row.is_slack is not is_slack:
+            raise NotFound
         secret = open_secret(self._ports.sealer, endpoint.org, endpoint.row)
         if secret is None:
             raise Unavailable("the interface's secret cannot be read")
-        message_id, message = await read_signed(secret, headers, body, self._ports.clock.now())
-        return await self._run(_ReceivedMessage(endpoint, message_id, read_team_message(message)))
+        return endpoint, secret
+
+    # Decisions
+
+    async def _decide(self, endpoint: Endpoint, id: str, said: TeamDecision) -> RunView:
+        """Decide as the member with this address, if the interrupt is of a run of this chat."""
+        org, started = endpoint.org, run_id_of(endpoint.row, said["messageId"])
+        if not takes_decisions(endpoint.row.config):
+            raise conflict("the `approvals` of this team chat are off", "approvals_off")
+        async with self._ports.storage.reading(org) as work:
+            posting = await work.postings.get(started)
+            member = await work.directory.member_by_email(said["email"].lower())
+        if posting is None:
+            raise NotFound
+        if member is None or not member.email_verified:
+            raise Forbidden("no member has this verified address", {"reason": "unknown_person"})
+        me, key = principal_of(org, member), run_id_of(endpoint.row, f"decision {id}")
+        begun = await self._ports.journal.find_run(org, key)
+        if begun is not None and begun.user_id == me.user_id:
+            return RunView(begun)  # the same decision was sent before
+        body: dict[str, JSON] = {
+            "interruptId": said["interruptId"], "decision": said["decision"], "origin": "teamchat",
+            **({"data": said["data"]} if "data" in said else {}),
+        }  # fmt: skip
+        row = await latest_turn(self._ports.journal, org, posting.run_id)
+        return await self._runs.resume(me, posting.run_id if row is None else row.id, body, key=key)
+
+    async def _decide_in_slack(self, endpoint: Endpoint, press: SlackDecision) -> None:
+        """Decide as the member whose confirmed address the workspace has; a refusal is shown to the person."""
+        person = person_of(await self._looked_up(endpoint, press.user), press.team)
+        said: TeamDecision = {
+            "type": "decision", "messageId": press.message_id, "interruptId": press.interrupt_id,
+            "decision": "approve" if press.decision == "approve" else "deny", "email": person.get("email", ""),
+        }  # fmt: skip
+        try:
+            await self._decide(endpoint, press.id, said)
+        except WfcoreError as error:
+            thread = {} if press.thread is None else {"thread_ts": press.thread}
+            shown = {"channel": press.channel, "user": press.user, "text": error.message, **thread}
+            await self._try(self._slack.post(endpoint.org, endpoint.row.config, "chat.postEphemeral", shown))
+
+    async def _looked_up(self, endpoint: Endpoint, user: str) -> Mapping[str, JSON]:
+        """The user of Slack; {} when Slack does not say it in time."""
+        return await self._try(self._slack.user(endpoint.org, endpoint.row.config, user)) or {}
+
+    async def _try(self, call: Awaitable[Mapping[str, JSON]]) -> Mapping[str, JSON] | None:
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                return await call
+        except (ToolFailed, TimeoutError) as error:
+            log.warning("Slack did not respond", extra={"why": str(error)})
+            return None
+
+    # Messages
 
     async def _run(self, received: _ReceivedMessage) -> RunView:
         org, run_id = received.endpoint.org, received.run_id
@@ -91,9 +208,8 @@ class TeamChats:
             variation = await active_variation(work, workflow)
             deployer = None if variation is None else await deployer_of(work, endpoint.org, variation)
         schema = {} if variation is None else input_schema_of(variation.workflow)
-        return deployer, body_of(
-            workflow.id, endpoint.row, received.message, chat_input(schema, received.message["text"])
-        )
+        said: TeamMessage = {**received.message, **received.known}  # type: ignore[typeddict-item]
+        return deployer, body_of(workflow.id, endpoint.row, said, chat_input(schema, said["text"]))
 
     async def _add_posting(self, received: _ReceivedMessage) -> None:
         """Record the pending response before the run starts, so that a crash cannot lose it."""

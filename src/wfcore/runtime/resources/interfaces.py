@@ -5,9 +5,12 @@ from typing import Unpack
 import attrs
 
 from wfcore.api.management import CreateInterface, CreateInterfaceFields, PatchInterface, PatchInterfaceFields
+from wfcore.domain.agents.connections import ConnectionKind, Ownership
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind, config_issues
+from wfcore.domain.channels.team_chat_config import SECRET_KEPT, takes_decisions
 from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Issue, NotFound, refuse
+from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
@@ -16,7 +19,7 @@ from wfcore.domain.triggers.webhooks import secret_of
 from wfcore.ports.sealing import Sealer, Unsealable
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
-from wfcore.runtime.common.authorization import conflict, needs
+from wfcore.runtime.common.authorization import administer, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.resources.base import ResourceBase
@@ -60,8 +63,8 @@ class Interfaces(ResourceBase):
                 return kept
             await self._writable(work, me, workflow, if_match)
             row = Interface(self._ports.ids.uuid(), workflow, kind, config, self._ports.now())
-            signed = attrs.evolve(row, sealed=self._sealed(me, row)[1]) if kind is InterfaceKind.TEAMCHAT else row
-            await work.interfaces.add(signed)
+            row = await self._with_secret(work, me, row)
+            await work.interfaces.add(row)
             await store_response(work, me, "interface", key, request, row)
             await self._audit(work, me, "create", row)
         return row
@@ -97,6 +100,7 @@ class Interfaces(ResourceBase):
             old = await _found(work, workflow, id)
             row = attrs.evolve(old, config=old.config if changes.config is UNSET else changes.config)
             refuse(config_issues(row.kind, row.config))
+            row = await self._with_secret(work, me, row, old)
             await work.interfaces.save(row)
             await self._audit(work, me, "update", row)
         return row
@@ -126,11 +130,12 @@ class Interfaces(ResourceBase):
     async def secret(self, me: Principal, workflow: int, id: str) -> SignedInterface:
         """The secret that signs the messages of a team chat and the responses to it.
 
-        It requires the scope to write, because it can start runs. Conflict `no_secret` for a kind without a secret,
-        `secret_unreadable` when the key that sealed it is missing: rotate it then.
+        It requires the scope to write, because it can start runs, and an admin where it can decide. Conflict
+        `no_secret` for a kind without a secret and for Slack, whose secret is never read back; `secret_unreadable` when
+        the key that sealed it is missing: rotate it then.
         """
         row = await self.get(me, workflow, id)
-        _check_signed(row)
+        _check_signed(me, row)
         found = open_secret(self._ports.sealer, me.org_uuid, row)
         if found is None:
             message = "the interface's secret cannot be read with the key of this installation: rotate it"
@@ -145,7 +150,7 @@ class Interfaces(ResourceBase):
         async with self._ports.storage.transaction(me.org_uuid) as work:
             await self._writable(work, me, workflow, if_match)
             row = await _found(work, workflow, id)
-            _check_signed(row)
+            _check_signed(me, row)
             secret, sealed = self._sealed(me, row)
             await work.interfaces.save(attrs.evolve(row, sealed=sealed))
             await self._audit(work, me, "rotate_secret", row)
@@ -157,6 +162,29 @@ class Interfaces(ResourceBase):
         """A new secret for this row, and its sealed form."""
         secret = secret_of(self._ports.ids.token(ID_LENGTH))
         return secret, self._ports.sealer.seal(secret, me.org_uuid, "interface", row.id)
+
+    async def _with_secret(
+        self, work: UnitOfWork, me: Principal, row: Interface, old: Interface | None = None
+    ) -> Interface:
+        """The row of a team chat with its secret: that of the `old` row, or a new one where that is of another format,
+        or others than admins can have read it before it could decide. Only admins change what can decide.
+        """
+        if row.kind is not InterfaceKind.TEAMCHAT:
+            return row
+        could_decide = old is not None and takes_decisions(old.config)
+        if could_decide or takes_decisions(row.config):
+            administer(me)
+        is_kept = old is not None and old.is_slack is row.is_slack and could_decide >= takes_decisions(row.config)
+        if not row.is_slack:
+            return row if is_kept else attrs.evolve(row, sealed=self._sealed(me, row)[1])
+        await _check_connection(work, row)
+        given = row.config["signingSecret"]
+        if isinstance(given, str):
+            sealed = self._ports.sealer.seal(given, me.org_uuid, "interface", row.id)
+            return attrs.evolve(row, config={**row.config, "signingSecret": SECRET_KEPT}, sealed=sealed)
+        if not is_kept:
+            refuse([Issue("config.signingSecret", "is required: the secret of the Slack app", "required_if")])
+        return row
 
     async def _writable(self, work: UnitOfWork, me: Principal, workflow: int, if_match: str | None) -> None:
         move((await self._managed(work, me, workflow, if_match)).status, Operation.EDIT)
@@ -174,9 +202,22 @@ def open_secret(sealer: Sealer, org: str, row: Interface) -> str | None:
         return None
 
 
-def _check_signed(row: Interface) -> None:
-    if row.kind is not InterfaceKind.TEAMCHAT:
-        raise conflict(f"an interface of kind `{row.kind}` has no secret", "no_secret")
+def _check_signed(me: Principal, row: Interface) -> None:
+    if row.kind is not InterfaceKind.TEAMCHAT or row.is_slack:
+        what = "the format `slack`" if row.is_slack else f"kind `{row.kind}`"
+        raise conflict(f"an interface of {what} has no secret to read", "no_secret")
+    if takes_decisions(row.config):
+        administer(me)
+
+
+async def _check_connection(work: UnitOfWork, row: Interface) -> None:
+    """The connection of a Slack app is one of the organization, with a token."""
+    found = await work.connections.get(as_text(row.config["connectionId"]))
+    path = "config.connectionId"
+    if found is None:
+        refuse([Issue(path, "there is no such connection", "reference")])
+    elif found.kind is ConnectionKind.MCP or found.ownership is Ownership.USER:
+        refuse([Issue(path, "must be an `api_key` or `oauth2` connection of the organization", "unsupported")])
 
 
 async def _found(work: UnitOfWork, workflow: int, id: str) -> Interface:

@@ -7,7 +7,6 @@ import pytest
 
 from wfcore.domain.channels.interfaces import (
     MAX_ANCESTORS,
-    MAX_URL,
     Interface,
     InterfaceKind,
     chat_input,
@@ -17,6 +16,7 @@ from wfcore.domain.channels.interfaces import (
     frame_ancestors,
     takes_message,
 )
+from wfcore.domain.channels.team_chat_config import MAX_URL
 
 
 def test_the_wire_form() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from bench import Bench, act, one
+from bench import Bench, act, ask, one, reason
 from chatting import ECHO, SAID, Channel, opened_channel
 
 from wfcore.domain.channels.team_chats import run_id_of
@@ -171,6 +171,58 @@ class TestMessages:
         with pytest.raises(Conflict) as error:
             await Channel(bench, draft, row.id, secret).send()
         assert error.value.info["reason"] == "not_deployed"
+
+
+class TestDecisions:
+    """Approvals that a person answers in the chat."""
+
+    @pytest.fixture
+    async def parked(self, bench: Bench) -> Channel:
+        """A chat that takes decisions, whose first message waits for an approval with a form."""
+        form = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+        boss, _, _ = [await bench.joined(*who) for who in (("boss", "owner"), ("me",), ("grace",))]
+        number = await bench.deployed(one(ask(approvers={"emails": ["grace@x.org"]}, formSchema=form)))
+        rows = bench.core.workflows.interfaces
+        row = await rows.create(boss, number, kind="teamchat", config={"approvals": True})
+        channel = Channel(bench, number, row.id, (await rows.secret(boss, number, row.id)).secret)
+        assert (await channel.rested()).status == "interrupted"
+        return channel
+
+    async def decision(self, bench: Bench, **more: Any) -> dict[str, Any]:
+        (item, *_), _ = await bench.core.runs.interrupts(bench.person("grace"))
+        known = {"messageId": "msg_1", "interruptId": item.found.interrupt.id, "email": "grace@x.org"}
+        return {"type": "decision", "decision": "approve", "data": {"n": 1}, **known, **more}
+
+    async def test_an_approver_decides(self, bench: Bench, parked: Channel) -> None:
+        """As the member with the address, in any case of letters, and with the data of the form; once."""
+        said = await self.decision(bench, email="Grace@x.org")
+        turns = [await parked.rested(said, id="msg_2") for _ in range(2)]
+        assert turns[0].id == turns[1].id
+        assert (turns[0].status, turns[0].output["decidedBy"], turns[0].output["data"]) == ("done", ["grace"], {"n": 1})
+        assert turns[0].to_wire()["origin"] == "teamchat"
+        audited = [one.to_wire() for one in await bench.core.audit.page(bench.person("boss", role="owner"))]
+        assert [one["userId"] for one in audited if "approve" in str(one)] == ["grace"], audited
+
+    async def test_others_decide_nothing(self, bench: Bench, parked: Channel) -> None:
+        """No member, no approver, an invalid form, another message: each has its reason, and the run waits."""
+        for number, (more, refusal, why) in enumerate((
+            ({"email": "nobody@x.org"}, Forbidden, "unknown_person"),
+            ({"email": "boss@x.org"}, Forbidden, None),
+            ({"data": {}}, Invalid, None),
+            ({"messageId": "msg_9"}, NotFound, None),
+            ({"interruptId": "int_none"}, Invalid, None),
+            ({"decision": "connected"}, Invalid, None),
+        )):  # fmt: skip
+            with pytest.raises(refusal) as error:
+                await parked.send(await self.decision(bench, **more), id=f"msg_2{number}")
+            assert why is None or error.value.info["reason"] == why
+        assert len((await bench.core.runs.interrupts(bench.person("grace")))[0]) == 1
+
+    async def test_a_chat_that_takes_no_decisions(self, bench: Bench, parked: Channel) -> None:
+        """Unless an admin has let it, a chat says nothing about who decides."""
+        channel = await opened_channel(bench, one(ask()))
+        await channel.rested()
+        assert await reason(channel.send(await self.decision(bench), id="msg_2")) == "approvals_off"
 
 
 class TestSecret:

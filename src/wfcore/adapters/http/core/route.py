@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
+from types import UnionType
 from typing import Any
 from urllib.parse import quote
 
@@ -118,8 +119,8 @@ class Route:
     """The shape of the data of an event, of a route that streams."""
     signature_headers: tuple[str, ...] = ()
     """The headers of a signed message, which needs no credential: the handler reads the bytes of the body."""
-    raw_body_shape: type | None = None
-    """The shape of a JSON body when the handler reads its bytes."""
+    raw_body_shape: type | UnionType | None = None
+    """The shape, or shapes, of a JSON body when the handler reads its bytes."""
     request_media_types: tuple[str, ...] = ()
     """The media types of a body that is not JSON: the handler reads its bytes."""
     max_body_bytes: int = MAX_BYTES

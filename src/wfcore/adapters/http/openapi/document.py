@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH, LAST_EVENT_ID, Route
@@ -25,6 +25,8 @@ _HEADERS: Final[Mapping[str, tuple[str, JSON]]] = {
         "`v1,` and the HMAC-SHA256 of `id.timestamp.body` in base64; several are separated by blanks",
         {"type": "string"},
     ),
+    "x-slack-request-timestamp": ("When the request was sent, in seconds since the epoch", {"type": "integer"}),
+    "x-slack-signature": ("`v0=` and the HMAC-SHA256 of `v0:timestamp:body` in hexadecimal", {"type": "string"}),
     IF_NONE_MATCH: ("The `ETag` that the client has; the response is then 304 without a body", {"type": "string"}),
     LAST_EVENT_ID: ("The stream continues after this event", {"type": "integer", "minimum": 0}),
 }
@@ -94,7 +96,7 @@ def document(routes: Iterable[Route]) -> dict[str, JSON]:
     shapes, used = list[type](), set[str]()
     for route in routes:
         used.add(_tag(route))
-        named = route.body, route.raw_body_shape, route.response, route.events
+        named = route.body, *_raw_shapes(route), route.response, route.events
         shapes += [shape for shape in named if isinstance(shape, type)]
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
@@ -147,9 +149,10 @@ def _operation(route: Route) -> dict[str, JSON]:
         "responses": _responses(route),
         "security": [] if route.scopes is None else [{"token": list(route.scopes)}],
     }
-    if (body := route.body or route.raw_body_shape) is not None:
-        content = {"application/json": {"schema": schema_ref(body)}}
-        operation["requestBody"] = {"required": route.body_required or body is route.raw_body_shape, "content": content}
+    if shapes := _raw_shapes(route) or (() if route.body is None else (route.body,)):
+        refs: list[JSON] = [schema_ref(shape) for shape in shapes]
+        content = {"application/json": {"schema": refs[0] if len(refs) == 1 else {"anyOf": refs}}}
+        operation["requestBody"] = {"required": route.body_required or route.body is None, "content": content}
     if route.signature_headers and route.raw_body_shape is None:
         content = {"application/json": {"schema": {"type": ["object", "array"]}}}
         operation["requestBody"] = {"required": True, "content": content}
@@ -162,6 +165,12 @@ def _operation(route: Route) -> dict[str, JSON]:
     if route.successor is not None:
         operation["deprecated"] = True
     return operation
+
+
+def _raw_shapes(route: Route) -> tuple[type, ...]:
+    """The shapes of a JSON body whose bytes the handler reads."""
+    shape = route.raw_body_shape
+    return () if shape is None else get_args(shape) or (shape,)
 
 
 def _is_conditional(route: Route) -> bool:
@@ -238,7 +247,7 @@ def _event_union() -> dict[str, JSON]:
 
 def _error_statuses(route: Route) -> list[int]:
     if route.signature_headers:
-        return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *_WITH_BODY, 503} - {403, 429})
+        return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *_WITH_BODY, 503} - {429, *(() if route.raw_body_shape else (403,))})
     if route.scopes is None:
         more = {"readyz": (503,), "metrics": _METRICS, "chatapp.page": _CHAT_PAGE, "protectedResource.mcp": (404,)}
         return sorted({*_ALWAYS, *more.get(route.name, ())})

@@ -143,6 +143,10 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "TeamMessage": {
         "type": "message", "channel": "support", "thread": "4711", "user": "grace", "text": "Where is order 4711?",
     },
+    "TeamDecision": {
+        "type": "decision", "messageId": "msg_1", "interruptId": "int_1", "decision": "approve",
+        "email": "grace@example.org",
+    },
     "CreateSkill": {"name": "Refunds", "slug": "refunds", "instructions": ["Be kind."]},
     "ValidateSkill": {"name": "Refunds", "instructions": ["Be kind."]},
     "RunAgentInput": {
