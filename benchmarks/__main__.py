@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import durable, memory, parked, postgres, streams
 from benchmarks.contexts import contexts
 from benchmarks.fairness import fairness, stalled
-from benchmarks.imports import imports
+from benchmarks.imports import imports, opening
 from benchmarks.loop import loop
 from benchmarks.management import management
 from benchmarks.scale import Scale
@@ -36,6 +36,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "management": management,
     "loop": loop,
     "import": imports,
+    "opening": opening,
 }
 
 

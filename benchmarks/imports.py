@@ -1,14 +1,25 @@
-"""Rows on imports: the cost of `import wfcore`."""
+"""Rows on imports: the cost of `import wfcore`, of opening a file, and of commands."""
 
+import asyncio
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from statistics import median
 
+from benchmarks.library import ORG
 from benchmarks.scale import Scale
 from benchmarks.table import Figure
+from wfcore.bootstrap import open as open_core
 
 CLOCK = "import time; t = time.process_time(); import {module}; print(time.process_time() - t)"
+OPEN = """
+import asyncio, wfcore
+async def main():
+    async with wfcore.open("{url}"):
+        pass
+asyncio.run(main())
+"""
 
 
 def imports(scale: Scale) -> Iterator[Figure]:
@@ -28,3 +39,32 @@ def _median(module: str, scale: Scale) -> float:
 def _seconds(module: str) -> float:
     code = CLOCK.format(module=module)
     return float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+
+
+def opening(scale: Scale) -> Iterator[Figure]:
+    """CPU time of processes that open a file, and of commands, in seconds."""
+    url = f"sqlite:///{scale.directory / 'opening.db'}"
+    org, user = ORG, "u1"
+    asyncio.run(_prepared(url, org, user))
+    command = [sys.executable, "-m", "wfcore"]
+    token = [*command, "token", "create", "--database", url, "--org", org, "--user-id", user, "--all-scopes"]
+    for work, arguments, goal in (
+        ("wfcore.open on a file, in a new process", [sys.executable, "-c", OPEN.format(url=url)], 0.25),
+        ("wfcore --help", [*command, "--help"], 0.15),
+        ("wfcore token create", token, 0.4),
+    ):
+        seconds = median(_cpu_seconds(arguments) for _ in range(scale.rounds))
+        yield Figure(work, "CPU", seconds, "s", at_most=goal)
+
+
+async def _prepared(url: str, org: str, user: str) -> None:
+    async with open_core(url, worker=False) as core:
+        await core.directory.create_organization("Bench", id=org)
+        await core.directory.add_member(org, user)
+
+
+def _cpu_seconds(arguments: list[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(arguments, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

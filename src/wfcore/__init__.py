@@ -121,7 +121,8 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(_MODULES[name])
     if name in _WHERE:
-        return getattr(import_module(_WHERE[name]), name)
+        with import_module("wfcore.imports").without_collections():
+            return getattr(import_module(_WHERE[name]), name)
     if name == "__version__":
         return import_module("importlib.metadata").version("wfcore")
     raise AttributeError(f"module `wfcore` has no attribute `{name}`")

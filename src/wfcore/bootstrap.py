@@ -28,6 +28,7 @@ from wfcore.addresses import IN_MEMORY, address_of, is_server
 from wfcore.core import Core
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
+from wfcore.imports import without_collections
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.guardrails import Guardrail
 from wfcore.ports.hints import Hints
@@ -286,9 +287,10 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
         )
         storage.maintenance = MemoryMaintenance(storage, journal)
         return _Stores(storage, journal, InMemoryMemories())
-    from wfcore.adapters.sql.journal.journal import SqlJournal
-    from wfcore.adapters.sql.repositories.memories import SqlMemories
-    from wfcore.adapters.sql.storage import SqlStorage
+    with without_collections():
+        from wfcore.adapters.sql.journal.journal import SqlJournal
+        from wfcore.adapters.sql.repositories.memories import SqlMemories
+        from wfcore.adapters.sql.storage import SqlStorage
 
     opened = await _database(given.database, given.schema, given.settings)
     on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")

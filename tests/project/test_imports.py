@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,26 @@ def test_open_is_light() -> None:
         "starlette",
         "uvicorn",
     }
+
+
+@pytest.mark.anyio
+async def test_a_file_is_opened_without_what_it_does_not_use(tmp_path: Path) -> None:
+    """Neither migrations, nor sessions of SQLAlchemy, nor its dialect of PostgreSQL; imports make no collections."""
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    async with wfcore.open(url):
+        pass
+    code = f"""
+import asyncio, gc, wfcore
+began = []
+gc.callbacks.append(lambda phase, _: began.append(phase))
+async def main():
+    async with wfcore.open("{url}"):
+        assert len(began) < 100, len(began)
+asyncio.run(main())
+"""
+    loaded = loaded_by(code)
+    assert "sqlalchemy" in loaded
+    assert not loaded & {"alembic", "sqlalchemy.orm", "sqlalchemy.dialects.postgresql", "httpx2", "jsonschema_rs"}
 
 
 @pytest.mark.parametrize("name", wfcore.__all__)

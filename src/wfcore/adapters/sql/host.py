@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session, scoped_session
 
 from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.schema.statement import Statement, Values
@@ -166,11 +165,13 @@ def on_driver(engine: sa.Engine, connection: Any) -> sa.Connection:
 
 def sqlalchemy_host(connection: object, dialect: HostDialect) -> Host | None:
     """The connection of SQLAlchemy, or of its session; None for any other value."""
-    match connection:
-        case Session() | scoped_session():
+    if isinstance(connection, sa.Connection):
+        return SqlalchemyHost(lambda: connection, dialect)
+    if "sqlalchemy.orm" in sys.modules:  # a product without it has no session, and its import takes long
+        from sqlalchemy.orm import Session, scoped_session
+
+        if isinstance(connection, Session | scoped_session):
             return SqlalchemyHost(connection.connection, dialect)
-        case sa.Connection():
-            return SqlalchemyHost(lambda: connection, dialect)
     return _async_host(connection, dialect)
 
 

@@ -19,9 +19,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from wfcore.adapters.sql.postgres.connections import PostgresAddress, check_alive, domain_errors
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommits
 from wfcore.adapters.sql.postgres.host import joined
+from wfcore.adapters.sql.postgres.names import TableNames
 from wfcore.adapters.sql.postgres.pipeline import PipelineClient
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
-from wfcore.adapters.sql.schema.statement import PostgresDialect, Statement, TableNames, Values, named
+from wfcore.adapters.sql.schema.statement import PostgresDialect, Statement, Values, named
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.store import Commits, Result, Rows, Store, Synchronous, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable

@@ -27,7 +27,8 @@ from wfcore.adapters.sql.host import (
 )
 from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.postgres.connections import domain_errors
-from wfcore.adapters.sql.schema.statement import Statement, TableNames, Values, named
+from wfcore.adapters.sql.postgres.names import TableNames
+from wfcore.adapters.sql.schema.statement import Statement, Values, named
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.store import CommitTransaction, Cursor, Result, Store
 from wfcore.domain.kernel.errors import Unavailable

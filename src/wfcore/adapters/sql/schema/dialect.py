@@ -14,8 +14,11 @@ TEXT: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def only_where(condition: Any) -> dict[str, Any]:
-    """The options of an index that covers only rows that meet `condition`."""
-    return {"sqlite_where": condition, "postgresql_where": condition}
+    """The options of an index that covers only rows that meet `condition`.
+
+    Tables are created by migrations. `postgresql_where` would import the dialect of PostgreSQL, also for a file.
+    """
+    return {"sqlite_where": condition}
 
 
 class _OnConflictDoNothing(SyntaxExtension, sa.ClauseElement):

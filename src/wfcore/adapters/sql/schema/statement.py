@@ -2,7 +2,7 @@
 
 A statement is a function of a `Dialect`: its tables, its parameters and what the databases call differently are
 expressions in the text. The text for SQLite is made with the statement, those for a PostgreSQL schema on first use.
-Constructed statements are compiled by SQLAlchemy; `TableNames` gives them the same names.
+Constructed statements are compiled by SQLAlchemy; `postgres.names.TableNames` gives them the same names.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,6 @@ from typing import Any, Final, Protocol
 
 import attrs
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql.base import PGIdentifierPreparer
 
 from wfcore.adapters.sql.schema.names import PREFIX
 
@@ -152,20 +151,3 @@ def named(values: Values) -> Mapping[str, Any]:
 def own_name(table: sa.Table) -> str:
     """The name of a table within the schema of PostgreSQL."""
     return table.name.removeprefix(PREFIX)
-
-
-class TableNames(PGIdentifierPreparer):
-    """Names in constructed statements on PostgreSQL: the tables of `metadata` are in the schema, without the prefix."""
-
-    def __init__(self, dialect: sa.Dialect, metadata: sa.MetaData, schema: str) -> None:
-        super().__init__(dialect)
-        self._schema = schema
-        self.schema_for_object = self._schema_of
-        self._own = {table.name: own_name(table) for table in metadata.tables.values()}
-
-    def _schema_of(self, of: Any) -> str:
-        return self._schema if of.name in self._own else of.schema
-
-    def quote(self, ident: str) -> str:
-        """The identifier, in quotes where it needs them."""
-        return super().quote(self._own.get(ident, ident))

@@ -3,12 +3,9 @@
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql.psycopg import dialect as PostgresPsycopg  # noqa: N812
 
-from wfcore.adapters.sql.schema.names import VERSION_TABLE
-from wfcore.adapters.sql.schema.statement import Dialect, Statement, TableNames, named, row
-from wfcore.adapters.sql.schema.tables import metadata, organizations, runs
+from wfcore.adapters.sql.schema.statement import Dialect, Statement, named, row
+from wfcore.adapters.sql.schema.tables import runs
 
 
 def words(d: Dialect) -> str:
@@ -64,18 +61,3 @@ def test_values_by_name() -> None:
     """Numbered values are named by their position, counted from 1; named ones keep their names."""
     assert named((7, None)) == {"p1": 7, "p2": None}
     assert named({"a": 1}) == {"a": 1}
-
-
-def test_constructed_statements_name_tables_in_the_schema() -> None:
-    """Only tables of wfcore: the version table and those of others keep their names and schemas; so do aliases."""
-    dialect: Any = PostgresPsycopg()
-    dialect.identifier_preparer = TableNames(dialect, metadata, "s")
-    version = sa.table(VERSION_TABLE, sa.column("version_num"), schema="v")
-    alias = runs.alias("wf")
-    found = sa.select(organizations.c.key, alias.c.id, version.c.version_num).where(alias.c.org == organizations.c.key)
-    assert " ".join(str(found.compile(dialect=dialect)).split()) == (
-        "SELECT s.organizations.key, wf.id, v.wfcore_version.version_num"
-        " FROM s.organizations, s.runs AS wf, v.wfcore_version WHERE wf.org = s.organizations.key"
-    )
-    removed = str(runs.delete().where(runs.c.id == "a").compile(dialect=dialect))
-    assert removed.startswith("DELETE FROM s.runs WHERE s.runs.id = ")

@@ -1,0 +1,33 @@
+"""Imports without garbage collections."""
+
+import gc
+from importlib import import_module
+
+import pytest
+
+from wfcore.imports import without_collections
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_setting_of_the_process_stays(enabled: bool) -> None:
+    """Also after an import that fails."""
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with pytest.raises(ImportError), without_collections():
+            import_module(f"wfcore.nothing_{gc.isenabled()}")
+        assert gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_nothing_is_collected_meanwhile() -> None:
+    """However many objects there are."""
+    began: list[str] = []
+    gc.callbacks.append(lambda phase, _: began.append(phase))
+    try:
+        with without_collections():
+            assert len([[number] for number in range(5_000)]) == 5_000
+        assert not began
+    finally:
+        gc.callbacks.pop()
