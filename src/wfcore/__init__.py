@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wfcore.ports.providers import ConnectionRequired, ModelProvider, Tool, ToolCall, ToolConnection, ToolFailed
     from wfcore.rules import simulate
     from wfcore.runtime.common.handlers import HookEvent
-    from wfcore.runtime.common.installation import Secrets, Settings
+    from wfcore.runtime.common.installation import Dispatch, Secrets, Settings
     from wfcore.runtime.common.ports import Overrides
     from wfcore.runtime.common.run_views import RunCancelled, RunFailed
     from wfcore.synchronous import SyncCore, open_sync
@@ -44,6 +44,7 @@ __all__ = [
     "Conflict",
     "ConnectionRequired",
     "Core",
+    "Dispatch",
     "Flow",
     "Forbidden",
     "HookEvent",
@@ -82,6 +83,7 @@ _WHERE = {
     "Conflict": "wfcore.domain.kernel.errors",
     "ConnectionRequired": "wfcore.ports.providers",
     "Core": "wfcore.core",
+    "Dispatch": "wfcore.runtime.common.installation",
     "Flow": "wfcore.flows",
     "Forbidden": "wfcore.domain.kernel.errors",
     "HookEvent": "wfcore.runtime.common.handlers",

@@ -38,7 +38,7 @@ from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock
 from wfcore.ports.telemetry import Telemetry, Timed
 from wfcore.runtime.common.deprecated import FormerKeywords, moved
-from wfcore.runtime.common.installation import Secrets, Settings
+from wfcore.runtime.common.installation import Dispatch, Secrets, Settings
 from wfcore.runtime.common.ports import Overrides, Ports
 from wfcore.runtime.execution.changes import publishing_journal, publishing_storage
 from wfcore.runtime.execution.telemetry import observed_journal
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
     from sqlalchemy.ext.asyncio import AsyncEngine
 
+    from wfcore.adapters.dispatch.nats.connection import NatsConnection
+    from wfcore.adapters.dispatch.nats.dispatcher import NatsDispatcher
     from wfcore.adapters.sql.store import Store
 
 
@@ -121,7 +123,7 @@ class _Stores:
 class _Delivery:
     """The dispatcher and the event hub of this process, which receive the notifications of other processes."""
 
-    dispatcher: EmbeddedDispatcher
+    dispatcher: "EmbeddedDispatcher | NatsDispatcher"
     events: EventHub
     changes: ChangeHub
 
@@ -130,10 +132,11 @@ class _Delivery:
 async def _open(given: _Given, *, worker: bool, migrate: bool) -> AsyncIterator[Core]:
     sealing, guard = Sealing(_keys(given)), AddressGuard.allowing(given.settings.http_allow)
     clock, listener = given.ports.clock or SystemClock(), _listener(given.telemetry)
-    hints = _hints(given)
+    broker = _broker(given.settings.dispatch)
+    hints = _hints(given, broker)
     stores = await _stores(given, listener)
     try:
-        delivery = _delivery(given, stores.journal, clock, hints)
+        delivery = _delivery(given, stores.journal, clock, hints, broker)
         core = Core(_ports(given, stores, delivery, clock, guard, sealing, listener))
         await _check_schema(stores.storage, migrate=migrate)
         if hints:
@@ -169,9 +172,17 @@ async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
         await ports.tool_servers.close()
 
 
-def _delivery(given: _Given, journal: Journal, clock: Clock, hints: Hints | None) -> _Delivery:
-    notify = hints.notify_workers if hints else None
-    dispatcher = EmbeddedDispatcher(journal, clock, concurrency=given.settings.max_concurrent_runs, notify=notify)
+def _delivery(
+    given: _Given, journal: Journal, clock: Clock, hints: Hints | None, broker: "NatsConnection | None"
+) -> _Delivery:
+    concurrency, notify = given.settings.max_concurrent_runs, hints.notify_workers if hints else None
+    dispatcher: EmbeddedDispatcher | NatsDispatcher = EmbeddedDispatcher(
+        journal, clock, concurrency=concurrency, notify=notify
+    )
+    if broker and hints:
+        from wfcore.adapters.dispatch.nats import dispatcher as nats
+
+        dispatcher = nats.NatsDispatcher(journal, clock, broker, hints, concurrency=concurrency)
     file = None if hints or given.stored is None else file_of(given.stored)
     changes = ChangeHub(hints or (ChangeFile(file) if file else None))
     return _Delivery(dispatcher, EventHub(hints), changes)
@@ -317,10 +328,23 @@ async def _database(url: str, schema: str | None, settings: Settings) -> "Store"
     return file
 
 
-def _hints(given: _Given) -> Hints | None:
+def _broker(dispatch: Dispatch) -> "NatsConnection | None":
+    if dispatch.engine == "database":
+        return None
+    with needs_extra("nats", "the engine `nats`"):
+        from wfcore.adapters.dispatch.nats.connection import NatsConnection, NatsServers
+
+    return NatsConnection(NatsServers(**attrs.asdict(dispatch, filter=attrs.filters.exclude("engine"))))
+
+
+def _hints(given: _Given, broker: "NatsConnection | None") -> Hints | None:
     """Notifications between processes; None on an embedded database, where processes poll."""
     if given.ports.hints is not None:
         return given.ports.hints
+    if broker is not None:
+        from wfcore.adapters.dispatch.nats.hints import NatsHints
+
+        return NatsHints(broker)
     if given.stored is None or not is_server(given.stored):
         return None
     from wfcore.adapters.dispatch.postgres_notifications import PostgresHints

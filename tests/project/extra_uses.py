@@ -48,6 +48,13 @@ async def use():
         pass
 asyncio.run(use())""",
     "metrics": "from wfcore.adapters.telemetry import Metrics",
+    "nats": """
+import wfcore
+settings = wfcore.Settings(dispatch=wfcore.Dispatch("nats", ["nats://127.0.0.1:1"]))
+async def use():
+    async with wfcore.open("sqlite://", settings=settings, worker=False):
+        pass
+asyncio.run(use())""",
     "oauth": "from wfcore.adapters.oauth import AccessTokens",
     "openai": "from wfcore.adapters.models.openai import OpenAIModel; OpenAIModel('m', api_key='k')",
     "otel": "from wfcore.adapters.telemetry import Traces",

@@ -19,7 +19,7 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDENTED = re.compile(r"^ {4}((?:from|import) \w[\w. ,]*)$", re.MULTILINE)
 
 WFCORE = [
-    "Conflict", "ConnectionRequired", "Core", "Flow", "Forbidden", "HookEvent", "Invalid", "Malformed",
+    "Conflict", "ConnectionRequired", "Core", "Dispatch", "Flow", "Forbidden", "HookEvent", "Invalid", "Malformed",
     "ModelProvider", "NotFound", "Overrides", "Principal", "Provide", "RateLimited", "RunCancelled", "RunContext",
     "RunFailed", "Secrets", "Settings", "SyncCore", "TooLarge", "Tool", "ToolCall", "ToolConnection", "ToolFailed",
     "Unauthenticated", "Unavailable", "WfcoreError", "http", "open", "open_sync", "rules", "simulate",

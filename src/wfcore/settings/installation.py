@@ -32,6 +32,12 @@
     [budgets]                       # usage of models, in tokens or your currency, above which a run needs approval
     user_tokens_per_day = 200_000   # also `..._per_month`, and `organization_...` for all of its users together
     organization_cost_per_month = 500
+    [dispatch]
+    engine = "nats"                 # what decides which worker drives which run; default: "database"
+    url = "nats://nats1:4222,nats://nats2:4222"  # may have a user and a password
+    name = "wfcore"                 # of this installation, if several share an account of NATS
+    replicas = 3                    # of how many servers the queue survives the loss of one: 3 or 5
+    credentials = "/etc/wfcore/nats.creds"  # optional, like `tls_ca`, `tls_certificate` and `tls_key`
     [telemetry]
     metrics = true                  # default: true if the extra `metrics` is installed
     metrics_token = "..."           # optional: the bearer token that `/metrics` requires
@@ -86,6 +92,7 @@ from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import Clock
 from wfcore.runtime.common.installation import Retention, Settings
+from wfcore.settings.dispatch import DispatchSettings
 from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 from wfcore.settings.oauth import OAuthSettings
 from wfcore.settings.server import LISTS as SERVER_LISTS
@@ -102,7 +109,7 @@ PLAIN: Final = frozenset({"database", "schema", "blobs", "secret_key", "default_
 NUMBERS: Final = frozenset({"busy_seconds"})
 LISTS: Final = frozenset({"previous_secret_keys"})
 TABLES: Final = frozenset(
-    {"budgets", "http", "http_tool", "limits", "oauth", "retention", "server", "studio", "telemetry"}
+    {"budgets", "dispatch", "http", "http_tool", "limits", "oauth", "retention", "server", "studio", "telemetry"}
 )
 
 T = TypeVar("T")
@@ -209,6 +216,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: dict[str, ModelSettings] = {}
     limits: LimitSettings = LimitSettings()
     budgets: BudgetSettings = BudgetSettings()
+    dispatch: DispatchSettings = DispatchSettings()
     http: HttpSettings = HttpSettings()
     http_tool: HttpToolSettings = HttpToolSettings()
     oauth: OAuthSettings | None = None
@@ -238,6 +246,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             busy_seconds=self.busy_seconds,
             budgets=self.budgets.budgets(),
             retention=self.retention.retention(),
+            dispatch=self.dispatch.dispatch(),
             prices={name: price for name, model in self.models.items() if (price := model.price())},
         )
 
@@ -293,6 +302,7 @@ def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Co
     found = _configuration(_merged(in_file, _environment(environ)), "the environment")
     if found.default_model is not None and found.default_model not in found.models:
         raise BadSettings(f"`default_model`: unknown model `{found.default_model}`")
+    found.dispatch.check()
     found.secret()
     found.previous_secrets()
     return found
@@ -386,6 +396,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
         area, _, rest = key.partition("_")
         if area in ("limits", "budgets", "retention"):
             tree.setdefault(area, {})[rest] = _number(text)
+        elif area == "dispatch" and rest:
+            tree.setdefault(area, {})[rest] = _number(text) if rest == "replicas" else text
         elif area == "models":
             name, field = _model_field(variable, rest)
             tree.setdefault("models", {}).setdefault(name, {})[field] = text if field in TEXT_FIELDS else _number(text)

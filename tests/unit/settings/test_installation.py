@@ -3,6 +3,7 @@
 import asyncio
 import base64
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from wfcore.domain.agents.attachments import AttachmentLimits
 from wfcore.domain.agents.budgets import Budget
 from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.projections.cost import Price
-from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.common.installation import Dispatch, Settings
 from wfcore.settings.installation import BadSettings, decode_key, load
 
 KEY = base64.urlsafe_b64encode(bytes(range(224, 256))).decode()
@@ -121,6 +122,40 @@ def test_every_key_of_a_file_has_its_effect(toml: Path) -> None:
     assert (oauth.issuer, oauth.audience) == ("https://issuer.example/realm", "https://api.example")
     assert found.database == "sqlite:///app.db"
     assert found.options == {"port": 9000}
+
+
+def test_the_table_of_the_dispatch(toml: Path) -> None:
+    """The engine with its servers, in the file and in the environment; by default the database."""
+    assert load(None, {}).settings().dispatch == Dispatch()
+    toml.write_text("[dispatch]\nengine = 'nats'\nurl = 'nats://ann:canary@a:4222,tls://b:4222'\nreplicas = 3\n")
+    found = load(str(toml), {"WFCORE_DISPATCH_NAME": "two", "WFCORE_DISPATCH_REPLICAS": "5"})
+    urls = ("nats://ann:canary@a:4222", "tls://b:4222")
+    assert found.settings().dispatch == Dispatch("nats", urls, "two", 5)
+    assert "canary" not in repr(found) + repr(found.settings())
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("engine = 'rabbit'", "dispatch.engine"),
+        ("engine = 'nats'", "dispatch.url"),
+        ("url = 'nats://a:4222'", "dispatch"),
+        ("engine = 'nats'\nurl = 'a:4222'", "dispatch.url"),
+        ("engine = 'nats'\nurl = 'nats://a'\nname = 'a.b'", "dispatch.name"),
+        ("engine = 'nats'\nurl = 'nats://a'\nreplicas = 0", "dispatch.replicas"),
+        ("engine = 'nats'\nurl = 'nats://a'\ntls_key = 'key.pem'", "dispatch.tls_key"),
+    ],
+)
+def test_an_invalid_key_of_the_dispatch_is_refused_by_name(toml: Path, text: str, named: str) -> None:
+    toml.write_text(f"[dispatch]\n{text}\n")
+    with pytest.raises(BadSettings, match=named):
+        load(str(toml), {})
+
+
+@pytest.mark.parametrize("given", [("nats", []), ("database", ["nats://a"])])
+def test_an_engine_and_its_servers_belong_together(given: tuple[Literal["database", "nats"], list[str]]) -> None:
+    with pytest.raises(ValueError, match="exactly if"):
+        Dispatch(*given)
 
 
 def test_every_setting_has_a_default() -> None:

@@ -62,17 +62,24 @@ class EmbeddedDispatcher:
         clock: Clock,
         *,
         concurrency: int = 1_000,
-        notify: Callable[[ExecutionRef], None] | None = None,
+        notify: Callable[[ExecutionRef], object] | None = None,
+        delivered: bool = False,
     ) -> None:
-        """`notify` is called with each execution that other processes must check: there it reaches `receive`."""
+        """`notify` is called with each execution that other processes must check: there it reaches `receive`.
+
+        With `delivered`, an engine delivers what is due at once to `claim`: polls only find what it has lost.
+        """
         self._journal = journal
         self._clock = clock
         self._concurrency = concurrency
         self._notify = notify
+        self._delivered = delivered
         self._machine = this_machine()
         self._worker: int | None = None
         self._handler: Handler | None = None
         self._active: dict[ExecutionRef, asyncio.Task[None]] = {}
+        self._reserved = 0
+        self._is_behind = False
         self._wake_again: set[ExecutionRef] = set()
         self._woken = asyncio.Event()
         self._rounds: asyncio.Task[None] | None = None
@@ -92,7 +99,12 @@ class EmbeddedDispatcher:
 
     @property
     def worker(self) -> int | None:
-        return self._worker if len(self._active) < self._concurrency else None
+        return self._worker if self.free > 0 else None
+
+    @property
+    def free(self) -> int:
+        """How many executions this process can claim besides those that it drives or is claiming."""
+        return 0 if self._worker is None else self._concurrency - len(self._active) - self._reserved
 
     def wake(self, execution: ExecutionRef, length: int | None = None) -> None:
         if self._notify is not None and execution not in self._active:
@@ -101,10 +113,30 @@ class EmbeddedDispatcher:
 
     def receive(self, execution: ExecutionRef) -> None:
         """A wake-up from another process."""
-        if execution in self._active and self._handler is not None:
-            self._wake_again.add(execution)
-            self._handler.signal(execution)
+        self.signal(execution)
         self._woken.set()
+
+    def signal(self, execution: ExecutionRef) -> bool:
+        """Make the driver of the execution read the journal again; False when it is not driven here."""
+        if execution not in self._active or self._handler is None:
+            return False
+        self._wake_again.add(execution)
+        self._handler.signal(execution)
+        return True
+
+    async def claim(self, execution: ExecutionRef) -> asyncio.Task[None] | None:
+        """Claim the execution that an engine delivers, and drive it in the task that is returned.
+
+        None when it is not due, when a worker holds it, or when this process is not `free`.
+        """
+        worker = self.worker
+        if worker is None:
+            return None
+        with self._reserving(1):
+            if not await self._journal.claim(execution, worker, self._clock.now()):
+                return None
+        self.adopt(execution)
+        return self._active.get(execution)
 
     def adopt(self, execution: ExecutionRef) -> None:
         if self._worker is None:
@@ -179,10 +211,22 @@ class EmbeddedDispatcher:
             return
         if self._clock.monotonic() >= self._next_beat:
             await self._beat(worker)
-        free = min(self._concurrency - len(self._active), CLAIM_BATCH)
+        free, claimed = min(self.free, CLAIM_BATCH), list[ExecutionRef]()
         if free > 0 and await self._is_something_due():
-            for execution in await self._journal.claim_due(worker, self._clock.now(), free):
-                self.adopt(execution)
+            with self._reserving(free):
+                claimed = await self._journal.claim_due(worker, self._clock.now(), free)
+        self._is_behind = len(claimed) == CLAIM_BATCH
+        for execution in claimed:
+            self.adopt(execution)
+
+    @contextlib.contextmanager
+    def _reserving(self, count: int) -> Iterator[None]:
+        """Keep these executions free while a claim is under way."""
+        self._reserved += count
+        try:
+            yield
+        finally:
+            self._reserved -= count
 
     async def _beat(self, worker: int) -> None:
         began = self._clock.monotonic()
@@ -210,7 +254,7 @@ class EmbeddedDispatcher:
         The wait for a due time is computed again at each heartbeat, because the wall clock can change meanwhile.
         """
         due = await self._journal.next_wake() if len(self._active) < self._concurrency else None
-        if due is None:
+        if due is None or (self._delivered and not self._is_behind and due <= self._clock.now()):
             return self._next_beat
         return min(self._next_beat, self._clock.monotonic() + max(0, due - self._clock.now()))
 

@@ -32,6 +32,29 @@ class Retention:
 
 
 @attrs.frozen
+class Dispatch:
+    """What decides which worker drives which run, and carries notifications and events between processes.
+
+    `database`: the claims of workers that poll it, and its notifications. `nats`: NATS with JetStream at `urls`, which
+    can have users and passwords; `credentials` and `tls_...` are files. Installations on one server differ in `name`.
+    `replicas` is the number of servers that store the queue.
+    """
+
+    engine: Literal["database", "nats"] = "database"
+    urls: Sequence[str] = attrs.field(default=(), repr=False)
+    name: str = "wfcore"
+    replicas: int = 1
+    credentials: str | None = None
+    tls_ca: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if (self.engine == "database") == bool(self.urls):
+            raise ValueError("`dispatch` needs the URL of a server exactly if its engine is not `database`")
+
+
+@attrs.frozen
 class Settings:
     """The operator's settings. Durations are in seconds."""
 
@@ -68,6 +91,7 @@ class Settings:
     busy_seconds: float = 10.0
     """How long a writer of a SQLite file waits for another process, or for a transaction of the embedding product."""
     retention: Retention = attrs.field(factory=Retention)
+    dispatch: Dispatch = attrs.field(factory=Dispatch)
     grace: float = 5.0
     """How long active runs can continue at exit to reach a durable point."""
 

@@ -1,0 +1,45 @@
+"""The table `[dispatch]` of the settings: what decides which worker drives which run."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from wfcore.runtime.common.installation import Dispatch
+from wfcore.settings.models import BadSettings
+
+Servers = Annotated[str, Meta(pattern=r"^(nats|tls|wss?)://[^,\s]+(,(nats|tls|wss?)://[^,\s]+)*\Z")]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,32}\Z")]
+Replicas = Annotated[int, Meta(ge=1, le=5)]
+Path = Annotated[str, Meta(min_length=1)]
+
+
+class DispatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The table `[dispatch]`. `url` has the servers of a cluster, separated by commas."""
+
+    engine: Literal["database", "nats"] = "database"
+    url: Servers | None = None
+    name: Name = "wfcore"
+    replicas: Replicas = 1
+    credentials: Path | None = None
+    tls_ca: Path | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"DispatchSettings(engine={self.engine!r}, name={self.name!r}, replicas={self.replicas!r})"
+
+    def dispatch(self) -> Dispatch:
+        """The `dispatch` of the settings of `wfcore.open`."""
+        urls = tuple(self.url.split(",")) if self.url else ()
+        return Dispatch(self.engine, urls, self.name, self.replicas, self.credentials, self.tls_ca,
+                        self.tls_certificate, self.tls_key)  # fmt: skip
+
+    def check(self) -> None:
+        """Raise BadSettings for a table that the engine cannot use."""
+        if self.engine == "database" and self != DispatchSettings():
+            raise BadSettings("`dispatch`: the other keys are for the engine `nats`")
+        if self.engine == "nats" and self.url is None:
+            raise BadSettings("`dispatch.url`: is missing, such as `nats://127.0.0.1:4222`")
+        if self.tls_key is not None and self.tls_certificate is None:
+            raise BadSettings("`dispatch.tls_key`: needs `tls_certificate`")
