@@ -1,7 +1,7 @@
 """The effects of one execution that are in flight in this process."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
 from wfcore.domain.run.effects import LOOK_UP, Address, AttemptState, CallModel, CallTool, Effect
@@ -28,8 +28,7 @@ class EffectsInFlight:
     with a worker that ended, or by this session. `tasks` and `announced` are read by the session.
     """
 
-    def __init__(self, perform: Callable[[Effect], Coroutine[Any, Any, None]], tools: Tools) -> None:
-        self._perform = perform
+    def __init__(self, tools: Tools) -> None:
         self._tools = tools
         self.tasks: dict[Key, asyncio.Task[None]] = {}
         self.announced: set[Key] = set()
@@ -77,8 +76,8 @@ class EffectsInFlight:
         """The model call in flight here has streamed its first text."""
         self.announced.add((address_of(said), said.attempt))
 
-    def launch(self, effect: Effect) -> None:
-        self.tasks[key_of(effect)] = asyncio.get_running_loop().create_task(self._perform(effect))
+    def launch(self, effect: Effect, performing: Coroutine[Any, Any, None]) -> None:
+        self.tasks[key_of(effect)] = asyncio.get_running_loop().create_task(performing)
 
     def ended(self, effect: Effect) -> None:
         """An effect that was not launched is under way no more: it has an outcome, or was broken off."""

@@ -48,10 +48,10 @@ class Session:
         self._execution = execution
         self._ref = execution.ref
         self._appender = Appender(ports, execution, machine)
-        self._in_flight = EffectsInFlight(self._perform, ports.tools)
+        self._in_flight = EffectsInFlight(ports.tools)
         self._time_slice = time_slice
         self._time = ExecutionTime(ports.clock, machine.at)
-        self._timer = MomentTimer(ports.clock, self._time, self._on_moment)
+        self._timer = MomentTimer(ports.clock, self._time)
         self._activity = Activity.choosing
         self._view = View.current
         self._outcomes: list[e.Entry] = []
@@ -95,7 +95,7 @@ class Session:
     async def _launch_and_wait(self, steps: NextSteps, now: int) -> bool:
         """Begin what can begin, and wait. True: nothing is under way for long, and the claim was released."""
         for effect in self._in_flight.startable(steps.effects, now):
-            self._in_flight.launch(effect)
+            self._in_flight.launch(effect, self._perform(effect))
         moment = steps.next_moment(now)
         is_idle = not self._in_flight.tasks and not self._outcomes
         if is_idle and self._is_far(moment, now) and await self._release(moment):
@@ -110,7 +110,8 @@ class Session:
 
         Except what must not happen twice: its outcome is then unknown, and that is recorded as its outcome.
         """
-        self._timer.set(None)
+        self._timer.set(None, self._on_moment)
+        self._task = None  # without cycles, all of it is freed at once and no garbage collection has to find it
         if self._lookup is not None:
             self._lookup.cancel()
             await asyncio.gather(self._lookup, return_exceptions=True)
@@ -127,7 +128,7 @@ class Session:
         """
         task = self._task = asyncio.current_task()
         assert task is not None  # noqa: S101  (coroutines run in tasks)
-        self._timer.set(due)
+        self._timer.set(due, self._on_moment)
         following: Effect | None = effect
         while following is not None:
             effect = following
@@ -238,7 +239,7 @@ class Session:
         """Until there is an outcome, a signal, or this moment has come."""
         if self._view is View.stale:
             return
-        self._timer.set(moment)
+        self._timer.set(moment, self._on_moment)
         self._activity = move(ACTIVITIES, self._activity, ActivityEvent.wait)
         await self._news.wait()
         self._activity = move(ACTIVITIES, self._activity, ActivityEvent.wake)

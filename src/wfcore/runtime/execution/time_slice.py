@@ -70,16 +70,15 @@ class MomentTimer:
     It stays set as long as the moment does not change.
     """
 
-    def __init__(self, clock: Clock, time: ExecutionTime, callback: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, time: ExecutionTime) -> None:
         self._clock = clock
         self._time = time
-        self._callback = callback
         self._set: tuple[int, Callable[[], object]] | None = None
         self.is_set = False
         """Written by the timer only."""
 
-    def set(self, moment: int | None) -> None:
-        """Call back at this moment instead; None: never."""
+    def set(self, moment: int | None, callback: Callable[[], None]) -> None:
+        """Call back at this moment instead; None: never. The callback is kept no longer than the timer is set."""
         if self._set is not None:
             if self._set[0] == moment:
                 return
@@ -87,12 +86,12 @@ class MomentTimer:
             self._set = None
         if moment is not None:
             seconds = (moment - self._time.now()) / 1000
-            self._set = moment, self._clock.call_later(seconds, partial(self._expire, moment))
+            self._set = moment, self._clock.call_later(seconds, partial(self._expire, moment, callback))
         self.is_set = moment is not None
 
-    def _expire(self, moment: int) -> None:
+    def _expire(self, moment: int, callback: Callable[[], None]) -> None:
         self._set, self.is_set = None, False
         if moment > self._time.now():  # `call_later` may be early, and the moment is not there yet
-            self.set(moment)
+            self.set(moment, callback)
         else:
-            self._callback()
+            callback()
