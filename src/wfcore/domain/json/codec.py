@@ -89,7 +89,7 @@ def _whole(value: JSON) -> JSON:
         return int(value)
     if isinstance(value, dict):
         return {key: _whole(item) for key, item in value.items()}
-    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
+    return [_whole(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 # --- instants ---

@@ -32,7 +32,7 @@ def pinned_by(entry: Entry) -> PlanKey | None:
     """The variation that a frame runs from this entry on."""
     if isinstance(entry, Opened):
         return entry.kind, entry.resource_id, entry.variation_id
-    return entry.pinned if isinstance(entry, Retried | Forked | Moved) else None
+    return entry.pinned if isinstance(entry, (Retried, Forked, Moved)) else None
 
 
 def opens(entries: Iterable[Entry]) -> bool:

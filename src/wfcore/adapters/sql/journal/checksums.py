@@ -54,40 +54,53 @@ class Chain:
             yield text
 
 
+Known = tuple[int, int | None, int, int]
+"""The last entry of a journal and its checksum, None if it is not known; the last entry before its append, and its
+checksum."""
+
+
 class LastChecksums:
-    """A cache of the last known checksum of each journal. An entry never changes, so it stays valid."""
+    """A cache of the last checksum of each journal, also while that entry is being written: an append that follows at
+    once needs it. An entry never changes, so its checksum stays valid.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, int]] = {}
-        self._writing: dict[tuple[int, int], int | None] = {}
+        self._known: dict[int, Known] = {}
 
     def get(self, execution: int, pos: int) -> int | None:
-        """The checksum of the entry at this position, if it is the last one or is being written; 0 before the first."""
-        known = self._known.get(execution)
-        if known is not None and known[0] == pos:
-            return known[1]
-        return self._writing.get((execution, pos)) if pos else 0
-
-    def keep(self, execution: int, before: int, texts: Sequence[Text]) -> None:
-        """These entries were written after the first `before`."""
-        if texts:
-            self.put(execution, before + len(texts), texts[-1][1])
-
-    def note(self, execution: int, before: int, texts: Sequence[Text]) -> tuple[int, int]:
-        """These entries are being written: know the last one meanwhile, for an append that follows at once. Returns the
-        place to `forget`.
-
-        With two appends at the same place it is not known which one counts.
+        """The checksum of the entry at this position, if it is the last one or that before its append; 0 before the
+        first.
         """
-        place = execution, before + len(texts)
-        self._writing[place] = None if place in self._writing or not texts else texts[-1][1]
-        return place
+        known = self._known.get(execution)
+        if known is not None:
+            if known[0] == pos:
+                return known[1]
+            if known[2] == pos:
+                return known[3]
+        return None if pos else 0
 
-    def forget(self, place: tuple[int, int]) -> None:
-        """They are not being written any more, whether they were written or not."""
-        self._writing.pop(place, None)
+    def put(self, execution: int, after: int, before: int, texts: Sequence[Text]) -> Known | None:
+        """These entries are being written after the first `after`, of which the last has the checksum `before`.
 
-    def put(self, execution: int, pos: int, checksum: int) -> None:
-        if len(self._known) >= CACHED and execution not in self._known:
-            del self._known[next(iter(self._known))]
-        self._known[execution] = pos, checksum
+        With two appends at the same place it is not known which one counts; one at an earlier place counts for nothing.
+        """
+        known = self._known.get(execution)
+        if known is None or known[0] <= after:
+            new = self._known[execution] = after + len(texts), texts[-1][1], after, before
+            if known is None and len(self._known) > CACHED:
+                del self._known[next(iter(self._known))]
+            return new
+        if known[2] == after:
+            self._known[execution] = known[0], None, after, before
+        return None
+
+    def drop(self, execution: int, known: Known | None) -> None:
+        """It is not known whether what `put` returned this for was written."""
+        if self._known.get(execution) is known:
+            self._known.pop(execution, None)
+
+    def reach(self, execution: int, pos: int, checksum: int) -> None:
+        """The journal has at least the entry at this position."""
+        known = self._known.get(execution)
+        if known is None or known[0] <= pos:
+            self._known[execution] = pos, checksum, pos, checksum

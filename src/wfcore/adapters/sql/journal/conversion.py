@@ -7,7 +7,6 @@ import attrs
 import msgspec
 from msgspec import structs
 
-from wfcore.adapters.sql.journal.statements import RUN_WIDTH
 from wfcore.adapters.sql.repositories.row_values import from_key
 from wfcore.domain.kernel.ids import is_uuid
 from wfcore.domain.kernel.json_type import JSON
@@ -145,18 +144,19 @@ def _begins_with(info: Mapping[str, JSON], shared: Mapping[str, JSON]) -> bool:
 def to_execution(org: str, row: Row) -> Execution:
     number, kind, resource_id, variation, *rest, is_draft, started_by, epoch = row
     user_id, thread_id, root, length, claimed_by = rest
+    thread_id = thread_id or thread_of_run(root)
     ref, pinned = ExecutionRef(org, number), from_key(variation)
     return Execution(ref, kind, resource_id, pinned, user_id, thread_id, root, length, claimed_by, bool(is_draft),
                      started_by or "person", epoch)  # fmt: skip
 
 
 def to_run(org: str, row: Row, thread_id: str = "") -> RunRow:
-    run_id, execution, user_id, fingerprint, status, parent, resumed_by, result, *rest = row
-    *rest, retried_by, forked_from, own_variation, own_is_draft = rest
-    *rest, started_by, origin, variation, is_draft, root_user_id, root_started_by = rest
+    """The run of a row with `run_columns`. `thread_id` replaces its thread."""
+    (run_id, execution, user_id, fingerprint, status, parent, resumed_by, result, created_at, updated_at, finished_at,
+     kind, resource_id, thread, key, started_by, origin, variation, is_draft, root_user_id, root_started_by, retried_by,
+     forked_from, own_variation, own_is_draft) = row  # fmt: skip
     if own_variation is not None:
         variation, is_draft = own_variation, own_is_draft
-    created_at, updated_at, finished_at, kind, resource_id, thread, key = rest
     return RunRow(
         run_id,
         ExecutionRef(org, execution),
@@ -185,9 +185,14 @@ def to_run(org: str, row: Row, thread_id: str = "") -> RunRow:
 
 
 def to_turn(org: str, row: Row) -> tuple[RunRow, Execution]:
-    """A run and its execution; the thread is a column of the execution only."""
-    execution = to_execution(org, row[RUN_WIDTH:])
-    return to_run(org, row[:RUN_WIDTH], execution.thread_id), execution
+    """A run and its execution, of a row of `FIND_TURN`."""
+    *columns, root, length, claimed_by, epoch = row
+    kind, resource_id, thread_id, _, _, _, variation, is_draft, user_id, started_by = columns[11:21]
+    thread_id = thread_id or thread_of_run(root)
+    run = to_run(org, columns, thread_id)
+    execution = Execution(run.execution, kind, resource_id, from_key(variation), user_id, thread_id, root, length,
+                          claimed_by, bool(is_draft), started_by or "person", epoch)  # fmt: skip
+    return run, execution
 
 
 def to_open_interrupt(org: str, row: Row) -> OpenInterrupt:

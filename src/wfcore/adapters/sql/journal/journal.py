@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from wfcore.adapters.sql.journal import claim_statements as claims
@@ -97,7 +98,8 @@ class SqlJournal:
             return int(number)
 
         ref = ExecutionRef(new.org, await self._commits.run(write, run.id))
-        self._checksums.keep(ref.id, 0, texts)
+        if texts:
+            self._checksums.put(ref.id, 0, 0, texts)
         return ref
 
     async def append(self, execution: ExecutionRef, append: Append) -> int | None:
@@ -107,41 +109,30 @@ class SqlJournal:
             before = await self._checksum(execution, append)
         # Encoded before the group commit: an error affects one caller only.
         texts = chained(map(encode_entry, append.entries), before)
-        if texts and append.is_plain:
-            row = (execution.id, append.expected + 1, org, append.holder, *texts[0])
-            if len(texts) == 1 and self._commits.insert_alone(row):
-                self._checksums.put(execution.id, append.expected + 1, texts[0][1])
-                return None
-            inserting = self._commits.insert([row] if len(texts) == 1 else _rows(execution.id, org, append, texts))
-            place = self._checksums.note(execution.id, append.expected, texts)
-            try:
-                await inserting
-                self._checksums.put(*place, texts[-1][1])
-            finally:
-                self._checksums.forget(place)
+        rows = _rows(execution.id, org, append, texts) if texts and append.is_plain else ()
+        if len(rows) == 1 and self._commits.insert_alone(rows[0]):
+            self._checksums.put(execution.id, append.expected, before, texts)
             return None
-
-        def write(transaction: CommitTransaction) -> int | None:
-            epoch = None
-            if not texts:
-                self._commits.lock_execution(transaction, execution.id)
-            _write(transaction, execution.id, org, append, texts)
-            _add_projections(transaction, execution.id, org, append)
-            if append.updates_claim:
-                claimed = transaction.execute(sql.SET_CLAIM, (execution.id, append.wake_at, append.claimed_by))
-                ((now,),) = claimed.fetchall()
-                epoch = int(now) if append.claimed_by is not None else None
-            if append.wakes:
-                transaction.execute(sql.WAKE, (execution.id,))
-            return epoch
-
-        writing = self._commits.run(write, execution.id)
-        place = self._checksums.note(execution.id, append.expected, texts)
+        write = partial(self._append, execution.id, org, append, texts)
+        writing = self._commits.insert(rows) if rows else self._commits.run(write, execution.id)
+        known = self._checksums.put(execution.id, append.expected, before, texts) if texts else None
         try:
-            epoch = await writing
-            self._checksums.keep(execution.id, append.expected, texts)
-        finally:
-            self._checksums.forget(place)
+            return await writing
+        except BaseException:
+            self._checksums.drop(execution.id, known)
+            raise
+
+    def _append(
+        self, number: int, org: int | None, append: Append, texts: list[Text], transaction: CommitTransaction
+    ) -> int | None:
+        """Write all rows of an append. Returns the epoch of a claim."""
+        if not texts:
+            self._commits.lock_execution(transaction, number)
+        _write(transaction, number, org, append, texts)
+        _add_projections(transaction, number, org, append)
+        epoch = _set_claim(transaction, number, append) if append.updates_claim else None
+        if append.wakes:
+            transaction.execute(sql.WAKE, (number,))
         return epoch
 
     async def _checksum(self, execution: ExecutionRef, append: Append) -> int:
@@ -183,7 +174,7 @@ class SqlJournal:
             except Damaged as error:
                 raise JournalDamaged(f"the journal of execution {execution.id} is damaged") from error
             if len(rows) < ENTRIES_PER_READ:
-                self._checksums.put(execution.id, chain.pos, chain.checksum)
+                self._checksums.reach(execution.id, chain.pos, chain.checksum)
                 return await self._restored(execution, entries)
             await asyncio.sleep(0)
 
@@ -397,6 +388,15 @@ def _write(transaction: CommitTransaction, number: int, org: int | None, append:
         _change_run(transaction, number, org, change)
     if append.interrupts is not None:
         interrupts.write(transaction, number, org, append)
+
+
+def _set_claim(transaction: CommitTransaction, number: int, append: Append) -> int | None:
+    """Claim the execution, and return the epoch of the claim; or release it."""
+    if append.claimed_by is None:
+        transaction.execute(sql.RELEASE, (number, append.wake_at))
+        return None
+    ((epoch,),) = transaction.execute(sql.CLAIM, (number, append.wake_at, append.claimed_by)).fetchall()
+    return int(epoch)
 
 
 def _add_projections(transaction: CommitTransaction, number: int, org: int | None, append: Append) -> None:

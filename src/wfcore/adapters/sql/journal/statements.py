@@ -19,6 +19,12 @@ verdicts: Final = metadata.tables["wfcore_verdicts"]
 
 # Entries
 
+
+def length_of(d: Dialect) -> str:
+    """The number of entries of an execution `e`."""
+    return f"coalesce((SELECT max(pos) FROM {d[journal]} WHERE execution = e.id), 0)"
+
+
 APPEND: Final = Statement(
     lambda d: (
         f"""
@@ -81,7 +87,7 @@ FROM {d[executions]} e JOIN {d[runs]} r ON r.execution = e.id WHERE e.id = {d[1]
 LENGTHS: Final = Statement(
     lambda d: (
         f"""
-SELECT e.id, o.uuid, coalesce((SELECT max(pos) FROM {d[journal]} WHERE execution = e.id), 0)
+SELECT e.id, o.uuid, {length_of(d)}
 FROM {d.values(d[1])} JOIN {d[executions]} e ON e.id = CAST(given.value AS bigint)
 JOIN {d[organizations]} o ON o.key = e.org"""
     )
@@ -111,13 +117,15 @@ VALUES {row(d, 11)} RETURNING id"""
     )
 )
 
-SET_CLAIM: Final = Statement(
+CLAIM: Final = Statement(
     lambda d: (
         f"""
-UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = {d[3]},
-    epoch = epoch + CASE WHEN CAST({d[3]} AS bigint) IS NULL THEN 0 ELSE 1 END
-WHERE id = {d[1]} RETURNING epoch"""
+UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = {d[3]}, epoch = epoch + 1 WHERE id = {d[1]} RETURNING epoch"""
     )
+)
+
+RELEASE: Final = Statement(
+    lambda d: f"UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = NULL WHERE id = {d[1]}"
 )
 
 WAKE: Final = Statement(lambda d: f"UPDATE {d[executions]} SET wake_at = 0 WHERE id = {d[1]}")
@@ -193,9 +201,8 @@ LOCK_EXECUTION: Final = Statement(
 def execution_columns(d: Dialect) -> str:
     """The columns of an execution `e`, for `conversion.to_execution`."""
     return f"""
-e.id, e.kind, e.resource_id, e.variation_id, e.user_id, {thread_id(d)}, {first_run_id(d)},
-coalesce((SELECT max(pos) FROM {d[journal]} WHERE execution = e.id), 0), e.claimed_by,
-e.is_draft, e.started_by, e.epoch"""
+e.id, e.kind, e.resource_id, e.variation_id, e.user_id, e.thread_id, {first_run_id(d)},
+{length_of(d)}, e.claimed_by, e.is_draft, e.started_by, e.epoch"""
 
 
 FIND_EXECUTION: Final = Statement(
@@ -212,10 +219,6 @@ r.started_by, r.origin, e.variation_id, e.is_draft, e.user_id, e.started_by, r.r
 r.variation_id, r.is_draft"""
 
 
-RUN_WIDTH: Final = 25
-"""The number of these columns."""
-
-
 def runs_of_organization(d: Dialect) -> str:
     """The runs of the organization with the key in parameter 1, as `r`, each with its execution, as `e`."""
     return f"FROM {d[runs]} r {d.join()} {d[executions]} e ON e.id = r.execution WHERE r.org = {d[1]}"
@@ -229,5 +232,10 @@ def list_of_runs(d: Dialect) -> str:
 FIND_RUN: Final = Statement(lambda d: f"{list_of_runs(d)} AND r.id = {d[2]}")
 
 FIND_TURN: Final = Statement(
-    lambda d: f"SELECT {run_columns(d, 'NULL')}, {execution_columns(d)} {runs_of_organization(d)} AND r.id = {d[2]}"
+    lambda d: (
+        f"""
+SELECT {run_columns(d, "e.thread_id")}, {first_run_id(d)}, {length_of(d)}, e.claimed_by, e.epoch
+{runs_of_organization(d)} AND r.id = {d[2]}"""
+    )
 )
+"""A run, and the rest of its execution. The thread is NULL where it derives from the first run."""

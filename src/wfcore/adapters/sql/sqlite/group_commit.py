@@ -43,7 +43,8 @@ class SqliteCommitTransaction:
         return self._connection.execute(statement.sqlite, values)
 
     def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> None:
-        self._connection.executemany(statement.sqlite, rows)
+        if rows:
+            self._connection.executemany(statement.sqlite, rows)
 
     def may_find(self, statement: Statement, /) -> bool:
         found = self._found.get(statement)

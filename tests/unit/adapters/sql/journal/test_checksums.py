@@ -1,0 +1,70 @@
+"""The cache of the last checksums: an append that succeeds was chained to what the journal holds."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wfcore.adapters.sql.journal.checksums import Known, LastChecksums
+
+EXECUTION = 1
+
+Append = tuple[int, int, int, int, Known | None]
+"""Where it begins, the checksum before it, its own checksum, its length, and what the cache keeps of it."""
+
+
+class Writers:
+    """Appends to one journal, which holds the checksums of its entries."""
+
+    def __init__(self) -> None:
+        self.cache = LastChecksums()
+        self.journal = list[int]()
+        self.writing = list[Append]()
+        self.done = list[tuple[Append, bool]]()
+        self.last = 0
+
+    def submit(self, after: int, length: int) -> None:
+        before = self.cache.get(EXECUTION, after)
+        if before is None:
+            if after > len(self.journal):
+                return  # what is not written cannot be read
+            before = self.journal[after - 1]
+        self.last += 1
+        known = self.cache.put(EXECUTION, after, before, [("", self.last)] * length)
+        self.writing.append((after, before, self.last, length, known))
+
+    def commit(self) -> None:
+        for append in self.writing:
+            after, before, checksum, length, _ = append
+            is_next = after == len(self.journal)
+            if is_next:
+                assert before == (self.journal[-1] if self.journal else 0)
+                self.journal += [checksum] * length
+            self.done.append((append, is_next))
+        self.writing.clear()
+
+    def settle(self) -> None:
+        for append, is_written in self.done:
+            if not is_written:
+                self.cache.drop(EXECUTION, append[-1])
+        self.done.clear()
+
+
+STEPS = st.sampled_from(["last", "next", "commit", "settle", "read"])
+
+
+@given(st.lists(st.tuples(STEPS, st.integers(1, 3)), max_size=40))
+def test_an_append_continues_what_the_journal_holds(steps: list[tuple[str, int]]) -> None:
+    writers = Writers()
+    for step, length in steps:
+        match step:
+            case "last":
+                writers.submit(len(writers.journal), length)
+            case "next" if writers.writing:
+                after, _, _, entries, _ = writers.writing[-1]
+                writers.submit(after + entries, length)
+            case "read" if writers.journal:
+                writers.cache.reach(EXECUTION, len(writers.journal), writers.journal[-1])
+            case "commit":
+                writers.commit()
+            case "settle":
+                writers.settle()
+    writers.commit()
