@@ -24,6 +24,7 @@ from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
 from wfcore.adapters.http.application import app
 from wfcore.bootstrap import open as open_core
+from wfcore.cli.common import freeze_heap
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.providers import Delta, Finished, ModelRequest, TextDelta
 from wfcore.runtime.common.installation import Settings
@@ -191,6 +192,7 @@ def _in_process(serve: Any, size: int | str, parent: Connection) -> None:
             serving = asyncio.create_task(server.serve())
             while not server.started:  # noqa: ASYNC110  (uvicorn has no other signal)
                 await asyncio.sleep(0.01)
+            freeze_heap()  # as `wfcore serve` does
             parent.send(Place(server.servers[0].sockets[0].getsockname()[1], *wanted))
             await serving
 

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, open_core, print_message
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, freeze_heap, open_core, print_message
 from wfcore.cli.setup.configuration import warn_of_unknown_variables
 from wfcore.extras import needs_extra
 from wfcore.logs import Format, LevelName, configure
@@ -170,6 +170,7 @@ def server_of(
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            freeze_heap()
             print(f"listening on {url}", flush=True)  # noqa: T201
             announce()
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from cyclopts import CycloptsError
 
-from wfcore.cli.common import DATABASE, Config, Database, Schema, Tools, open_core
+from wfcore.cli.common import DATABASE, Config, Database, Schema, Tools, freeze_heap, open_core
 from wfcore.cli.setup.configuration import warn_of_unknown_variables
 from wfcore.logs import Format, LevelName, configure
 
@@ -50,6 +50,7 @@ async def worker(
     telemetry = [] if traces is None else [traces]
     with _stop_signal() as end:
         async with open_core(database, config, schema, tools=given, worker=True, telemetry=telemetry):
+            freeze_heap()
             print("working", flush=True)  # noqa: T201
             await end.wait()
 
