@@ -1,7 +1,9 @@
 """Admission: how many requests of one organization are handled at once while others send requests too.
 
 Beside others, one request of an organization is handled at a time and the rest wait in the order of their arrival, so
-that the event loop and the store always have time for everybody. An organization alone has a higher limit. A request
+that the event loop and the store always have time for everybody. Requests of an organization with fewer of them go
+first: while one is handled and for `RETURN_SECONDS` after it, those with more wait, for `PASSES` requests at most. An
+organization alone has a higher limit. A request
 counts until its response begins: an open stream does not count. One that takes long stops counting after
 `COUNTED_SECONDS`, and after `COUNTED_SECONDS_IDLE` while the event loop has time: it waits for something else.
 """
@@ -25,6 +27,12 @@ the time, and each further one would add to that."""
 SHARE_ALONE: Final = 8
 """The same while no other is present: enough to share commits, and little for one that comes."""
 
+RETURN_SECONDS: Final = 0.003
+"""How long after its response an organization with few requests still goes first: its next request is on the way."""
+
+PASSES: Final = 4
+"""How many requests of organizations with fewer of them go first, before one of an organization that waits."""
+
 PRESENT_SECONDS: Final = 1.0
 """How long after its latest request an organization counts as present."""
 
@@ -44,6 +52,14 @@ class _Organization:
     handled: dict["AdmissionSlot", float] = attrs.field(factory=dict)
     """When each request that counts began, in order."""
     waiting: deque[tuple["AdmissionSlot", asyncio.Future[None]]] = attrs.field(factory=deque)
+    left: float = -1.0
+    """When its latest response began."""
+    passed: int = 0
+    """How many requests of others went first since its own latest one."""
+
+    @property
+    def count(self) -> int:
+        return len(self.handled) + len(self.waiting)
 
 
 class Admission:
@@ -78,20 +94,38 @@ class Admission:
         if one is None:
             one = self._present[turn.org] = _Organization()
         one.seen = now
-        if one.waiting or len(one.handled) >= self._share:
+        if one.waiting or not self._has_turn(one, now):
             await self._wait(one, turn)
         else:
-            one.handled[turn] = now
+            self._handle(one, turn, now)
 
     def leave(self, turn: "AdmissionSlot") -> None:
         """Count the request no more, and admit the next one."""
         one = self._present.get(turn.org)
-        if one is not None and one.handled.pop(turn, None) is not None and one.waiting:
-            self._admit(one)
+        if one is None or one.handled.pop(turn, None) is None:
+            return
+        one.left = self._now()
+        for other in self._present.values():
+            self._admit(other)
+        if any(other.waiting for other in self._present.values()):
+            self._set_timer(RETURN_SECONDS)
 
-    @property
-    def _share(self) -> int:
-        return SHARE_ALONE if len(self._present) == 1 else SHARE
+    def _has_turn(self, one: _Organization, now: float) -> bool:
+        """Whether another request of the organization can be handled now."""
+        others = [other for other in self._present.values() if other is not one]
+        if len(one.handled) >= (SHARE if others else SHARE_ALONE):
+            return False
+        if one.passed >= PASSES:
+            return True
+        least = max(one.count, 1)
+        return not any(other.count < least and (other.handled or now - other.left < RETURN_SECONDS) for other in others)
+
+    def _handle(self, one: _Organization, turn: "AdmissionSlot", now: float) -> None:
+        one.handled[turn] = now
+        one.passed = 0
+        for other in self._present.values():
+            if other.waiting and other is not one:
+                other.passed += 1
 
     async def _wait(self, one: _Organization, turn: "AdmissionSlot") -> None:
         if len(one.waiting) >= self._max_waiting:
@@ -99,8 +133,7 @@ class Admission:
             raise RateLimited(f"more than {self._max_waiting} requests of this organization wait", info)
         admitted = asyncio.get_running_loop().create_future()
         one.waiting.append((turn, admitted))
-        if self._timer is None:
-            self._set_timer()
+        self._set_timer(COUNTED_SECONDS_IDLE)
         try:
             await admitted
         except asyncio.CancelledError:
@@ -111,15 +144,20 @@ class Admission:
 
     def _admit(self, one: _Organization) -> None:
         """Admit the requests that waited longest, as many as the share allows."""
-        while one.waiting and len(one.handled) < self._share:
+        while one.waiting and self._has_turn(one, self._now()):
             turn, admitted = one.waiting.popleft()
             if not admitted.cancelled():
-                one.handled[turn] = self._now()
+                self._handle(one, turn, self._now())
                 admitted.set_result(None)
 
-    def _set_timer(self) -> None:
+    def _set_timer(self, seconds: float) -> None:
+        """Look again after some seconds, or earlier if that is planned."""
         loop = asyncio.get_running_loop()
-        due = loop.time() + COUNTED_SECONDS_IDLE
+        due = loop.time() + seconds
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
         self._timer = loop.call_at(due, self._look_again, due)
 
     def _look_again(self, due: float) -> None:
@@ -131,7 +169,7 @@ class Admission:
         for one in self._present.values():
             self._admit(one)
         if any(one.waiting for one in self._present.values()):
-            self._set_timer()
+            self._set_timer(COUNTED_SECONDS_IDLE)
 
     def _prune(self, now: float) -> None:
         """Drop requests that took long and organizations that have left."""

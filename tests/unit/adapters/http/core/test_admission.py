@@ -6,7 +6,15 @@ from collections import Counter
 import pytest
 
 from wfcore.adapters.http.core import admission as module
-from wfcore.adapters.http.core.admission import COUNTED_SECONDS, PRESENT_SECONDS, SHARE, SHARE_ALONE, Admission
+from wfcore.adapters.http.core.admission import (
+    COUNTED_SECONDS,
+    PASSES,
+    PRESENT_SECONDS,
+    RETURN_SECONDS,
+    SHARE,
+    SHARE_ALONE,
+    Admission,
+)
 from wfcore.domain.kernel.errors import RateLimited
 
 pytestmark = pytest.mark.anyio
@@ -15,8 +23,11 @@ pytestmark = pytest.mark.anyio
 class Time:
     def __init__(self) -> None:
         self.seconds = 100.0
+        self.step = 0.0
+        """Seconds that pass with each reading."""
 
     def __call__(self) -> float:
+        self.seconds += self.step
         return self.seconds
 
 
@@ -69,8 +80,45 @@ async def test_each_organization_has_its_share() -> None:
     await requests.send("c")
     assert requests.handled == {"a": SHARE, "b": 1, "c": 1}
     requests.release.set()
+    requests.time.step = RETURN_SECONDS
     await asyncio.gather(*requests.tasks)
     assert len(requests.order) == 52
+
+
+async def test_the_organization_with_fewer_requests_goes_first() -> None:
+    """While one of its requests is handled, and for a moment after it: its next one is on the way."""
+    requests = Requests()
+    await requests.send("b")
+    await requests.send("a", 9)
+    requests.tasks[1].cancel()
+    await settle()
+    assert requests.handled == {"a": 0, "b": 1}
+    requests.tasks[0].cancel()
+    await settle()
+    assert requests.handled == {"a": 0, "b": 0}
+    requests.time.seconds += RETURN_SECONDS
+    while not requests.handled["a"]:  # noqa: ASYNC110  (a timer of the event loop admits it)
+        await asyncio.sleep(0)
+    requests.release.set()
+    requests.time.step = RETURN_SECONDS
+    await asyncio.gather(*requests.tasks, return_exceptions=True)
+    assert len(requests.order) == 1 + 9
+
+
+async def test_a_flood_has_a_turn_after_some_requests_of_others() -> None:
+    """However soon the others send the next one."""
+    requests = Requests()
+    await requests.send("b")
+    await requests.send("a", 9)
+    requests.tasks[1].cancel()
+    await settle()
+    for number in range(PASSES + 2):
+        assert requests.handled == {"a": number // (PASSES + 1), "b": 1}
+        requests.tasks[0 if not number else -1].cancel()
+        await requests.send("b")
+    requests.release.set()
+    requests.time.step = RETURN_SECONDS
+    await asyncio.gather(*requests.tasks, return_exceptions=True)
 
 
 async def test_too_many_that_wait_are_refused() -> None:
@@ -119,6 +167,7 @@ async def test_an_organization_leaves() -> None:
     """Some time after its latest request an organization is forgotten, and no more is stored of it."""
     requests = Requests()
     requests.release.set()
+    requests.time.step = RETURN_SECONDS
     for org in "abc":
         await requests.send(org)
     assert len(requests.admission) == 3
@@ -128,8 +177,9 @@ async def test_an_organization_leaves() -> None:
 
 
 @pytest.mark.parametrize("admitted", [False, True])
-async def test_a_request_that_is_cancelled_while_it_waits(admitted: bool) -> None:
+async def test_a_request_that_is_cancelled_while_it_waits(admitted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its place is given to the next one, also when it had been admitted at that moment."""
+    monkeypatch.setattr(module, "PASSES", 0)
     requests = Requests()
     await requests.send("b")
     await requests.send("a", SHARE + 3)
