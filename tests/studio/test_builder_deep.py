@@ -1,10 +1,14 @@
 """The builder, deep: expressions with their values, runs from a node, simulation, and proposals of a model."""
 
+import json
+
 import demo
+import httpx
 from appearance import check_accessibility
 from playwright.sync_api import expect
-from servers import Server
-from test_builder import SAVED, create, node, opened, stored
+from scripted_server import scripted_server
+from servers import Server, eventually
+from test_builder import SAVED, create, names, node, opened, stored
 from watching import Open
 
 ORDER = {"type": "object", "properties": {"order": {"type": "integer", "title": "Order"}}, "required": ["order"]}
@@ -134,3 +138,45 @@ def test_a_simulation(open_page: Open, server: Server, ids: dict[str, str]) -> N
         page.get_by_role("button", name="Close", exact=True).click()
         expect(panel.get_by_text("The graph has changed since")).to_be_visible()
         expect(page.locator("[data-outcome]")).to_have_count(0)
+
+
+ASK = demo.node("ask", "humanApproval", message="Pay?")
+CHANGE: demo.Json = {
+    "explanation": "Somebody approves before <b>anything</b> is paid.",
+    "nodes": [ASK, demo.transform("mail", "{{ nodes.pay.output }}")],
+    "edges": [demo.edge("start", "ask"), demo.edge("ask", "pay", "approved"), demo.edge("pay", "mail")],
+    "removeNodes": [],
+    "removeEdges": ["start-pay"],
+}
+WRONG: demo.Json = {**CHANGE, "edges": []}
+
+
+def test_a_proposal(open_page: Open) -> None:
+    """A model is asked in words, again with its faults; the change is shown on the canvas, and applied by a click."""
+    with scripted_server() as server:
+        headers = {"Authorization": f"Bearer {server.token}"}
+        with httpx.Client(base_url=server.url, headers=headers, timeout=30, trust_env=False) as client:
+            workflow = create(client, demo.graph([demo.transform("pay", "paid")], ("start", "pay")))
+            page = opened(open_page, workflow, token=server.token, origin=server.url)
+            server.model.play(json.dumps(WRONG), json.dumps(CHANGE))
+            page.get_by_role("button", name="Ask", exact=True).click()
+            page.get_by_label("What should the workflow do?").fill("Ask before it pays, then send a mail")
+            page.keyboard.press("Control+Enter")
+            proposal = page.get_by_role("group", name="Proposal")
+            expect(proposal.get_by_role("status")).to_have_text(CHANGE["explanation"])
+            expect(proposal.get_by_text("2 calls of the model")).to_be_visible()
+            expect(node(page, "ask").locator(".gnode")).to_have_attribute("data-outcome", "added")
+            assert names(stored(client, workflow)) == ["start", "pay"]
+            check_accessibility(page)
+            proposal.get_by_role("button", name="Discard").click()
+            expect(node(page, "ask")).to_have_count(0)
+            server.model.play(json.dumps(CHANGE))
+            page.get_by_role("button", name="Propose").click()
+            proposal.get_by_role("button", name="Apply to the draft").focus()
+            page.keyboard.press("Enter")
+            expect(page.locator(SAVED)).to_be_visible()
+            eventually(lambda: names(stored(client, workflow)) == ["start", "pay", "ask", "mail"])
+            expect(page.get_by_role("button", name="0 problems")).to_be_visible()
+            page.get_by_role("button", name="Undo").click()
+            expect(node(page, "ask")).to_have_count(0)
+            assert client.get("/api/v1/usage").json()["totals"]["calls"] == 3

@@ -35,6 +35,7 @@ SHAPES = {
     "Step": ("Step", set()),
     "SimulatedPath": ("Path", set()),
     "Verdict": ("Verdict", set()),
+    "Proposal": ("Proposal", set()),
     "Simulation": ("Simulation", set()),
     "Tool": ("Tool", set()),
     "CatalogTool": ("Tool", set()),

@@ -1,10 +1,19 @@
-"""The shapes of variations, of their differences, and of the impact of a deploy (interface, Variations and Impact)."""
+"""The shapes of variations, their differences, proposals, and the impact of a deploy (interface, Impact)."""
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Annotated, Final, Literal, NotRequired, TypedDict
 
+from msgspec import Meta
+
+from wfcore.api.choices import MAX_RULES, SimulationDto
 from wfcore.api.management import NextRun
 from wfcore.api.repairs import DifferenceDto
+from wfcore.api.resources import Body
 from wfcore.domain.json.codec import JsonObject, Time
+from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.rules.rules import MAX_RULE
+
+MAX_REQUEST: Final = 10_000
+"""The most characters of a request for a proposal."""
 
 
 class VariationRecord(TypedDict):
@@ -40,6 +49,41 @@ class VariationDifference(TypedDict):
     nodes: ElementDifference
     edges: ElementDifference
     fields: list[str]
+
+
+class ProposalFields(TypedDict, total=False):
+    """`ProposeChange` as keyword arguments."""
+
+    request: str
+    model: str
+    rules: list[str]
+
+
+@value
+class ProposeChange(Body):
+    """What to change, in words, for the configured model that is named, else for the default one.
+
+    `rules` about runs hold for the proposal, such as `never pay without approved ask`.
+    """
+
+    request: Annotated[str, Meta(min_length=1, max_length=MAX_REQUEST)]
+    model: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
+    rules: Annotated[list[Annotated[str, Meta(max_length=MAX_RULE)]], Meta(max_length=MAX_RULES)] | UnsetType = UNSET
+
+
+class ProposalDto(TypedDict):
+    """A graph that could be deployed, how it differs from the draft, and the simulation of its runs.
+
+    Nothing is saved: a PATCH of the workflow with `workflowStructure` applies it. `runIds` are the runs that called the
+    model, one for each attempt, and `usage` is that of all of them.
+    """
+
+    explanation: str
+    workflowStructure: JsonObject
+    diff: VariationDifference
+    simulation: SimulationDto
+    runIds: list[str]
+    usage: JsonObject
 
 
 class ImpactIssue(TypedDict):

@@ -1,5 +1,5 @@
 import type { Client } from "./client";
-import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, NodeType, Simulation, Skill, Structure, Tool, Variation, Workflow } from "./types";
+import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, NodeType, Proposal, Simulation, Skill, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
 const PAGES = 40;
@@ -55,6 +55,11 @@ export class Editing {
   /** Every end that runs of the graph can have, and whether rules hold for all of them. Nothing is called. */
   simulate(structure: Structure, input: JsonObject | null, rules: string[]): Promise<Simulation> {
     return this.client.post("/api/v1/workflows/simulate", { workflowStructure: structure, input, rules });
+  }
+
+  /** What a model proposes for a request in words. Nothing is saved. Errors: 422 if it proposes nothing valid. */
+  propose(id: number, body: { request: string; model?: string }): Promise<Proposal> {
+    return this.client.post(`/api/v1/workflows/${one(id)}/proposals`, body);
   }
 
   tryNode(id: number, node: string, body: JsonObject): Promise<NodeTrial> {

@@ -235,6 +235,15 @@ export interface Simulation {
   rules: Verdict[];
 }
 
+/** A change of the draft that a model proposes. */
+export interface Proposal {
+  explanation: string;
+  workflowStructure: Structure;
+  diff: GraphDiff;
+  runIds: string[];
+  usage: { inputTokens?: number; outputTokens?: number };
+}
+
 /** A version that was deployed. */
 export interface Variation {
   id: string;

@@ -177,7 +177,8 @@ function markOf(marks: Marks | null, id: string): string {
   if (!marks) return "";
   if (marks.never.has(id)) return "never";
   const outcome = marks.outcomes.get(id);
-  return outcome === undefined ? (marks.current === null ? "" : "unreached") : marks.current === null ? "" : `${marks.current === id ? "!" : ""}${outcome}`;
+  if (outcome === undefined) return marks.current === null ? "" : "unreached";
+  return `${marks.current === id ? "!" : ""}${outcome}`;
 }
 
 /** The frames of the groups, behind their nodes. Only the name of a frame takes the pointer. */

@@ -55,6 +55,16 @@ export function freePlace(structure: Structure, wanted: Point): Point {
   return at;
 }
 
+/** The structure with a place for each node that has none, after the node before it; unchanged if no node has one. */
+export function withPlaces(structure: Structure): Structure {
+  if (!structure.nodes.some((node) => node.position)) return structure;
+  return structure.nodes.filter((node) => !node.position).reduce((now, node) => {
+    const before = now.edges.filter((edge) => edge.target === node.id).map((edge) => now.nodes.find((one) => one.id === edge.source)?.position).find(Boolean);
+    const at = freePlace(now, { x: (before?.x ?? -STEP_X) + STEP_X, y: before?.y ?? 0 });
+    return moved(now, new Map([[node.id, at]]));
+  }, structure);
+}
+
 /** The structure with an edge more; unchanged if it is there, leads into a start or from a node to itself. */
 export function connect(structure: Structure, source: string, handle: string | null, target: string): Structure {
   const to = structure.nodes.find((node) => node.id === target);

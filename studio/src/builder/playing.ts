@@ -23,7 +23,7 @@ const leftBy = (edge: GraphEdge, outcome: string | undefined): boolean => {
 /** The marks after the first `count` steps. A node that runs again has its last outcome. */
 export function marksOf(structure: Structure, steps: Step[], count: number, never: string[] = []): Marks {
   const outcomes = new Map<string, string>();
-  for (const node of structure.nodes) if (node.type === "start") outcomes.set(node.id, "done");
+  if (count) for (const node of structure.nodes) if (node.type === "start") outcomes.set(node.id, "done");
   for (const step of steps.slice(0, count)) outcomes.set(step.nodeId, step.outcome);
   const taken = new Set(structure.edges.filter((edge) => leftBy(edge, outcomes.get(edge.source))).map((edge) => edge.id));
   return { outcomes, taken, current: steps[count - 1]?.nodeId ?? null, never: new Set(never) };
@@ -41,4 +41,4 @@ export function stepsAlong(structure: Structure, path: string[]): Step[] {
 
 /** The tone of an outcome: how a node that ended so is coloured. */
 export const toneOfOutcome = (outcome: string): string =>
-  outcome === "failed" || outcome === "expression" ? "bad" : outcome === "denied" || outcome === "expired" ? "wait" : "ok";
+  outcome === "failed" || outcome === "expression" ? "bad" : outcome === "denied" || outcome === "expired" || outcome === "changed" ? "wait" : "ok";

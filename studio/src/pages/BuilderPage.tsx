@@ -1,5 +1,6 @@
 import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Editing } from "../api/editing";
+import { Ask, type Preview } from "../builder/Ask";
 import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
 import { connect, copied, addNode, handlesOf, isObject, moved, pasted, type Point, renamed, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
@@ -93,7 +94,8 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const { catalog, problem, reload } = useCatalog(editing);
   const canvas = useRef<CanvasHandle>(null);
   const [selected, setSelected] = useState<string[]>([]);
-  const [open, setOpen] = useState<"palette" | "problems" | "simulate" | null>(null);
+  const [open, setOpen] = useState<"palette" | "problems" | "simulate" | "ask" | null>(null);
+  const [preview, setPreview] = useState<Preview | null>(null);
   const [marks, setMarks] = useState<Marks | null>(null);
   const [asking, setAsking] = useState<"deploy" | "run" | "settings" | null>(null);
   const [from, setFrom] = useState<From | undefined>();
@@ -113,7 +115,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
 
   const select = useCallback((node: string) => {
     setSelected([node]);
-    setOpen((old) => (old === "simulate" ? old : null));
+    setOpen((old) => (old === "simulate" || old === "ask" ? old : null));
     requestAnimationFrame(() => canvas.current?.show(node));
   }, []);
   /** The structure with a place for every node: what is beside a node that is added must not move. */
@@ -219,12 +221,12 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   return (
     <div className="page builder" onKeyDown={onKey} onCopy={onCopy} onCut={onCopy} onPaste={onPaste}>
       <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
-        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onSimulate={() => { setSelected([]); setOpen(open === "simulate" ? null : "simulate"); }} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
+        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onAside={(what) => { setSelected([]); setOpen(open === what ? null : what); }} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
       <Notices editor={editor} state={state} />
       {open === "problems" && <Problems state={state} onSelect={select} />}
-      <div className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" ? " chosen" : ""}`}>
+      <div className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
         {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
-        <EditorCanvas ref={canvas} structure={structure} types={catalog.types} problems={problems} marks={marks} selected={selected} canEdit={canEdit} label={t("run.graph")}
+        <EditorCanvas ref={canvas} structure={preview?.structure ?? structure} types={catalog.types} problems={problems} marks={preview?.marks ?? marks} selected={selected} canEdit={canEdit && !preview} label={t("run.graph")}
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
         {one && (
           <aside className="side" aria-label={t("node.details")}>
@@ -241,6 +243,12 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
                 ) : null}
                 onClose={close} />
             </NodeExpressions>
+          </aside>
+        )}
+        {open === "ask" && (
+          <aside className="side" aria-label={t("ask.title")} hidden={isAside}>
+            <Ask workflowId={id} structure={structure} models={catalog.models} editing={editing} save={() => editor.save()} onPreview={setPreview} onClose={() => setOpen(null)}
+              onApply={(next) => { editor.change(next); setOpen(null); requestAnimationFrame(() => canvas.current?.fit()); }} />
           </aside>
         )}
         {open === "simulate" && (

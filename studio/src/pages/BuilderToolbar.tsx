@@ -8,9 +8,9 @@ import { brief, visible } from "../kit/safe";
 import { PlaceLink } from "./parts";
 
 /** The name of the workflow and what can be done with it. */
-export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onProblems, onSimulate, onDeploy, onRun, onSettings, onLastRun }: {
+export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onProblems, onAside, onDeploy, onRun, onSettings, onLastRun }: {
   editor: Editor; state: EditorState; canEdit: boolean; open: string | null; onTidy: () => void; onPalette: () => void; onProblems: () => void;
-  onSimulate: () => void; onDeploy: () => void; onRun: () => void; onSettings: () => void;
+  onAside: (what: "simulate" | "ask") => void; onDeploy: () => void; onRun: () => void; onSettings: () => void;
   onLastRun: (() => void) | undefined;
 }) {
   const { t } = useLanguage();
@@ -40,7 +40,8 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
           <Icon name={errors ? "error" : "done"} />{t("builder.problems", { count: errors })}
         </button>
       )}
-      {host.wants("simulate") && <button type="button" className="button" aria-expanded={open === "simulate"} onClick={onSimulate}>{t("simulate.title")}</button>}
+      {canEdit && may("propose") && <button type="button" className="button" aria-expanded={open === "ask"} onClick={() => onAside("ask")}>{t("ask.open")}</button>}
+      {host.wants("simulate") && <button type="button" className="button" aria-expanded={open === "simulate"} onClick={() => onAside("simulate")}>{t("simulate.title")}</button>}
       {canEdit && may("settings") && <button type="button" className="button" onClick={onSettings}>{t("settings.title")}</button>}
       {host.wants("runs") && <PlaceLink to={{ page: "runs", query: { workflowId: String(workflow.id) } }} className="button hide-small">{t("workflows.runs")}</PlaceLink>}
       {onLastRun && <button type="button" className="button" onClick={onLastRun}>{t("builder.lastRun")}</button>}

@@ -24,6 +24,8 @@ BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(crea
 """Graphs, schedules, access and links have rules beyond a schema: 422. A string cannot contain NUL: 400."""
 STATES = r"\.(rollback|toggle)$|^runs\.fork$"
 """A schema cannot know which variations, schedules and nodes exist: 422."""
+PROPOSALS = r"^workflows\.propose$"
+"""The model decides, and the rules have a grammar: 422."""
 HOOKS = r"^(hooks|policies)\.(create|patch)$"
 """A schema cannot know which workflows and groups exist; the rules of `url`, repeated `events` and of single keys are
 beyond it: 422."""
@@ -79,6 +81,7 @@ CONFIG = {
         {"include-path-regex": ALIAS, "phases": {"coverage": {"enabled": False}}},
         also(BODIES, "400", "422"),
         also(STATES, "422"),
+        also(PROPOSALS, "422"),
         also(HOOKS, "422"),
         also(PEOPLE, "422"),
         also(CHOICES, "400", "422"),

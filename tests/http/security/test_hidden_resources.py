@@ -85,7 +85,7 @@ def seen(answer: httpx.Response, repeats: str = "") -> tuple[Any, ...]:
 AGENT_INPUT: Json = {"threadId": "t", "runId": "r", "messages": [{"role": "user", "content": "m"}]}
 BODIES: dict[str, Json] = {
     "memories.create": {"memory": "m"}, "memories.patch": {"memory": "m"}, "memories.search": {"query": "q"},
-    "moveRuns": {"all": True},
+    "moveRuns": {"all": True}, "propose": {"request": "Ask before"},
     "rollback": {"variationId": "v"}, "transferOwnership": {"userId": "ada"}, "createInterface": {"kind": "mcp"},
     "patchInterface": {"config": {}}, "runs.resume": {"decision": "approve"}, "chat.skill": {"message": "m"},
     "runs.fork": {"before": "ask"},

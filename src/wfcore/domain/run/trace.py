@@ -183,7 +183,7 @@ class _Tracer:
             last.output, last.error = event.data.get("output"), event.data.get("error")
             last.attempts = max(last.attempts, 1)
         elif event.kind is EventKind.usage and last is not None:
-            last.usage = _sum(last.usage or {}, as_object(event.data["usage"]))
+            last.usage = sum_of(last.usage or {}, as_object(event.data["usage"]))
 
     def _record_outcome(self, entry: e.Succeeded | e.Failed | e.Opened) -> None:
         node = self._nodes[entry.node]
@@ -331,7 +331,7 @@ def _handle_of(node: NodeTrace) -> str | None:
     return handle
 
 
-def _sum(before: Mapping[str, JSON], more: Mapping[str, JSON]) -> dict[str, JSON]:
+def sum_of(before: Mapping[str, JSON], more: Mapping[str, JSON]) -> dict[str, JSON]:
     """Both together: numbers are added, other values are those of the later one."""
     total = {**before, **more}
     for name, value in more.items():

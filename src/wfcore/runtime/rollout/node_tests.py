@@ -1,6 +1,5 @@
 """Trying one node of a workflow on given values (interface, Node test)."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -19,17 +18,12 @@ from wfcore.domain.resources.resource import Resource
 from wfcore.domain.run.entries import Actor
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.node_trial import NOT_SHOWN, NodeTrial, pair_of, try_node
-from wfcore.domain.run.plan import action_plan
 from wfcore.domain.run.state import RunStatus
 from wfcore.runtime.common.authorization import authorize, check_not_limited, check_scopes
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import RunView
-from wfcore.runtime.runs.bodies import RequestedRun, short_fingerprint
+from wfcore.runtime.rollout.single_actions import LONGEST, SingleActions
 from wfcore.runtime.runs.repairs import RepairableRuns
-from wfcore.runtime.runs.targets import Target
-
-LONGEST: Final = 120.0
-"""Seconds that what a test performs can take."""
 
 AT: Final = "workflowStructure.nodes[1]"
 """Where the tested node is, in the graph of it and of the start node."""
@@ -41,6 +35,7 @@ class NodeTests:
     def __init__(self, ports: Ports, runs: RepairableRuns) -> None:
         self._ports = ports
         self._runs = runs
+        self._actions = SingleActions(ports, runs)
 
     async def run(
         self, me: Principal, workflow: Resource, content: WorkflowContent, node: str, body: TestNode
@@ -71,18 +66,10 @@ class NodeTests:
         self, me: Principal, node: str, trial: NodeTrial, action: Mapping[str, JSON], value: JSON
     ) -> NodeTrial:
         """What the node gives when its calls are made, by a run of its own. It is cancelled if a person must decide."""
-        uuid = self._ports.ids.uuid
-        thread = "thread_" + uuid().replace("-", "")
-        run = RequestedRun(uuid(), short_fingerprint([me.user_id, "node", uuid()]), thread, "", "person", "api")
-        begun = await self._runs.launch(me, Target("action", action_plan(action)), run, value, {"action": action})
-        try:
-            async with asyncio.timeout(LONGEST):
-                async for _ in self._runs.batches(begun):
-                    pass
-        except TimeoutError:
-            await self._runs.cancel(me, begun.id)
+        ended = await self._actions.perform(me, action, value, "node")
+        if ended is None:
             return NodeTrial(error=_too_long(), handle=trial.on_error)
-        return await self._outcome(me, node, trial, await self._runs.get(me, begun.id))
+        return await self._outcome(me, node, trial, ended)
 
     async def _outcome(self, me: Principal, node: str, trial: NodeTrial, ended: RunView) -> NodeTrial:
         if ended.status is RunStatus.done:

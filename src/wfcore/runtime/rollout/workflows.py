@@ -1,10 +1,11 @@
-"""Workflows with what concerns their runs too: the impact of a deploy, moves of waiting runs, tests of nodes."""
+"""Workflows with what concerns runs too: the impact of a deploy, moves of waiting runs, tests of nodes, proposals."""
 
 from functools import partial
 from typing import Unpack
 
 from wfcore.api.repairs import MoveFields, MoveRuns
 from wfcore.api.run_graphs import TestNode, TestNodeFields
+from wfcore.api.variations import ProposalFields, ProposeChange
 from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.json.values import to_json
 from wfcore.domain.kernel.errors import Issue
@@ -29,6 +30,7 @@ from wfcore.runtime.resources.workflows import Workflows
 from wfcore.runtime.rollout.impacts import PREFIX, DeployInputs, Impact, Impacts
 from wfcore.runtime.rollout.moves import MoveOutcome, RunMoves, move_issues
 from wfcore.runtime.rollout.node_tests import NodeTests
+from wfcore.runtime.rollout.proposals import Proposal, Proposals
 from wfcore.runtime.runs.repairs import RepairableRuns
 
 MOVE_NAMES = {"runs": "runIds"}
@@ -44,6 +46,7 @@ class RolloutWorkflows(Workflows):
         self._moves = RunMoves(ports, plans)
         self._impacts = Impacts(ports, plans)
         self._node_tests = NodeTests(ports, runs)
+        self._proposals = Proposals(ports, runs, self._content_issues)
 
     @needs("*:write")
     async def move_runs(
@@ -117,6 +120,24 @@ class RolloutWorkflows(Workflows):
             active, draft = await self._variations(work, resource)
         chosen = draft or active
         return await self._node_tests.run(me, resource, chosen.workflow if chosen else WorkflowContent(), node, wanted)
+
+    @needs("*:write", "workflows:invoke")
+    async def propose(
+        self, me: Principal, id: int, body: ProposeChange | Tree | None = None, **fields: Unpack[ProposalFields]
+    ) -> Proposal:
+        """A change of the draft, or without one of the active variation, that a model makes of a request in words.
+
+        Requires manage. Nothing is saved. The model is called at most three times, by runs of a single agent; what it
+        returns could be deployed, its runs end and reach every node, and the `rules` hold for them.
+        Errors: Malformed, Invalid, NotFound, Forbidden. Invalid has an `info.reason` where the model is the cause:
+        `no_valid_proposal` with the faults of the last attempt, `timeout`, or that of the failed run.
+        """
+        wanted = parsed(ProposeChange, body, fields)
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            resource = await self._managed(work, me, id)
+            active, draft = await self._variations(work, resource)
+        chosen = draft or active
+        return await self._proposals.propose(me, id, chosen.workflow if chosen else WorkflowContent(), wanted)
 
     async def _impact(self, me: Principal, id: int) -> Impact:
         async with self._ports.storage.reading(me.org_uuid) as work:

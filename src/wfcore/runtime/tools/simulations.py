@@ -28,7 +28,7 @@ WORK: Final = 150_000
 MOST_STATES: Final = 2_500
 
 AT_ONCE: Final = 2
-"""Simulations of this process at the same time; others wait."""
+"""Simulations at the same time; others wait."""
 
 
 @attrs.frozen
@@ -61,6 +61,10 @@ class Simulations:
         """
         wanted = parsed(SimulateWorkflow, body, {}, self._write_issues)
         refuse(body_errors({"workflowStructure": wanted.workflow_structure}), as_invalid=True)
+        return await self.run(wanted)
+
+    async def run(self, wanted: SimulateWorkflow) -> SimulatedWorkflow:
+        """The simulation of a graph without errors. Errors: Invalid as above."""
         async with self._slots:
             return await asyncio.to_thread(_simulated, wanted)
 

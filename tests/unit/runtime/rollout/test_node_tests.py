@@ -6,7 +6,7 @@ import pytest
 from bench import Bench, act, agent, ask, deployed_skill, graph, private
 
 from wfcore.domain.kernel.errors import Forbidden, Invalid, NotFound
-from wfcore.runtime.rollout import node_tests
+from wfcore.runtime.rollout import single_actions
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +90,7 @@ class TestPerform:
 
     async def test_one_that_takes_too_long(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         """Its run is cancelled; so is the test of a run that somebody cancels."""
-        monkeypatch.setattr(node_tests, "LONGEST", 0.01)
+        monkeypatch.setattr(single_actions, "LONGEST", 0.01)
         found = await tried(bench, act("hold"), perform=True)
         assert found["error"]["info"] == {"reason": "timeout"}
         (run,) = await runs(bench)

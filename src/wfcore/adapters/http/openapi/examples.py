@@ -24,6 +24,20 @@ _STRUCTURE: Final[_Object] = {
     "nodes": [{"id": "start", "type": "start"}, _ASK],
     "edges": [{"id": "e1", "source": "start", "target": "ask"}],
 }
+_SIMULATION: Final[_Object] = {
+    "complete": True,
+    "paths": [{"end": "done", "steps": [{"nodeId": "ask", "outcome": "approved"}], "output": ["ask"], "failed": None}],
+    "neverReached": [],
+    "canFail": [],
+    "canExpire": [],
+    "deadEnds": [],
+    "rules": [
+        {
+            "rule": "always ends in ask", "status": "holds", "decidedBy": "simulation", "complete": True,
+            "counterExample": None,
+        }
+    ],
+}  # fmt: skip
 _CONTENT: Final[_Object] = {"trigger": _TRIGGER, "workflowStructure": _STRUCTURE}
 _ACCESS: Final[_Object] = {
     "visibility": "shared",
@@ -170,6 +184,7 @@ REQUESTS: Final[Mapping[str, JSON]] = {
     "ResumeRun": {"decision": "approve"},
     "RetryRun": {"version": "published", "skip": ["notify"]},
     "MoveRuns": {"all": True},
+    "ProposeChange": {"request": "Ask the finance team before a refund", "rules": ["always ends in ask"]},
     "TestNode": {"input": {"amount": 40}, "outputs": {"look_up": {"balance": 100}}},
     "RetryRuns": {"filter": {"workflowId": 1, "status": "error"}, "version": "published", "preview": True},
     "ForkRun": {"before": "review", "input": {"n": 2}},
@@ -284,16 +299,15 @@ RESPONSES: Final[Mapping[str, JSON]] = {
     },
     "NextRuns": {"nextRuns": [{"at": _AT, "local": "2026-01-02T04:04:05", "note": None}]},
     "Evaluated": {"value": False},
-    "Simulation": {
-        "complete": True, "neverReached": [], "canFail": [], "canExpire": [],
-        "paths": [{
-            "end": "done", "steps": [{"nodeId": "ask", "outcome": "approved"}], "output": ["ask"], "failed": None,
-        }],
-        "deadEnds": [],
-        "rules": [{
-            "rule": "always ends in ask", "status": "holds", "decidedBy": "simulation", "complete": True,
-            "counterExample": None,
-        }],
+    "Simulation": _SIMULATION,
+    "Proposal": {
+        "explanation": "Finance approves before a refund.", "workflowStructure": _STRUCTURE, "simulation": _SIMULATION,
+        "diff": {
+            "nodes": {"added": ["ask"], "removed": [], "changed": []},
+            "edges": {"added": ["e1"], "removed": [], "changed": []},
+            "fields": [],
+        },
+        "runIds": [_RUN], "usage": {"calls": 1, "inputTokens": 2100, "outputTokens": 140},
     },
     "ErrorEnvelope": {"error": _ERROR},
 }  # fmt: skip

@@ -9,7 +9,7 @@ from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IF_MATCH, Call, Route
 from wfcore.api.repairs import MoveOutcomes, MoveRuns
 from wfcore.api.run_graphs import NodeTestResult, TestNode
-from wfcore.api.variations import DeployImpact
+from wfcore.api.variations import DeployImpact, ProposalDto, ProposeChange
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.rollout.workflows import RolloutWorkflows
 
@@ -37,6 +37,15 @@ class RolloutRoutes:
             "workflows.testNode", "POST", f"{one}/nodes/{{nodeId}}/test", self.test_node,
             "Try one node of the draft on given values", scopes_of(cases.test_node), NodeTestResult, body=TestNode,
         )  # fmt: skip
+
+        yield Route(
+            "workflows.propose", "POST", f"{one}/proposals", self.propose,
+            "Have a model propose a change of the draft", scopes_of(cases.propose), ProposalDto,
+            body=ProposeChange, body_required=True,
+        )  # fmt: skip
+
+    async def propose(self, call: Call) -> Response:
+        return json_response((await self._cases.propose(call.me, call.id, call.body)).to_wire())
 
     async def test_node(self, call: Call) -> Response:
         return json_response((await self._cases.test_node(call.me, call.id, call.path["nodeId"], call.body)).to_wire())

@@ -1,0 +1,59 @@
+"""A server in a thread of this process, whose model plays a script that the test gives."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Queue
+
+import attrs
+import uvicorn
+
+import wfcore
+from wfcore.domain.resources.access import TOKEN_SCOPES
+from wfcore.testing import ScriptedModel
+
+
+@attrs.frozen
+class Scripted:
+    """The server, and the script of its model."""
+
+    url: str
+    token: str
+    model: ScriptedModel
+
+
+@contextmanager
+def scripted_server() -> Iterator[Scripted]:
+    found: Queue[Scripted | BaseException] = Queue()
+    ended = threading.Event()
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(found, ended)), daemon=True)
+    thread.start()
+    server = found.get(timeout=30)
+    if isinstance(server, BaseException):
+        raise server
+    yield server
+    ended.set()
+    thread.join(timeout=10)
+
+
+async def _serve(found: "Queue[Scripted | BaseException]", ended: threading.Event) -> None:
+    model = ScriptedModel()
+    try:
+        async with wfcore.open("sqlite://", models={"default": model}) as core:
+            org = (await core.directory.create_organization("Acme")).uuid
+            await core.directory.add_member(org, "ada", "ada@acme.test", role="owner")
+            token = await core.directory.create_token(org, "ada", scopes=list(TOKEN_SCOPES))
+            config = uvicorn.Config(wfcore.http.app(core), "127.0.0.1", 0, log_level="error", ws="none", lifespan="off")
+            server = uvicorn.Server(config)
+            serving = asyncio.create_task(server.serve())
+            while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
+                await asyncio.sleep(0.01)
+            port = server.servers[0].sockets[0].getsockname()[1]
+            found.put(Scripted(f"http://127.0.0.1:{port}", token, model))
+            await asyncio.to_thread(ended.wait)
+            server.should_exit = True
+            await serving
+    except BaseException as error:
+        found.put(error)
+        raise
