@@ -73,6 +73,8 @@ def reply(request: ModelRequest) -> Any:
     if request.tools and "use" in human:
         calls = [{"name": tool.name, "args": arguments(tool.name, human)} for tool in request.tools for _ in range(2)]
         return {"content": "I use a tool.", "toolCalls": calls if "twice" in human else calls[:1]}
+    if "huge" in human:
+        return ">" * 800_000
     if "slowly" in human:
         return "word " * 2_000
     if "markdown" in human:

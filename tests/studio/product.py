@@ -88,6 +88,9 @@ async def main() -> None:
         core = await stack.enter_async_context(wfcore.open("sqlite://"))
         org = (await core.directory.create_organization("c")).uuid
         await core.directory.add_member(org, "zoe", "zoe@product.test")
+        me = core.principal(org, user="zoe", email="zoe@product.test")
+        skill = await core.skills.create(me, {"name": "Helper", "interfaces": [{"kind": "chatapp"}]})
+        deployed = (await core.skills.deploy(me, skill.id)).to_wire()
         studio = wfcore.http.Studio(title="Third", oauth_client_id="studio")
         mounts.append(Mount("/c", app(core, oauth=Issuer(org), studio=studio)))
 
@@ -109,7 +112,9 @@ async def main() -> None:
         while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
             await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        sys.stdout.write(json.dumps({"port": port, "runs": waiting}) + "\n")
+        sys.stdout.write(
+            json.dumps({"port": port, "runs": waiting, "chat": deployed["variation"]["interfaces"][0]["url"]}) + "\n"
+        )
         sys.stdout.flush()
         await serving
 

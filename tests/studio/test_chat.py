@@ -52,6 +52,27 @@ def test_hostile_texts(open_page: Open, chats: dict[str, Any]) -> None:
     check(page)
 
 
+def test_a_very_long_text(open_page: Open, chats: dict[str, Any]) -> None:
+    """A megabyte of nested markup is shown as it was written, and the page still responds."""
+    page = chat(open_page, chats, f"?skillId={chats['helper']}")
+    say(page, "huge")
+    expect(page.locator(".md.text")).to_contain_text(">>>", timeout=30_000)
+    idle(page)
+    check(page)
+    say(page, "and now?")
+    expect(page.locator(".bubble").last).to_have_text("Answer:You said: and now?")
+
+
+@pytest.mark.parametrize("appearance", ["light", "phone"])
+def test_the_lists_are_accessible(open_page: Open, chats: dict[str, Any], appearance: str) -> None:
+    """The choice of a partner, and the skills."""
+    for path, ready in (("chat", ".partners button"), ("skills", ".line")):
+        page = open_page(f"/studio/{path}", token=chats["token"], origin=chats["url"], **APPEARANCES[appearance])
+        expect(page.locator(ready).first).to_be_visible()
+        check_accessibility(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_attachments(open_page: Open, chats: dict[str, Any]) -> None:
     """They are uploaded before the message is sent; what the server does not accept says why and is not sent."""
     page = chat(open_page, chats, f"?skillId={chats['helper']}")

@@ -147,6 +147,21 @@ def test_a_decision_elsewhere_is_followed(open_page: Open, chats: dict[str, Any]
         expect(page.get_by_text("This was decided").last).to_be_visible()
 
 
+def test_a_credential_that_can_only_invoke(open_page: Open, chats: dict[str, Any]) -> None:
+    """The chat works without what it cannot read: messages, requests and decisions; after a reload it begins empty."""
+    with client(chats) as api:
+        body = {"name": "chat only", "scopes": ["workflows:invoke"]}
+        token = api.post("/api/v1/tokens", json=body).json()["token"]
+    page = opened(open_page, {**chats, "token": token}, "careful")
+    say(page, "use it alone")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.locator(".bubble").last).to_have_text("Answer:Done: use it alone")
+    idle(page)
+    page.reload()
+    expect(page.locator(".welcome")).to_be_visible()
+    expect(page.get_by_label("Message", exact=True)).to_be_focused()
+
+
 def test_one_sign_in_for_all_tabs(open_page: Open, chats: dict[str, Any]) -> None:
     """A new tab asks the open ones; a sign-out ends the session of all. Nothing is kept but in the tabs."""
     first = open_page(chats["pages"]["helper"], token=None, origin=chats["url"])

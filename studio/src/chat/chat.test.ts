@@ -78,6 +78,14 @@ describe("an execution", () => {
     expect([chain.open, chain.status]).toEqual([[], "cancelled"]);
   });
 
+  it("shows where a missing connection is authorized", () => {
+    const ask = { interruptId: "i2", type: "connect", nodeId: "agent", provider: "crm", runId: "r1" } as const;
+    seq = 0;
+    const chain = chainOf([event("run_started"), event("interrupt", ask), event("done", { status: "interrupted", interrupts: [ask] })]);
+    chain.connectAt([{ ...ask, connectUrl: "https://a.test/connect" }]);
+    expect(chain.open).toMatchObject([{ connectUrl: "https://a.test/connect", target: TARGET }]);
+  });
+
   it("marks what an attempt that failed has written", () => {
     seq = 0;
     const chain = chainOf([event("run_started"), event("message_delta", { nodeId: "agent", messageId: "m", delta: "Half" }), event("node_retrying", { nodeId: "agent" }),

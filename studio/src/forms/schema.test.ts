@@ -22,6 +22,17 @@ const fields = (schema: JsonObject) => {
 };
 
 describe("fieldOf", () => {
+  it("begin a required yes or no without a choice, and keep one that has a default or must be true", () => {
+    const kindOf = (schema: JsonObject, required: string[]) => {
+      const field = fieldOf({ type: "object", required, properties: { sure: { type: "boolean", ...schema } } });
+      return field.kind === "group" ? [field.fields[0]!.kind, initial(field)] : [];
+    };
+    expect(kindOf({}, ["sure"])).toEqual(["choice", {}]);
+    expect(kindOf({}, [])).toEqual(["boolean", {}]);
+    expect(kindOf({ default: false }, ["sure"])).toEqual(["boolean", { sure: false }]);
+    expect(kindOf({ const: true }, ["sure"])).toEqual(["boolean", {}]);
+  });
+
   it("finds an input for each kind of schema", () => {
     expect(fields(ORDER).map((field) => [field.name, field.kind])).toEqual([
       ["amount", "number"], ["kind", "choice"], ["tags", "several"], ["lines", "list"], ["contact", "group"], ["anything", "json"],

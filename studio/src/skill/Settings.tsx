@@ -96,7 +96,7 @@ function formOf(id: number): FormOf<SkillRecord> {
     const others = (choices.skills as unknown as SkillRecord[]).filter((one) => one.id !== id && one.canUse);
     const option = (value: string, title: string) => ({ const: value, title: brief(title, 100) });
     const properties: JsonObject = {
-      name: { type: "string", title: t("skill.name"), minLength: 1, maxLength: 200 },
+      name: { type: "string", title: t("skill.name"), minLength: 1 },
       description: { type: "string", title: t("skill.description"), format: "textarea" },
       instructions: { type: "array", title: t("skill.instructions"), items: { type: "string", format: "textarea" } },
       expectedOutput: { type: "string", title: t("skill.expectedOutput"), format: "textarea" },
