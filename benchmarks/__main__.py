@@ -11,6 +11,7 @@ from benchmarks import durable, memory, parked, postgres, streams
 from benchmarks.contexts import contexts
 from benchmarks.fairness import fairness, stalled
 from benchmarks.imports import imports, opening
+from benchmarks.lists import lists
 from benchmarks.loop import loop
 from benchmarks.management import management
 from benchmarks.scale import Scale
@@ -34,6 +35,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "stalled": stalled,
     "contexts": contexts,
     "management": management,
+    "lists": lists,
     "loop": loop,
     "import": imports,
     "opening": opening,

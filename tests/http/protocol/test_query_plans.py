@@ -17,6 +17,7 @@ import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.http.core.route import Route
 from wfcore.adapters.http.route_table import route_table
+from wfcore.adapters.sql.journal import run_lists
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.core import Core
 
@@ -70,8 +71,9 @@ async def world(core: Core) -> AsyncIterator[World]:
         yield await new_world(core, connect, closing)
 
 
-async def test_no_list_scans_a_table(core: Core, world: World) -> None:
+async def test_no_list_scans_a_table(core: Core, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first two pages of every list, with each of its parameters: the plans of all statements are checked."""
+    monkeypatch.setattr(run_lists, "RECENT", 1)
     ada = await world.user(role="owner")
     places = await furnish(world, ada)
     with watched(core.ports.storage.database) as statements:  # type: ignore[attr-defined]

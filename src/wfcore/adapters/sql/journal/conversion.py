@@ -8,6 +8,7 @@ import msgspec
 from msgspec import structs
 
 from wfcore.adapters.sql.repositories.row_values import from_key
+from wfcore.adapters.sql.schema.tables import NO_RESOURCE
 from wfcore.domain.kernel.ids import is_uuid
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Actor, Entry, Started
@@ -30,8 +31,7 @@ Row = Sequence[Any]
 MOST_FIRST_RUNS: Final = 1_000
 """Executions whose first run is cached."""
 
-MAX_RESOURCE: Final = 2**40
-OTHER_TARGETS: Final = {"assistant": MAX_RESOURCE + 1, "action": MAX_RESOURCE + 2}
+OTHER_TARGETS: Final = {"assistant": NO_RESOURCE + 1, "action": NO_RESOURCE + 2}
 
 _FIELDS: Final = structs.fields(Interrupt)
 _interrupt = msgspec.json.Decoder(list[Any]).decode
@@ -96,7 +96,7 @@ def target_of(kind: str, resource_id: int | None) -> int:
 
 def target_range(kind: str) -> tuple[int, int]:
     """The least and the greatest target of workflows or of skills."""
-    return (0, MAX_RESOURCE) if kind == "workflow" else (-MAX_RESOURCE, -1)
+    return (0, NO_RESOURCE) if kind == "workflow" else (-NO_RESOURCE, -1)
 
 
 def stored_starter(started_by: StarterKind) -> str:

@@ -241,7 +241,20 @@ class SqlJournal:
         if principal and principal.org_uuid != org:
             return []
         before = MAX_KEY if before is None else before
-        statement, values = run_lists.list_runs(await self._org(org), limit, before, where, principal)
+        number = await self._org(org)
+        if principal is None or not run_lists.can_be_far(where, principal):
+            return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
+        oldest = await self._list(run_lists.OLDEST_OF_RECENT, number, before, run_lists.RECENT)
+        if not oldest:
+            return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
+        ((key,),) = oldest
+        found = await self._runs(org, run_lists.list_recent_runs(number, limit, before, where, principal, key))
+        if len(found) == limit:
+            return found
+        return await self._runs(org, run_lists.list_runs_by_targets(number, limit, before, where, principal))
+
+    async def _runs(self, org: str, query: run_lists.Query) -> list[RunRow]:
+        statement, values = query
         return [conversion.to_run(org, row) for row in await self._list(statement, *values)]
 
     async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:

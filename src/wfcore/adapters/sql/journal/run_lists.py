@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from wfcore.adapters.sql.journal.conversion import OTHER_TARGETS, stored_origin, target_of, target_range, to_json
-from wfcore.adapters.sql.journal.statements import executions_of_thread, list_of_runs, runs_of_organization
+from wfcore.adapters.sql.journal.statements import executions_of_thread, list_of_runs, run_columns, runs_of_organization
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
-from wfcore.adapters.sql.schema.tables import executions, grants, resources, runs
+from wfcore.adapters.sql.schema.tables import NO_RESOURCE, executions, grants, resources, runs
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.journal import RunFilter
 
@@ -38,6 +38,7 @@ _CONDITIONS: Final[Mapping[str, _Condition]] = {
     "variation_id": _of_variation,
     "since": lambda _, given: f"r.created_at >= {given}",
     "until": lambda _, given: f"r.created_at < {given}",
+    "oldest": lambda _, given: f"r.key >= {given}",
 }
 """Conditions of the filters. The second half of `status` and `origin` is that of their partial indexes."""
 
@@ -66,15 +67,25 @@ AND r.created_at >= {d[2]} AND r.created_at < {d[3]} AND {_visible(d, d[4], d[5]
 )
 
 
+Filters = tuple[tuple[str, bool], ...]
+"""The names of filters, each with whether its value is a common one."""
+
+
+def _conditions(d: Dialect, filters: Filters) -> str:
+    """The conditions of the filters, whose parameters begin at the third."""
+    found = (
+        ((_COMMON[name][1] if common else _CONDITIONS[name]), d[at]) for at, (name, common) in enumerate(filters, 3)
+    )
+    return " ".join(f"AND {condition(d, given)}" for condition, given in found)
+
+
 @lru_cache(maxsize=1024)
-def _list(filters: tuple[tuple[str, bool], ...], *, of_principal: bool) -> Statement:
-    """The list with these filters, each with whether its value is a common one."""
+def _list(filters: Filters, *, of_principal: bool) -> Statement:
+    """The list with these filters."""
 
     def build(d: Dialect) -> str:
-        text, last = [list_of_runs(d), f"AND r.key < {d[2]}"], 2
-        for last, (name, is_common) in enumerate(filters, 3):
-            condition = _COMMON[name][1] if is_common else _CONDITIONS[name]
-            text.append(f"AND {condition(d, d[last])}")
+        last = 2 + len(filters)
+        text = [list_of_runs(d), f"AND r.key < {d[2]}", _conditions(d, filters)]
         if of_principal:
             text.append(f"AND {_visible(d, d[last + 1], d[last + 2])}")
             last += 2
@@ -83,14 +94,87 @@ def _list(filters: tuple[tuple[str, bool], ...], *, of_principal: bool) -> State
     return Statement(build)
 
 
+_UNINDEXED: Final[Mapping[str, _Condition]] = {
+    "status": lambda _, given: f"r.status || '' = {given}",
+    "origin": lambda _, given: f"r.origin || '' = {given}",
+    "since": lambda _, given: f"r.created_at + 0 >= {given}",
+    "until": lambda _, given: f"r.created_at + 0 < {given}",
+    **{name: _CONDITIONS[name] for name in ("target", "least_target", "greatest_target", "resource_id")},
+}
+"""Conditions in a list by targets. None of them is served by an index, so that the database uses that of targets."""
+
+
+@lru_cache(maxsize=256)
+def _list_by_targets(names: tuple[str, ...]) -> Statement:
+    """The same list, read from the runs of each target that the principal can use, and from the principal's own."""
+
+    def build(d: Dialect) -> str:
+        last = 2 + len(names)
+        user, subjects, limit = d[last + 1], d[last + 2], d[last + 3]
+        conditions = " ".join(f"AND {_UNINDEXED[name](d, d[at])}" for at, name in enumerate(names, 3))
+        newest = f"""
+SELECT r.key FROM {d[runs]} r WHERE r.org = {d[1]} AND r.target = mine.target AND r.key < {d[2]} {conditions}
+ORDER BY r.key DESC LIMIT {limit}"""
+        return f"""
+WITH mine(target) AS (
+    SELECT DISTINCT CASE s.kind WHEN 'workflow' THEN s.id ELSE -s.id END FROM {d.values(subjects)}
+    {d.join()} {d[grants]} g ON g.subject = given.value AND g.use {d.join()} {d[resources]} s ON s.key = g.resource
+    WHERE s.org = {d[1]}
+), found(key) AS (
+    SELECT x.key FROM {d.for_each("mine", newest, d[runs])}
+    UNION SELECT z.key FROM {d[runs]} y {d.by_index("wfcore_runs_own")}
+    {d.join()} {d[runs]} z ON z.execution = y.execution
+    WHERE y.org = {d[1]} AND y.user_id = {user} AND y.target > {NO_RESOURCE}
+)
+SELECT {run_columns(d)} FROM found {d.join()} {d[runs]} r ON r.key = found.key
+{d.join()} {d[executions]} e ON e.id = r.execution
+WHERE r.key < {d[2]} {conditions} AND {_visible(d, user, subjects)} ORDER BY r.key DESC LIMIT {limit}"""
+
+    return Statement(build)
+
+
+OLDEST_OF_RECENT: Final = Statement(
+    lambda d: (
+        f"""
+SELECT key FROM {d[runs]} WHERE org = {d[1]} AND key < {d[2]} ORDER BY key DESC LIMIT 1 OFFSET {d[3]}"""
+    )
+)
+"""The key of the run that is so many places before a key."""
+
+RECENT: Final = 1_000
+"""The runs of an organization that are read to find those that a principal can see. Nearly always that is enough."""
+
+
 def list_runs(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal | None) -> Query:
     """The statement that lists runs, latest start first."""
     given = _given(where)
+    return _query(org, limit, before, given, principal)
+
+
+def can_be_far(where: RunFilter, principal: Principal | None) -> bool:
+    """Whether many runs that the principal cannot see can lie between those of a page."""
+    return principal is not None and _given(where).keys() <= _UNINDEXED.keys()
+
+
+def list_recent_runs(
+    org: int | None, limit: int, before: int, where: RunFilter, principal: Principal, oldest: int
+) -> Query:
+    """The statement that lists runs from the key `oldest` on."""
+    return _query(org, limit, before, {**_given(where), "oldest": oldest}, principal)
+
+
+def list_runs_by_targets(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal) -> Query:
+    """The statement that finds the same runs by the targets of the principal, however many others there are."""
+    given = _given(where)
+    values = *given.values(), principal.user_id, to_json(sorted(principal.subjects))
+    return _list_by_targets(tuple(given)), (org, before, *values, limit)
+
+
+def _query(org: int | None, limit: int, before: int, given: Mapping[str, Any], principal: Principal | None) -> Query:
     filters = tuple((name, name in _COMMON and value == _COMMON[name][0]) for name, value in given.items())
-    values = list(given.values())
     visible = [principal.user_id, to_json(sorted(principal.subjects))] if principal else []
     statement = _list(filters, of_principal=principal is not None)
-    return statement, (org, before, *values, *visible, limit)
+    return statement, (org, before, *given.values(), *visible, limit)
 
 
 def _given(where: RunFilter) -> dict[str, Any]:

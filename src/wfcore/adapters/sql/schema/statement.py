@@ -44,6 +44,17 @@ class Dialect(Protocol):
         """An inner join whose order SQLite keeps; PostgreSQL chooses the order."""
         ...
 
+    def by_index(self, name: str) -> str:
+        """After a table and its alias: the index that SQLite must use; PostgreSQL chooses."""
+        ...
+
+    def for_each(self, source: str, rows: str, table: str) -> str:
+        """For FROM: the rows of `source`, each with those of `table` whose `key` the query `rows` finds for it, as `x`.
+
+        `rows` can refer to `source`, and have a limit.
+        """
+        ...
+
     def locked(self, clause: str) -> str:
         """The clause that locks rows; empty on SQLite, where a writer has locked the file."""
         ...
@@ -71,6 +82,12 @@ class SqliteDialect:
 
     def join(self) -> str:
         return "CROSS JOIN"
+
+    def by_index(self, name: str) -> str:
+        return f"INDEXED BY {name}"
+
+    def for_each(self, source: str, rows: str, table: str) -> str:
+        return f"{source} CROSS JOIN {table} x ON x.key IN ({rows})"
 
     def locked(self, clause: str) -> str:
         return ""
@@ -102,6 +119,12 @@ class PostgresDialect:
 
     def join(self) -> str:
         return "JOIN"
+
+    def by_index(self, name: str) -> str:
+        return ""
+
+    def for_each(self, source: str, rows: str, table: str) -> str:
+        return f"{source} CROSS JOIN LATERAL ({rows}) x"
 
     def locked(self, clause: str) -> str:
         return f" {clause}"

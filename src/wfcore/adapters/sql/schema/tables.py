@@ -13,6 +13,9 @@ from wfcore.adapters.sql.schema.record_tables import add_record_tables
 
 metadata: Final = sa.MetaData()
 
+NO_RESOURCE: Final = 2**40
+"""The targets of runs without a resource are greater."""
+
 
 def _text(name: str, *, null: bool = False) -> Column[Any]:
     return Column(name, TEXT, nullable=null)
@@ -438,6 +441,7 @@ runs: Final = Table(
 )
 Index("wfcore_runs_status", runs.c.org, runs.c.status, runs.c.key, **only_where(runs.c.status != "done"))
 Index("wfcore_runs_variation", runs.c.variation_id, **only_where(runs.c.variation_id.is_not(None)))
+Index("wfcore_runs_own", runs.c.org, runs.c.user_id, runs.c.key, **only_where(runs.c.target > NO_RESOURCE))
 Index("wfcore_runs_origin", runs.c.org, runs.c.origin, runs.c.key, **only_where(runs.c.origin != ""))
 
 interrupts: Final = Table(

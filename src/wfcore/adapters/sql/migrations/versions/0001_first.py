@@ -399,6 +399,9 @@ def _create_runs() -> None:
     op.create_index(
         own("runs_status"), own("runs"), ["org", "status", "key"], **_only_where(sa.text("status != 'done'"))
     )
+    op.create_index(
+        own("runs_own"), own("runs"), ["org", "user_id", "key"], **_only_where(sa.text(f"target > {2**40}"))
+    )
     op.create_index(own("runs_origin"), own("runs"), ["org", "origin", "key"], **_only_where(sa.text("origin != ''")))
     op.create_index(own("runs_recent"), own("runs"), ["org", "key"])
     op.create_index(own("runs_execution"), own("runs"), ["execution"])

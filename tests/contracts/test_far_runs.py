@@ -1,0 +1,109 @@
+"""A list of runs has the same rows however many runs of others lie between them, on both databases."""
+
+from collections.abc import AsyncIterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from postgres_server import new_database
+
+import wfcore
+from wfcore.adapters.sql.journal import run_lists
+from wfcore.core import Core
+
+pytestmark = pytest.mark.anyio
+
+ORG = "00000000-0000-4000-8000-000000000001"
+GRAPH: Any = {
+    "nodes": [
+        {"id": "s", "type": "start"},
+        {"id": "n", "type": "action", "data": {"toolId": "core.wait", "params": {"seconds": 1}}},
+    ],
+    "edges": [{"id": "e", "source": "s", "target": "n"}],
+}
+FILTERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"status": "queued"},
+    {"status": "cancelled"},
+    {"status": "done"},
+    {"origin": "other"},
+    {"origin": "api"},
+    {"workflow": 1},
+    {"workflow": 2},
+    {"skill": 1},
+    {"assistant": True},
+    {"since": 0, "until": 2**42},
+    {"since": 2**42},
+    {"status": "queued", "origin": "api", "workflow": 2, "since": 0},
+)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def core(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Core]:
+    url = f"sqlite:///{tmp_path}/a.db" if request.param == "sqlite" else new_database()
+    async with wfcore.open(url, worker=False, settings=wfcore.Settings(synchronous="NORMAL")) as core:
+        await core.directory.create_organization("Acme", id=ORG)
+        yield core
+
+
+async def filled(core: Core) -> list[wfcore.Principal]:
+    """The principals of runs of two workflows, a skill, the assistant and an action; nobody can use all of them."""
+    ann, bob, cat, dan, eve = [
+        core.principal(ORG, name, email=f"{name}@example.org") for name in ("ann", "bob", "cat", "dan", "eve")
+    ]
+    for owner, access in (
+        (ann, {"visibility": "private"}),
+        (bob, {"visibility": "private", "sharedWith": [{"email": "cat@example.org"}]}),
+    ):
+        flow = await core.workflows.create(owner, name="A", structure=GRAPH, access=access)
+        await core.workflows.deploy(owner, flow.id)
+    skill = await core.skills.create(eve, name="S", access={"visibility": "private"})
+    await core.skills.deploy(eve, skill.id)
+    for origin in ("api", "other"):
+        for me, number in ((ann, 1), (bob, 2), (cat, 2)):
+            await core.runs.start(me, workflow=number, origin=origin)
+            await core.runs.cancel(me, (await core.runs.start(me, workflow=number, origin=origin)).id)
+        await core.runs.chat(eve, skill.id, message="hello", origin=origin)
+        for me in (ann, eve):
+            await core.runs.chat(me, message="hello", origin=origin)
+            await core.runs.act(me, action={"toolId": "core.wait", "params": {"seconds": 1}})
+    return [ann, bob, cat, dan, eve]
+
+
+async def pages(core: Core, me: wfcore.Principal, where: dict[str, Any], limit: int) -> list[list[str]]:
+    """The ids of all pages."""
+    found, before = list[list[str]](), None
+    while rows := await core.runs.page(me, limit=limit, before=before, **where):
+        found.append([row.id for row in rows])
+        before = rows[-1].row.key
+    return found
+
+
+async def test_pages_are_the_same(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the latest runs of the organization are enough or not."""
+    principals, seen = await filled(core), 0
+    for me, where, limit in product(principals, FILTERS, (2, 100)):
+        near = await pages(core, me, where, limit)
+        monkeypatch.setattr(run_lists, "RECENT", 1)
+        assert await pages(core, me, where, limit) == near, (me.user_id, where)
+        monkeypatch.undo()
+        seen += len(near)
+    assert seen > 100
+
+
+async def test_those_of_others_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan begins with the targets of the principal, and finds its own runs by an index that others are not in."""
+    monkeypatch.setattr(run_lists, "RECENT", 1)
+    async with wfcore.open(f"sqlite:///{tmp_path}/a.db", worker=False) as core:
+        await core.directory.create_organization("Acme", id=ORG)
+        me = core.principal(ORG, "ann")
+        where = run_lists.RunFilter(status="queued", origin="api", since=0, until=9)
+        statement, values = run_lists.list_runs_by_targets(1, 25, 9, where, me)
+        connection = core.ports.storage.database.look_up_connection  # type: ignore[attr-defined]
+        plan = [step for *_, step in connection.execute(f"EXPLAIN QUERY PLAN {statement.sqlite}", values)]
+    searches = {step.partition(" USING ")[0][7:]: step for step in plan if step.startswith("SEARCH")}
+    assert "wfcore_runs_own (org=? AND user_id=?)" in searches["y"]
+    read = [step for step in plan if "wfcore_runs" in step]
+    assert any("wfcore_runs_target (org=? AND target=? AND key<?)" in step for step in read)
+    assert not [step for step in read if "wfcore_runs_status" in step or "wfcore_runs_created" in step]
