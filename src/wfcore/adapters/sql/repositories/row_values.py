@@ -8,7 +8,6 @@ from typing import Any, Final
 from uuid import UUID
 
 import attrs
-import orjson
 from sqlalchemy import RowMapping
 
 from wfcore.domain.json.codec import dumps
@@ -139,7 +138,7 @@ def deployment_row(variation: Variation) -> dict[str, Any]:
 def to_variation(row: RowMapping) -> Variation:
     return Variation(
         id=row["id"],
-        content=structure(CONTENTS[Kind(row["kind"])], orjson.loads(row["content"])),
+        content=structure(CONTENTS[Kind(row["kind"])], json.loads(row["content"])),
         created_at=from_ms(row["created_at"]),
         created_by=row["created_by"],
         deployed_at=_optional_instant(row["deployed_at"]),
