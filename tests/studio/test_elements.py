@@ -78,3 +78,27 @@ def test_a_lost_credential_is_reported(open_page: Open, product: dict[str, Any])
     expect(page.locator("#second wfcore-runs").get_by_text("Melden Sie sich an")).to_be_visible()
     assert page.evaluate("window.seen.some(([name]) => name === 'auth-required')")
     assert page.evaluate("window.asked") >= 2
+
+
+def test_the_host_can_refuse_and_change_a_message(open_page: Open, product: dict[str, Any]) -> None:
+    """A chat under the product's policy: `wfcore-before-run` is cancelable, and its body can be changed."""
+    page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
+    page.evaluate("""() => {
+      const chat = document.createElement('wfcore-chat');
+      chat.setAttribute('workflow-id', '1');
+      chat.addEventListener('wfcore-before-run', (event) => {
+        if (window.refuse) event.preventDefault();
+        else event.detail.input = { order: 'chat' };
+      });
+      document.getElementById('first').append(chat);
+      window.refuse = true;
+    }""")
+    chat = page.locator("wfcore-chat")
+    chat.get_by_label("Message", exact=True).fill("release it")
+    chat.get_by_role("button", name="Send").click()
+    expect(chat.get_by_label("Message", exact=True)).to_have_value("release it")
+    page.evaluate("window.refuse = false")
+    chat.get_by_role("button", name="Send").click()
+    expect(chat.get_by_role("heading", name="Publish release chat?")).to_be_visible()
+    chat.get_by_role("button", name="Deny").click()
+    expect(chat.get_by_role("button", name="Deny")).to_have_count(0)

@@ -162,9 +162,9 @@ def shown(chats: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("appearance", APPEARANCES)
 def test_accessible(open_page: Open, chats: dict[str, Any], shown: int, appearance: str) -> None:
-    """No finding of axe on any of its views, and nothing wider than the window."""
+    """No finding of axe on its views, and nothing wider than the window; all of them in one appearance."""
     page = opened(open_page, chats, shown, **APPEARANCES[appearance])
-    for index in range(5):
+    for index in range(5) if appearance == "light" else (1, 4):
         page.get_by_role("tab").nth(index).click()
         expect(page.locator("[role=tabpanel] .skeleton")).to_have_count(0)
         check_accessibility(page)

@@ -1,10 +1,11 @@
 import { Lexer, type Token, type Tokens } from "marked";
-import { Fragment, memo, type ReactNode, useMemo } from "react";
+import { Fragment, memo, type ReactNode, useMemo, useState } from "react";
+import { useLanguage } from "../i18n/context";
 import { CopyButton } from "../kit/kit";
 import { readable } from "../kit/safe";
 
 /** What is longer or deeper is shown as it was written. */
-const LONGEST = 100_000;
+const LONGEST = 50_000;
 const DEEPEST = 20;
 /** Quotes and lists within each other, for which the lexer calls itself. */
 const NESTED = /(?:[>*+-] |>){60,}/;
@@ -43,7 +44,20 @@ export function parse(text: string): Token[] | null {
  */
 export const Markdown = memo(function Markdown({ text }: { text: string }) {
   const tokens = useMemo(() => parse(text), [text]);
-  return tokens ? <div className="md"><Blocks tokens={tokens} depth={0} /></div> : <div className="md text">{readable(text)}</div>;
+  return tokens ? <div className="md"><Blocks tokens={tokens} depth={0} /></div> : <div className="md"><Plain text={text} /></div>;
+});
+
+/** A text as it was written; of one that is very long, its beginning. */
+export const Plain = memo(function Plain({ text }: { text: string }) {
+  const { t } = useLanguage();
+  const [all, setAll] = useState(false);
+  const isCut = !all && text.length > LONGEST;
+  return (
+    <>
+      <p className="text">{readable(isCut ? `${text.slice(0, LONGEST)}…` : text)}</p>
+      {isCut && <div><button type="button" className="button small" onClick={() => setAll(true)}>{t("common.showAll")}</button></div>}
+    </>
+  );
 });
 
 function Blocks({ tokens, depth }: { tokens: Token[] | undefined; depth: number }): ReactNode {

@@ -8,7 +8,7 @@ import { JsonBlock } from "../kit/JsonView";
 import { Loading } from "../kit/kit";
 import { brief, readable } from "../kit/safe";
 import { Approval } from "../pages/Approval";
-import { Markdown } from "./Markdown";
+import { Markdown, Plain } from "./Markdown";
 import type { ChatSession, Partner } from "./session";
 import type { Author, Chain, Entry, Message, Step } from "./transcript";
 
@@ -86,7 +86,7 @@ function Bubble({ message, names }: { message: Message; names: Names }) {
     <div className={`bubble ${message.own ? "own" : who ? "helper" : ""} ${message.state}`}>
       <span className="sr">{message.own ? t("chat.you") : who ? "" : t("chat.agent")}</span>
       {who && <p className="who"><Icon name="agent" />{who}</p>}
-      {message.own ? <p className="text">{readable(message.text)}</p> : <Markdown text={message.text} />}
+      {message.own ? <Plain text={message.text} /> : <Markdown text={message.text} />}
       {message.files.length > 0 && <ul className="files">{message.files.map((name, index) => <li key={index} className="tag"><Icon name="clip" />{brief(name, 60)}</li>)}</ul>}
       {message.state === "broken" && <p className="hint">{t("chat.broken")}</p>}
     </div>

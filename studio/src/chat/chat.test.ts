@@ -143,8 +143,8 @@ describe("Markdown", () => {
   );
   it.each(["https://a.test/?x=1&amp;y=2", "http://a.test", "mailto:a@b.test"])("follows a link to %j", (href) => expect(safeAddress(href)).not.toBeNull());
   it("leaves out what is too long or too deep", () => {
-    expect(parse("x".repeat(100_001))).toBeNull();
-    for (const one of [">", "> - ", "* "]) expect(parse(one.repeat(20_000))).toBeNull();
+    expect(parse("x".repeat(50_001))).toBeNull();
+    for (const one of [">", "> - ", "* "]) expect(parse(one.repeat(10_000))).toBeNull();
     expect(parse(`|${"-".repeat(80)}|\n\n${"* ".repeat(20)}`)).not.toBeNull();
   });
 });

@@ -147,7 +147,7 @@ export class ChatSession {
     const chain = new Chain(pending.key, this.partner.target, { text: String(pending.body.message), files: pending.files });
     this.stored = this.stored.filter((message) => runOf(message) !== pending.key);
     this.chains.push(chain);
-    this.turn(chain, "/agent/v1/runs", pending.body, pending.key).catch((error: Error) => {
+    this.turn(chain, "/agent/v1/runs", pending.body, pending.key).then(({ runId }) => this.hooks.onRun(runId), (error: Error) => {
       chain.fail(error.message);
       this.keep(null);
       this.changed();
@@ -182,7 +182,7 @@ export class ChatSession {
       const over = () => {
         stops.delete(stop);
         if (!stops.size) this.streams.delete(chain);
-        this.changed();
+        this.set({ connection: "live" });
       };
       const stop = follow({
         client: this.chats.client, path,
@@ -192,7 +192,6 @@ export class ChatSession {
           const events = frames.map((frame) => JSON.parse(frame.data) as RunEvent);
           chain.apply(events);
           const first = events[0]!;
-          if (!begun) this.hooks.onRun(first.runId);
           begun = true;
           resolve({ runId: first.runId });
           const last = events.findLast((event) => !event.nodeId && TERMINAL.has(event.kind));
