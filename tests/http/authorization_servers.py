@@ -160,16 +160,28 @@ class OidcProvider:
             "code_challenge_method": "S256",
         }
         async with self._client() as client:
-            answer = await client.get("/auth", params=parameters)
-            while not (place := answer.headers["Location"]).startswith(CALLBACK):
-                answer = await client.get(place)
-                if answer.status_code == httpx.codes.OK:
-                    prompt = "login" if 'name="password"' in answer.text else "consent"
-                    answer = await client.post(place, data={"prompt": prompt, "login": user, "password": "any"})
+            place = await self._signed_in(
+                client, str(client.build_request("GET", "/auth", params=parameters).url), user
+            )
             code = httpx.URL(place).params["code"]
             proof = {"code": code, "redirect_uri": CALLBACK, "code_verifier": secret, "resource": AUDIENCE}
             answered = await self._tokens(client, "eve", {"grant_type": "authorization_code"} | proof)
         return answered["access_token"], answered["id_token"]
+
+    async def signed_in(self, url: str, user: str) -> str:
+        """Where a browser is sent at last, in which this user signs in and consents to what the URL requests."""
+        async with self._client() as client:
+            return await self._signed_in(client, url, user)
+
+    async def _signed_in(self, client: httpx.AsyncClient, url: str, user: str) -> str:
+        place = url
+        while place.startswith((self.url, "/")):
+            answer = await client.get(place)
+            if answer.status_code == httpx.codes.OK:
+                prompt = "login" if 'name="password"' in answer.text else "consent"
+                answer = await client.post(place, data={"prompt": prompt, "login": user, "password": "any"})
+            place = answer.headers["Location"]
+        return place
 
     def _client(self) -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=30, verify=False)

@@ -16,13 +16,25 @@ const change = (whole, more = {}) => {
 
 const configuration = ({ keys, org, scope, lifetime }) => ({
   jwks: { keys },
-  clients: ['ada', 'eve'].map((name) => ({
-    client_id: name,
-    client_secret: 'secret',
-    grant_types: ['client_credentials', 'authorization_code'],
-    redirect_uris: ['https://client.example/callback'],
-    id_token_signed_response_alg: 'ES256',
-  })),
+  clients: [
+    ...['ada', 'eve'].map((name) => ({
+      client_id: name,
+      client_secret: 'secret',
+      grant_types: ['client_credentials', 'authorization_code'],
+      redirect_uris: ['https://client.example/callback'],
+      id_token_signed_response_alg: 'ES256',
+    })),
+    {
+      client_id: 'wfcore',
+      client_secret: 'secret',
+      grant_types: ['authorization_code', 'refresh_token'],
+      redirect_uris: ['http://wfcore.test/api/v1/connections/callback'],
+      id_token_signed_response_alg: 'ES256',
+    },
+  ],
+  issueRefreshToken: (ctx, client) => client.grantTypeAllowed('refresh_token'),
+  pkce: { required: () => true },
+  rotateRefreshToken: true,
   enabledJWA: { idTokenSigningAlgValues: ['ES256'] },
   cookies: { keys: ['secret'] },
   findAccount: (ctx, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
@@ -38,6 +50,7 @@ const configuration = ({ keys, org, scope, lifetime }) => ({
   },
   features: {
     clientCredentials: { enabled: true },
+    revocation: { enabled: true },
     devInteractions: { enabled: true },
     resourceIndicators: {
       enabled: true,
