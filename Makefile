@@ -49,15 +49,17 @@ bench: $(READY)
 # Kills real processes at every point: STORE=postgres, SECONDS=600 for as many as that allows. STORM=300 adds a storm: at
 # random, processes are killed and suspended, clocks step, and the store is locked or restarted. With STORE=replica or
 # STORE=async-replica a storm includes a failover of PostgreSQL. HISTORIES=60 checks that what two processes do at the same
-# time to the same runs and workflows is linearizable.
+# time to the same runs and workflows is linearizable. With NATS=3 a cluster of NATS dispatches the runs of a storm, whose
+# servers are killed and suspended too; NATS=1 is a single server.
 STORE ?= sqlite
 SECONDS ?= 0
 STORM ?= 0
 HISTORIES ?= 0
+NATS ?= 0
 
 crash: $(READY)
 	$(BIN)/python tests/crash --store $(STORE) --seconds $(SECONDS) --storm $(STORM) \
-		--histories $(HISTORIES)
+		--histories $(HISTORIES) --nats $(NATS)
 
 # Cuts the power at IMAGES moments of a recorded workload on a SQLite file, with `synchronous` FULL and NORMAL; minutes.
 IMAGES ?= 10000

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks import durable, memory, parked, postgres, streams
 from benchmarks.contexts import contexts
+from benchmarks.dispatch import dispatch
 from benchmarks.fairness import fairness, stalled
 from benchmarks.imports import imports, opening
 from benchmarks.lists import lists
@@ -28,6 +29,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "durable-parallel": durable.parallel,
     "postgres": postgres.chains,
     "postgres-crowd": postgres.crowd,
+    "dispatch": dispatch,
     "parked": parked.parked,
     "deltas": streams.deltas,
     "frames": streams.frames,

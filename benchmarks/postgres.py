@@ -37,7 +37,7 @@ def crowd(scale: Scale) -> Iterator[Figure]:
 
 
 def _row(scale: Scale, work: str, runs: int, steps: int, goal: float) -> Iterator[Figure]:
-    with _database(scale) as url:
+    with new_database(scale) as url:
         if url is None:
             print(NEEDS, file=sys.stderr, flush=True)
             return
@@ -73,7 +73,7 @@ def _transactions(connection: "psycopg.Connection[Any]") -> int:
 
 
 @contextmanager
-def _database(scale: Scale) -> Iterator[str | None]:
+def new_database(scale: Scale) -> Iterator[str | None]:
     """The URL of a new database, dropped after the block; None without a server or its driver."""
     with _server(scale) as url:
         if url is None:

@@ -35,8 +35,9 @@ class NatsServer:
     ) -> None:
         self.port = free_port()
         self.url = f"nats://127.0.0.1:{self.port}"
-        self._command = [str(BINARY), "-a", "127.0.0.1", "-p", str(self.port), "-n", f"n{number}", "-js",
-                         "-sd", str(folder / f"nats-{number}"), *options]  # fmt: skip
+        self.monitor = free_port()
+        self._command = [str(BINARY), "-a", "127.0.0.1", "-p", str(self.port), "-m", str(self.monitor),
+                         "-n", f"n{number}", "-js", "-sd", str(folder / f"nats-{number}"), *options]  # fmt: skip
         if others:
             routes = ",".join(f"nats://127.0.0.1:{port}" for port in others)
             self._command += ["--cluster_name", "tests", "--cluster", f"nats://127.0.0.1:{cluster}", "--routes", routes]

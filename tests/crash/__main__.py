@@ -1,12 +1,14 @@
 """Kill real processes at every point of every scenario, and print the results: `make crash`.
 
     python tests/crash [--store STORE] [--seconds S] [--scenario NAME ...] [--point NAME] [--storm S] [--histories S]
+        [--nats N]
 
 Without `--seconds` there is an experiment for every point; with it as many as the time allows, evenly over scenarios
 and boundaries, the same ones each time. `--point` runs the experiment of one point, `write/amid/3`, as the list of
 problems names it. Of the stores, `sqlite` and `postgres` are for all experiments, `replica` and `async-replica` for
-storms with a failover of PostgreSQL to a replica. `--histories` records concurrent operations of two processes for so
-many seconds, and as long while the processes are killed, and checks that they are linearizable. The exit status is 1
+storms with a failover of PostgreSQL to a replica. `--nats` dispatches the runs of a storm by a server of NATS, or by a
+cluster of three, which are killed and suspended too. `--histories` records concurrent operations of two processes for
+so many seconds, and as long while the processes are killed, and checks that they are linearizable. The exit status is 1
 when a completed step was repeated, an acknowledged event lost, a run stranded, an output different, or a history has no
 valid order.
 """
@@ -24,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).parents[1]))
 
+from brokers import Brokers
 from failover import ReplicatedServer
 from fork_server import ForkServer
 from histories import Histories
@@ -52,13 +55,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for kills in (False, True) if options.histories else ():
                 faults += Histories(Path(root), store, fork_servers, options.histories, kills=kills).run()
             if options.storm:
-                faults += RandomKills(Path(root), store, fork_servers, options.storm).run()
+                faults += _storm(options, Path(root), store, fork_servers)
         finally:
             for fork_server in fork_servers:
                 fork_server.close()
             if isinstance(store, ReplicatedServer):
                 store.close()
     return int(faults > 0)
+
+
+def _storm(options: argparse.Namespace, root: Path, store: Store, fork_servers: list[ForkServer]) -> int:
+    brokers = Brokers(root / "brokers", options.nats) if options.nats else None
+    try:
+        return RandomKills(root, store, fork_servers, options.storm, brokers=brokers).run()
+    finally:
+        if brokers is not None:
+            brokers.close()
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -69,6 +81,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--point")
     parser.add_argument("--histories", type=float, default=0.0)
     parser.add_argument("--storm", type=float, default=0.0)
+    parser.add_argument("--nats", type=int, choices=(0, 1, 3), default=0)
     return parser.parse_args(arguments)
 
 

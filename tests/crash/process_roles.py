@@ -32,7 +32,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.providers import ModelRequest, ToolCall
-from wfcore.runtime.common.installation import Settings
+from wfcore.runtime.common.installation import Dispatch, Settings
 from wfcore.runtime.common.ports import Overrides
 from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.execution.outcomes import address_of
@@ -152,6 +152,10 @@ def watch_effects(points: Points, path: str) -> None:
     Performer.perform = performed  # type: ignore[method-assign]
 
 
+def dispatch_of(spec: Spec) -> Dispatch:
+    return Dispatch("nats", spec["nats"], replicas=spec["replicas"]) if "nats" in spec else Dispatch()
+
+
 @asynccontextmanager
 async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
     """wfcore on the database of the test, with the points at which this process can be killed."""
@@ -167,17 +171,19 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
         points.watch_sqlite()
     watch_effects(points, spec["steps"])
     embedded.HEARTBEAT = spec.get("beat", embedded.HEARTBEAT)
-    database = await bootstrap._database(spec["url"], None, spec.get("synchronous", "FULL"))
+    database = await bootstrap._database(spec["url"], None, Settings(synchronous=spec.get("synchronous", "FULL")))
     events, journal = EventHub(), SqlJournal(database)
     points.watch_journal(journal)
     events.publish = points.around("publish", events.publish)  # type: ignore[method-assign]
     async with bootstrap.open(
         tools=Recorder(spec["log"], points, spec.get("seconds", 0.0), who).tools,
         models={"default": TwoCallsModel(spec["log"], points, who)},
-        settings=Settings(delta_interval=0, hold_for=0, catch_up=spec.get("catch_up", 3_600.0), grace=0),
+        settings=Settings(
+            delta_interval=0, hold_for=0, catch_up=spec.get("catch_up", 3_600.0), grace=0, dispatch=dispatch_of(spec)
+        ),
         worker=spec.get("worker", True),
         secrets=bytes(32),
-        ports=Overrides(storage=SqlStorage(database), journal=journal, events=events),
+        ports=Overrides(storage=SqlStorage(database), journal=journal, events=None if "nats" in spec else events),
     ) as core:
         yield core, core.principal(ORG, user="ann")
     write_line(spec["points"], points.passed)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import shifted_clock
@@ -22,6 +22,9 @@ from stores import Store
 
 from wfcore.domain.kernel.errors import Conflict, Unavailable
 from wfcore.domain.run.state import RunStatus
+
+if TYPE_CHECKING:
+    from brokers import Brokers
 
 MIXED = ("actions", "once", "approval", "deadline", "wait", "child", "talk", "demo")
 CLIENTS = 4
@@ -44,7 +47,7 @@ LARGEST_STEP = 3_600
 
 DISTURBANCES = ("clock", "clock", "suspend", "store")
 FAULTS = ("repeated", "charged twice", "lost", "stranded", "failed")
-HEADINGS = ("kills", "steps", "suspended", "outages", "accepted", "turns", "effects", *FAULTS)
+HEADINGS = ("kills", "steps", "suspended", "outages", "brokers", "accepted", "turns", "effects", *FAULTS)
 
 T = TypeVar("T")
 
@@ -66,14 +69,23 @@ class RandomKills:
     """
 
     def __init__(
-        self, root: Path, store: Store, fork_servers: list[ForkServer], seconds: float, *, seed: int = 1
+        self,
+        root: Path,
+        store: Store,
+        fork_servers: list[ForkServer],
+        seconds: float,
+        *,
+        seed: int = 1,
+        brokers: "Brokers | None" = None,
     ) -> None:
+        """With `brokers`, runs are dispatched by NATS, and the servers of NATS are killed and suspended too."""
         place = root / "random-kills"
         place.mkdir()
         self._scenario = Scenario(place, store)
         self._store = store
         self._fork_servers = fork_servers
         self._seconds = seconds
+        self._brokers = brokers
         self._random = random.Random(seed)
         self._counts: Counter[str] = Counter()
         self._suspended: set[str] = set()
@@ -124,12 +136,17 @@ class RandomKills:
                 if now > process.kill_at:
                     self._kill(side, process)
                     processes[side] = self._start(side)
+            if self._brokers is not None:
+                self._brokers.go_on()
             if now > disturb_at:
-                self._disturb(self._random.choice(DISTURBANCES), self._random.choice(processes))
+                choices = DISTURBANCES if self._brokers is None else (*DISTURBANCES, "broker", "broker")
+                self._disturb(self._random.choice(choices), self._random.choice(processes))
                 disturb_at = time.monotonic() + self._random.uniform(*DISTURBANCE_INTERVAL)
             time.sleep(0.01)  # the experiment uses the real clock: there is nothing else to wait for
         for side, process in enumerate(processes):
             self._kill(side, process)
+        if self._brokers is not None:
+            self._brokers.go_on(whatever=True)
 
     def _disturb(self, what: str, process: Process) -> None:
         match what:
@@ -141,6 +158,9 @@ class RandomKills:
                 self._suspended.add(process.name)
                 process.continues_at = time.monotonic() + self._random.uniform(*SUSPENSION)
                 os.kill(process.pid, signal.SIGSTOP)
+            case "broker" if self._brokers is not None:
+                self._counts["brokers"] += 1
+                self._brokers.disturb(self._random.random(), self._random.uniform(*SUSPENSION))
             case "store":
                 self._counts["outages"] += 1
                 self._store.disturb(self._scenario.url, self._random.random(), self._random.uniform(*OUTAGE))
@@ -151,13 +171,17 @@ class RandomKills:
     def _own(self, name: str, ahead: int) -> Spec:
         """The options of a process that has a clock and a machine of its own."""
         self._step(name, ahead)
-        return {"name": name, "clock": str(self._scenario.place / f"{name}.clock"), "machine": f"machine of {name}"}
+        clock = str(self._scenario.place / f"{name}.clock")
+        broker = {} if self._brokers is None else self._brokers.spec()
+        return {"name": name, "clock": clock, "machine": f"machine of {name}", **broker}
 
     def _start(self, side: int) -> Process:
         """A new process, whose clock is wrong."""
         role, name = ("server", "worker")[side], f"{side}-{self._counts['kills']}"
         ahead = self._random.randint(-LARGEST_STEP, LARGEST_STEP)
-        pid = self._fork_servers[side].start(self._scenario.spec(role, name, beat=0.1, **self._own(name, ahead)))
+        works = self._brokers is None or side == 1 or self._random.random() < 1 / 3
+        own = self._own(name, ahead)
+        pid = self._fork_servers[side].start(self._scenario.spec(role, name, beat=0.1, worker=works, **own))
         return Process(name, pid, time.monotonic() + self._random.uniform(*KILL_INTERVAL))
 
     def _kill(self, side: int, process: Process) -> None:

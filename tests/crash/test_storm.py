@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from brokers import Brokers
 from failover import ReplicatedServer
 from fork_server import ForkServer
+from nats_server import nats_url
 from random_kills import RandomKills
 from scenarios import spec
 from stores import Store
@@ -27,3 +29,13 @@ def test_a_failover(tmp_path: Path, fork_servers: tuple[ForkServer, ForkServer])
         assert RandomKills(tmp_path, store, [*fork_servers], 4).run() == 0
     finally:
         store.close()
+
+
+def test_a_broker_that_fails(tmp_path: Path, store: Store, fork_servers: tuple[ForkServer, ForkServer]) -> None:
+    """The same with runs that a cluster of NATS dispatches, whose leader is killed and suspended."""
+    nats_url()
+    brokers = Brokers(tmp_path / "brokers", 3)
+    try:
+        assert RandomKills(tmp_path, store, [*fork_servers], 4, brokers=brokers).run() == 0
+    finally:
+        brokers.close()

