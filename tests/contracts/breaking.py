@@ -5,12 +5,18 @@ fault they pass: the suite runs them so.
 """
 
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from adapter_faults import FAULTS
+
+from wfcore.testing.contracts import dispatcher
+
+PATIENCE = 0.3
+"""Seconds for which a test waits for what a wrong dispatcher never does."""
 
 BROKEN: dict[str, tuple[str, str]] = {
     test: (method, fault)
@@ -21,6 +27,15 @@ BROKEN: dict[str, tuple[str, str]] = {
 
 def name_of(item: pytest.Item) -> str:
     return item.nodeid.rpartition("/")[2].partition("[")[0]
+
+
+def pytest_configure() -> None:
+    eventually = dispatcher.eventually
+
+    async def soon(condition: Callable[[], Any], within: float = 0) -> Any:
+        return await eventually(condition, PATIENCE)
+
+    dispatcher.eventually = soon  # type: ignore[assignment]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,7 @@ from wfcore.adapters.blobs import LocalBlobs
 from wfcore.adapters.inmemory.blobs import InMemoryBlobs
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.blobs import Blobs
-from wfcore.testing.contracts.blobs import KEY, ORG, OTHER_ORG, BlobsContract
+from wfcore.testing.contracts.blobs import KEY, ORG, OTHER_ORG, BlobsContract, BlobsCrashContract
 
 pytestmark = pytest.mark.anyio
 
@@ -21,6 +21,11 @@ def files(place: Path) -> list[Path]:
 class TestInMemoryBlobs(BlobsContract):
     async def open_blobs(self, place: Path) -> Blobs:
         return InMemoryBlobs()
+
+
+class TestCrashesOfFiles(BlobsCrashContract):
+    async def open_blobs(self, place: Path) -> Blobs:
+        return LocalBlobs(place / "blobs")
 
 
 class TestLocalBlobs(BlobsContract):

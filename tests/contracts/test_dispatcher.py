@@ -15,7 +15,6 @@ import pytest
 
 from wfcore.adapters.dispatch import embedded
 from wfcore.adapters.dispatch.embedded import EmbeddedDispatcher, is_alive, this_machine
-from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
@@ -239,9 +238,7 @@ class EmbeddedContract(DispatcherContract):
 
 
 class TestEmbeddedOverMemory(EmbeddedContract):
-    @asynccontextmanager
-    async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
-        yield MemoryJournal()
+    """Over the journal of the suite."""
 
 
 class TestEmbeddedInRealTime(DispatcherContract):
@@ -253,10 +250,6 @@ class TestEmbeddedInRealTime(DispatcherContract):
     def short(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name, seconds in (("HEARTBEAT", 0.02), ("DEAD_AFTER", 0.5), ("RETRY_DELAY", 0.02)):
             monkeypatch.setattr(embedded, name, seconds)
-
-    @asynccontextmanager
-    async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
-        yield MemoryJournal()
 
     def make(self, journal: Journal, clock: FakeClock, concurrency: int) -> Dispatcher:
         return EmbeddedDispatcher(journal, clock, concurrency=concurrency)

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from wfcore.ports.journal import (
     RunChange,
     RunExists,
 )
+from wfcore.testing.contracts.interrupted.journals import JournalCrashContract
 from wfcore.testing.contracts.journal import JournalContract
 from wfcore.testing.contracts.journal_values import NOW, ORG, OTHER_ORG, READERS, begin, due, interrupt, reader, steps
 from wfcore.testing.contracts.run_records import human
@@ -73,6 +74,11 @@ async def sql_journal(path: Path) -> AsyncIterator[SqlJournal]:
         yield SqlJournal(database)
     finally:
         await database.close()
+
+
+class TestCrashesOfSqlite(JournalCrashContract):
+    def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
+        return sql_journal(place / "journal.db")
 
 
 class TestMemoryJournal(JournalContract):

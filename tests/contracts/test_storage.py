@@ -20,6 +20,7 @@ from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Storage
+from wfcore.testing.contracts.storage.interrupted import StorageCrashContract
 from wfcore.testing.contracts.storage.state_machine import StorageMachine
 from wfcore.testing.contracts.storage.storage import StorageContract
 from wfcore.testing.contracts.storage.values import ORG, new_organization, new_resource, new_variation, principal
@@ -33,6 +34,11 @@ async def open_sqlite(place: Path) -> SqlStorage:
     storage = SqlStorage(database)
     await storage.upgrade()
     return storage
+
+
+class TestCrashesOfSqlite(StorageCrashContract):
+    async def open_storage(self, place: Path) -> Storage:
+        return await open_sqlite(place)
 
 
 class TestMemoryStorage(StorageContract):

@@ -14,17 +14,10 @@ class TestSystemClock(ClockContract):
     def make_clock(self) -> Clock:
         return SystemClock()
 
-    def let_pass(self, clock: Clock, seconds: float) -> None:
-        """It passes by itself."""
-
 
 class TestFakeClock(ClockContract):
     def make_clock(self) -> Clock:
         return FakeClock()
-
-    def let_pass(self, clock: Clock, seconds: float) -> None:
-        assert isinstance(clock, FakeClock)
-        clock.advance(seconds)
 
 
 @pytest.mark.anyio

@@ -43,15 +43,15 @@ class LocalBlobs:
 
     async def get(self, org: str, key: str) -> bytes | None:
         file = self._file(org, key)
-        return None if file is None else await asyncio.to_thread(_or_unavailable, self._read, file)
+        return None if file is None else await asyncio.to_thread(_or_unavailable, _found, self._read, file)
 
     async def size(self, org: str, key: str) -> int | None:
         file = self._file(org, key)
-        return None if file is None else await asyncio.to_thread(_or_unavailable, self._size, file)
+        return None if file is None else await asyncio.to_thread(_or_unavailable, _found, self._size, file)
 
     async def renew(self, org: str, key: str) -> int | None:
         file = self._file(org, key)
-        return None if file is None else await asyncio.to_thread(_or_unavailable, self._renew, file)
+        return None if file is None else await asyncio.to_thread(_or_unavailable, _found, self._renew, file)
 
     async def stored_before(self, org: str, at: int) -> Sequence[str]:
         """By the time of the last change of each file."""
@@ -61,7 +61,7 @@ class LocalBlobs:
 
     async def delete(self, org: str, key: str) -> bool:
         file = self._file(org, key)
-        return file is not None and await asyncio.to_thread(_or_unavailable, self._remove, file)
+        return file is not None and bool(await asyncio.to_thread(_or_unavailable, _found, self._remove, file))
 
     def _file(self, org: str, key: str) -> Path | None:
         """The path of the content; None when the organization or the key is not a plain name."""
@@ -104,6 +104,14 @@ class LocalBlobs:
         if not self._is_plain(file):
             raise OSError("the path contains a symbolic link")
         _write(file, data)
+
+
+def _found(work: Callable[[Path], T | None], file: Path) -> T | None:
+    """The result of `work`; None when another call has removed the file meanwhile."""
+    try:
+        return work(file)
+    except FileNotFoundError:
+        return None
 
 
 def copy_blobs(source: Path, target: Path, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:

@@ -14,9 +14,10 @@ from wfcore.extras import needs_extra
 if TYPE_CHECKING:
     from wfcore.adapters.models.scripted import ScriptedModel
     from wfcore.testing.cassettes import Cassette, NotRecorded
-    from wfcore.testing.contracts.blobs import BlobsContract
+    from wfcore.testing.contracts.blobs import BlobsContract, BlobsCrashContract
     from wfcore.testing.contracts.dispatcher import DispatcherContract
     from wfcore.testing.contracts.events import EventsContract
+    from wfcore.testing.contracts.interrupted.journals import JournalCrashContract
     from wfcore.testing.contracts.journal import JournalContract
     from wfcore.testing.contracts.memories import MemoriesContract, WordsContract
     from wfcore.testing.contracts.models import ModelsContract
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from wfcore.testing.contracts.postings import PostingsContract
     from wfcore.testing.contracts.processes.hints import HintsContract
     from wfcore.testing.contracts.storage.hooks import HooksContract
+    from wfcore.testing.contracts.storage.interrupted import StorageCrashContract
     from wfcore.testing.contracts.storage.state_machine import StorageMachine
     from wfcore.testing.contracts.storage.storage import StorageContract
     from wfcore.testing.contracts.system import ClockContract, IdsContract
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BlobsContract",
+    "BlobsCrashContract",
     "BrokenGraph",
     "Cassette",
     "ClockContract",
@@ -49,6 +52,7 @@ __all__ = [
     "HooksContract",
     "IdsContract",
     "JournalContract",
+    "JournalCrashContract",
     "MemoriesContract",
     "ModelsContract",
     "NotRecorded",
@@ -58,6 +62,7 @@ __all__ = [
     "ScriptedModel",
     "SequentialIds",
     "StorageContract",
+    "StorageCrashContract",
     "StorageMachine",
     "TelemetryContract",
     "ToolServersContract",
@@ -71,6 +76,7 @@ __all__ = [
 ]
 
 _WHERE = {
+    "BlobsCrashContract": "wfcore.testing.contracts.blobs",
     "BlobsContract": "wfcore.testing.contracts.blobs",
     "BrokenGraph": "wfcore.testing.graphs",
     "Cassette": "wfcore.testing.cassettes",
@@ -82,6 +88,7 @@ _WHERE = {
     "HintsContract": "wfcore.testing.contracts.processes.hints",
     "HooksContract": "wfcore.testing.contracts.storage.hooks",
     "IdsContract": "wfcore.testing.contracts.system",
+    "JournalCrashContract": "wfcore.testing.contracts.interrupted.journals",
     "JournalContract": "wfcore.testing.contracts.journal",
     "MemoriesContract": "wfcore.testing.contracts.memories",
     "ModelsContract": "wfcore.testing.contracts.models",
@@ -91,6 +98,7 @@ _WHERE = {
     "ReplayDiffers": "wfcore.testing.recorded_runs",
     "ScriptedModel": "wfcore.adapters.models.scripted",
     "SequentialIds": "wfcore.testing.fakes",
+    "StorageCrashContract": "wfcore.testing.contracts.storage.interrupted",
     "StorageContract": "wfcore.testing.contracts.storage.storage",
     "StorageMachine": "wfcore.testing.contracts.storage.state_machine",
     "TelemetryContract": "wfcore.testing.contracts.telemetry",

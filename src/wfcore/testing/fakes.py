@@ -4,9 +4,12 @@ import asyncio
 import heapq
 from collections.abc import Callable
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wfcore.domain.kernel.ids import ALPHABET
+
+if TYPE_CHECKING:
+    from wfcore.ports.journal import Journal
 
 NOON: Final = 1_767_268_800_000
 """2026-01-01T12:00:00Z, the default start of the fake clock, in epoch milliseconds."""
@@ -89,3 +92,10 @@ class SequentialIds:
         if number:
             raise ValueError(f"all tokens of length `{length}` are used")
         return digits
+
+
+def journal_in_memory() -> "Journal":
+    """A journal in memory, in which every organization exists."""
+    from wfcore.adapters.inmemory.journal import MemoryJournal
+
+    return MemoryJournal()

@@ -157,10 +157,16 @@ class EmbeddedDispatcher:
         worker, self._worker = self._worker, None
         if worker is None:
             return
-        if self._rounds is not None:
-            self._rounds.cancel()
-            await asyncio.gather(self._rounds, return_exceptions=True)
-        await self._drain(worker, grace)
+        try:
+            if self._rounds is not None:
+                self._rounds.cancel()
+                await asyncio.gather(self._rounds, return_exceptions=True)
+            await self._drain(worker, grace)
+        finally:  # a cancelled stop waits no longer, and releases what it holds
+            await self._release(worker)
+
+    async def _release(self, worker: int) -> None:
+        """Cancel active executions, and release the claims."""
         tasks = dict(self._active)
         for task in tasks.values():
             task.cancel()

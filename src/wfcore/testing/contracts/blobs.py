@@ -1,16 +1,28 @@
 """The contract of attachment stores (`wfcore.ports.blobs`).
 
-Subclass `BlobsContract` and write `open_blobs`.
+Subclass `BlobsContract` and write `open_blobs`; a store whose content outlives the process inherits
+`BlobsCrashContract` too.
 """
 
 import asyncio
 import time
 from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
 from wfcore.ports.blobs import Blobs
+from wfcore.testing.contracts.interrupted.calls import (
+    PortCall,
+    check_at_once,
+    check_cancelled,
+    check_killed,
+    each_of,
+    each_with_a_step,
+)
 from wfcore.testing.on_asyncio import OnAsyncio
 
 ORG = "6f1c2b9e-58c4-4f0b-9f0e-0d4a8c1e7a11"
@@ -22,6 +34,25 @@ HOSTILE_NAMES = (
     "a\0", f"{KEY}\0", f"{KEY}\n", f" {KEY}", KEY.upper(), "ä", "٣", "%2e%2e", "~", ".hidden", "a" * 129, "\ud800",
 )  # fmt: skip
 """Texts that are neither valid keys nor valid organizations."""
+
+
+async def _put(blobs: Blobs, org: str) -> None:
+    await blobs.put(_org(org), KEY, b"x")
+
+
+async def _content(blobs: Blobs, org: str) -> object:
+    return await blobs.get(_org(org), KEY)
+
+
+async def _delete(blobs: Blobs, org: str) -> None:
+    await blobs.delete(_org(org), KEY)
+
+
+def _org(scope: str) -> str:
+    return str(uuid5(NAMESPACE_URL, scope))
+
+
+CALLS = (PortCall("put", _put, _content), PortCall("delete", _delete, _content, _put))
 
 
 class BlobsContract(OnAsyncio):
@@ -103,6 +134,18 @@ class BlobsContract(OnAsyncio):
         assert await blobs.get(OTHER_ORG, KEY) == b"another's"
 
     @pytest.mark.anyio
+    @each_of(CALLS)
+    async def test_a_cancelled_write_is_whole_or_nothing(self, blobs: Blobs, call: PortCall) -> None:
+        """Whichever await is cancelled, the content is whole or absent."""
+        await check_cancelled(blobs, call)
+
+    @pytest.mark.anyio
+    @each_of(CALLS)
+    async def test_writes_at_once(self, blobs: Blobs, call: PortCall) -> None:
+        """Several of the same write at once are as one."""
+        await check_at_once(blobs, call)
+
+    @pytest.mark.anyio
     async def test_many_at_once(self, blobs: Blobs) -> None:
         """A read during a put returns the whole content or nothing."""
         data = b"x" * 200_000
@@ -116,3 +159,21 @@ class BlobsContract(OnAsyncio):
         found = await asyncio.gather(*(task() for _ in range(8) for task in (put, read)))
         assert {part for part in found if part} <= {data}
         assert await blobs.get(ORG, KEY) == data
+
+
+class BlobsCrashContract:
+    """Inherit it beside `BlobsContract` if content outlives the process."""
+
+    @abstractmethod
+    async def open_blobs(self, place: Path) -> Blobs:
+        """The store in this directory: a new one, or what a process has left there."""
+
+    @each_with_a_step([*CALLS, *CALLS])
+    def test_a_killed_process_leaves_all_or_nothing(self, tmp_path: Path, call: PortCall, step: int) -> None:
+        """Content is whole or absent, and what was put is there."""
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[Blobs]:
+            yield await self.open_blobs(tmp_path)
+
+        check_killed(opened, call, step)

@@ -1,7 +1,6 @@
 """The contract of the port `Dispatcher`, over any journal.
 
     class TestMine(DispatcherContract):
-        def open_journal(self, place): ...
         def make(self, journal, clock, concurrency): ...
 
 The journal has the organization `journal_values.ORG`. A fake clock drives all waiting: nothing here sleeps.
@@ -14,7 +13,7 @@ import asyncio
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from inspect import isawaitable
 from itertools import count
 from math import ceil
@@ -26,8 +25,9 @@ import pytest
 
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict
+from wfcore.testing.contracts.interrupted.dispatchers import InterruptedDispatcher
 from wfcore.testing.contracts.journal_values import NOW, begin, due, steps
-from wfcore.testing.fakes import FakeClock
+from wfcore.testing.fakes import FakeClock, journal_in_memory
 from wfcore.testing.on_asyncio import OnAsyncio
 
 HOUR = 3_600
@@ -188,15 +188,15 @@ async def eventually(condition: Callable[[], Any], within: float = 10) -> Any:
             await asyncio.sleep(0 if next(attempts) < 1_000 else 0.001)
 
 
-class DispatcherContract(OnAsyncio):
-    """Inherit, name the class `Test...`, and write `open_journal` and `make`."""
+class DispatcherContract(InterruptedDispatcher, OnAsyncio):
+    """Inherit, name the class `Test...`, and write `make`. `open_journal` proves it over another journal."""
 
     real_time: ClassVar[bool] = False
     """Whether timers and the detection of dead workers take their real time."""
 
-    @abstractmethod
     def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
-        """An empty journal with the organization `ORG`; closed at the end of the block."""
+        """An empty journal with the organization `ORG`; closed at the end of the block. By default one in memory."""
+        return nullcontext(journal_in_memory())
 
     @abstractmethod
     def make(self, journal: Journal, clock: FakeClock, concurrency: int) -> Dispatcher:

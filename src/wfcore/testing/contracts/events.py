@@ -114,6 +114,31 @@ class EventsContract(OnAsyncio):
             assert waiting.cancelled()
             assert await reading.next(LONG) == events(1, first)
 
+    async def test_publications_at_once(self, sink: EventSink) -> None:
+        """Of tasks that publish at the same time, no event is lost, and those of each task stay in order."""
+        reading = sink.subscribe(ONE)
+
+        async def publish(first: int) -> None:
+            for number in range(first, first + 5):
+                sink.publish(ONE, events(1, number))
+                await asyncio.sleep(0)
+
+        waiting = asyncio.ensure_future(reading.next(LONG))
+        await asyncio.gather(*(publish(first) for first in (1, 101, 201)))
+        found = [event.seq for event in (await waiting or []) + (await reading.next(SHORT) or [])]
+        assert sorted(found) == [first + n for first in (1, 101, 201) for n in range(5)]
+        assert all(part == sorted(part) for n in range(3) if (part := [seq for seq in found if seq // 100 == n]))
+
+    async def test_a_close_beside_a_wait(self, sink: EventSink) -> None:
+        """A reader that closes while others wait takes nothing from them."""
+        first, second = sink.subscribe(ONE), sink.subscribe(ONE)
+        waits = [asyncio.ensure_future(reading.next(LONG)) for reading in (first, second)]
+        await asyncio.sleep(0)
+        waits[0].cancel()
+        first.close()
+        sink.publish(ONE, events(1))
+        assert await waits[1] == events(1)
+
     # "Whether somebody listens"
 
     async def test_wanted_while_a_subscription_is_open(self, sink: EventSink) -> None:
@@ -266,3 +291,27 @@ class ChangesContract(OnAsyncio):
         following.close()
         feed.publish(ORG, changes(1))
         assert await following.next(SHORT) == []
+
+    async def test_a_cancelled_wait_loses_nothing(self, feed: ChangeFeed) -> None:
+        """Changes that arrive during the cancel of a wait are returned by the next one."""
+        following = feed.subscribe(ORG)
+        for first, is_early in ((1, True), (2, False)):
+            waiting = asyncio.ensure_future(following.next(LONG))
+            await asyncio.sleep(0)
+            if is_early:
+                waiting.cancel()
+            feed.publish(ORG, changes(1, first))
+            waiting.cancel()
+            with suppress(asyncio.CancelledError):
+                await waiting
+            assert waiting.cancelled()
+            assert await following.next(LONG) == changes(1, first)
+
+    async def test_a_close_beside_a_wait(self, feed: ChangeFeed) -> None:
+        """A subscriber that closes while another waits takes nothing from it."""
+        first, second = feed.subscribe(ORG), feed.subscribe(ORG)
+        waiting = asyncio.ensure_future(second.next(LONG))
+        await asyncio.sleep(0)
+        first.close()
+        feed.publish(ORG, changes(1))
+        assert await waiting == changes(1)

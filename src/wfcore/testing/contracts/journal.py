@@ -8,7 +8,8 @@ An adapter's author writes one method:
             yield MyJournal(place / "data")
 
 The organizations `ORG` and `OTHER_ORG` exist in it. The members of the group `READERS` can use workflow 1
-of `ORG`; no user can use another resource. `place` is an empty directory. Needs the extra `testing`.
+of `ORG`; no user can use another resource. `place` is an empty directory. A journal whose content outlives the process
+inherits `JournalCrashContract` too, with the same method. Needs the extra `testing`.
 """
 
 import asyncio
@@ -37,6 +38,7 @@ from wfcore.ports.journal import (
 )
 from wfcore.testing.contracts.claims import ClaimsContract
 from wfcore.testing.contracts.inbox import InboxContract
+from wfcore.testing.contracts.interrupted.journals import InterruptedJournal
 from wfcore.testing.contracts.journal_values import (
     ANN,
     EVERY_ENTRY,
@@ -56,7 +58,9 @@ from wfcore.testing.contracts.run_lists import RepairContract, RunListContract
 from wfcore.testing.contracts.run_records import RecordsContract
 
 
-class JournalContract(ClaimsContract, InboxContract, RecordsContract, RepairContract, RunListContract):
+class JournalContract(
+    ClaimsContract, InboxContract, RecordsContract, RepairContract, RunListContract, InterruptedJournal
+):
     """Inherit, name the class `Test...`, and write `open_journal`."""
 
     # "Write after exactly `append.expected` entries, else `JournalConflict`"

@@ -13,11 +13,13 @@ from abc import abstractmethod
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import attrs
 import pytest
 
 from wfcore.ports.providers import Memory, MemoryBackend
+from wfcore.testing.contracts.interrupted.calls import PortCall, check_at_once, check_cancelled, each_of
 from wfcore.testing.on_asyncio import OnAsyncio
 
 ORG = "11111111-1111-4111-8111-111111111111"
@@ -30,6 +32,38 @@ def memory(number: int, text: str = "likes tea", **fields: Any) -> Memory:
     """The memory `m-<number>`, created at that millisecond."""
     metadata: dict[str, Any] = fields.pop("metadata", {})
     return Memory(f"m-{number}", text, sha256(text.encode()).hexdigest(), metadata, number, number, **fields)
+
+
+OLD, NEW = memory(1, "old"), memory(1, "new")
+
+
+def _skill(scope: str) -> int:
+    """A skill of its own for each scope."""
+    return crc32(scope.encode()) + 10
+
+
+async def _add(memories: MemoryBackend, scope: str) -> None:
+    await memories.add(ORG, _skill(scope), OLD)
+
+
+async def _replace(memories: MemoryBackend, scope: str) -> None:
+    await memories.replace(ORG, _skill(scope), NEW, old=OLD)
+
+
+async def _delete(memories: MemoryBackend, scope: str) -> None:
+    await memories.delete(ORG, _skill(scope), OLD.id)
+
+
+async def _listed(memories: MemoryBackend, scope: str) -> object:
+    found = await memories.search(ORG, _skill(scope), "old new", limit=9)
+    return await memories.list(ORG, _skill(scope), limit=9), found
+
+
+CALLS = (
+    PortCall("add", _add, _listed),
+    PortCall("replace", _replace, _listed, _add),
+    PortCall("delete", _delete, _listed, _add),
+)
 
 
 class MemoriesContract(OnAsyncio):
@@ -111,6 +145,16 @@ class MemoriesContract(OnAsyncio):
             assert await memories.list(ORG, 1, limit=9) == []
             await memories.add(ORG, 1, memory(number))
             assert await memories.delete(ORG, 1, f"m-{number}") is True
+
+    @each_of(CALLS)
+    async def test_a_cancelled_write_is_whole_or_nothing(self, memories: MemoryBackend, call: PortCall) -> None:
+        """Whichever await is cancelled, the list and the search see the same."""
+        await check_cancelled(memories, call)
+
+    @each_of(CALLS)
+    async def test_writes_at_once(self, memories: MemoryBackend, call: PortCall) -> None:
+        """Several of the same write at once are as one."""
+        await check_at_once(memories, call)
 
     # "A memory of another scope is None or absent"
 

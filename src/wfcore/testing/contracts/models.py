@@ -31,6 +31,7 @@ from wfcore.ports.providers import (
     ToolDefinition,
     collect_calls,
 )
+from wfcore.testing.contracts.interrupted.calls import CancelAt
 from wfcore.testing.on_asyncio import OnAsyncio
 
 Reply = str | ModelError | Mapping[str, JSON]
@@ -205,3 +206,27 @@ class ModelsContract(OnAsyncio):
             found = await asyncio.gather(*(deltas(model) for _ in answers))
         assert sorted(text_of(parts) for parts in found) == answers
         assert all(parts.count(Finished()) == 1 for parts in found)
+
+    @pytest.mark.parametrize("step", [1, 2, 3])
+    async def test_a_cancelled_call(self, step: int) -> None:
+        """A call that is cancelled at any await ends, and the next one has a whole completion."""
+        answers = ["one two three", "four five"]
+        async with self.open_model(answers) as model:
+            work = CancelAt(deltas(model), step)
+            async with asyncio.timeout(10):
+                await asyncio.gather(asyncio.ensure_future(work), return_exceptions=True)
+                parts = await deltas(model)
+        assert text_of(parts) in answers
+        assert parts[-1] == Finished()
+
+    async def test_calls_are_closed_beside_others(self) -> None:
+        """Calls that are closed after their first delta take nothing from those beside them."""
+        async with self.open_model([f"answer {number} to you" for number in range(6)]) as model:
+
+            async def closed() -> None:
+                async with aclosing(opened(model)) as stream:
+                    await anext(stream)
+
+            _, whole, _, other = await asyncio.gather(closed(), deltas(model), closed(), deltas(model))
+        assert (whole[-1], other[-1]) == (Finished(), Finished())
+        assert text_of(whole) != text_of(other)

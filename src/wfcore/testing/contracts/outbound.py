@@ -116,3 +116,33 @@ class OutboundContract:
         async with Receiver(long).open() as url:
             with pytest.raises(Undelivered):
                 await self.make().request("POST", url, {}, BODY)
+
+    async def test_a_cancelled_message(self) -> None:
+        """The waiting caller returns at once; the next message arrives."""
+        arrived = asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            arrived.set()
+            await reader.read()
+            writer.close()
+
+        outbound, receiver = self.make(), Receiver(b"HTTP/1.1 200 So\r\ncontent-length: 0\r\n\r\n")
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, asyncio.timeout(5):
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+            task = asyncio.create_task(outbound.post(url, {}, BODY))
+            await arrived.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        async with receiver.open() as url:
+            assert await outbound.post(url, {}, BODY) == 200
+
+    async def test_messages_at_once(self) -> None:
+        """Each has the status of its own response."""
+        receivers = [Receiver(f"HTTP/1.1 {status} So\r\ncontent-length: 0\r\n\r\n".encode()) for status in (200, 404)]
+        outbound = self.make()
+        async with receivers[0].open() as one, receivers[1].open() as other:
+            found = await asyncio.gather(*(outbound.post(url, {}, BODY) for url in (one, other, one, other)))
+        assert found == [200, 404, 200, 404]
+        assert [receiver.bodies for receiver in receivers] == [[BODY] * 2] * 2

@@ -2,9 +2,13 @@
 
 import asyncio
 from abc import abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 
 from wfcore.domain.kernel.ids import ALPHABET, is_uuid
 from wfcore.ports.system import Clock, Ids
+from wfcore.testing.fakes import FakeClock
 from wfcore.testing.on_asyncio import OnAsyncio
 
 
@@ -15,9 +19,10 @@ class ClockContract(OnAsyncio):
     def make_clock(self) -> Clock:
         """A new clock."""
 
-    @abstractmethod
     def let_pass(self, clock: Clock, seconds: float) -> None:
-        """Let that much time pass soon: a real clock needs nothing."""
+        """Let that much time pass soon. A fake clock is advanced, and a real one needs nothing."""
+        if isinstance(clock, FakeClock):
+            clock.advance(seconds)
 
     def test_now_is_in_milliseconds_since_1970(self) -> None:
         """A time of this century, as an integer, that does not go backwards."""
@@ -72,6 +77,49 @@ class ClockContract(OnAsyncio):
         await asyncio.wait_for(other.wait(), 5)
         assert rung == []
 
+    async def test_a_cancelled_sleep(self, anyio_backend: str) -> None:
+        """The sleeper ends at once, and others that sleep as long wake up."""
+        clock = self.make_clock()
+        first, second = (asyncio.create_task(clock.sleep(0.02)) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        self.let_pass(clock, 0.02)
+        await asyncio.wait_for(second, 5)
+
+    async def test_sleepers_wake_in_the_order_of_their_times(self, anyio_backend: str) -> None:
+        """Whichever began first."""
+        clock, woken = self.make_clock(), list[int]()
+
+        async def sleep(ticks: int) -> None:
+            await clock.sleep(ticks / 50)
+            woken.append(ticks)
+
+        tasks = [asyncio.create_task(sleep(ticks)) for ticks in (3, 1, 2)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+            self.let_pass(clock, 0.02)
+        await asyncio.wait_for(asyncio.gather(*tasks), 5)
+        assert woken == [1, 2, 3]
+
+    async def test_a_callback_sets_and_cancels_timers(self, anyio_backend: str) -> None:
+        """A timer that a callback cancels does not call back, one that it sets does."""
+        clock, done, rung = self.make_clock(), asyncio.Event(), list[str]()
+        cancel = clock.call_later(0.06, lambda: rung.append("cancelled"))
+
+        def first() -> None:
+            cancel()
+            clock.call_later(0.06, done.set)
+
+        clock.call_later(0.02, first)
+        for _ in range(4):
+            self.let_pass(clock, 0.02)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        await asyncio.wait_for(done.wait(), 5)
+        assert rung == []
+
 
 class IdsContract:
     """The contract of id generators."""
@@ -99,3 +147,12 @@ class IdsContract:
         made = [ids.token(43) for _ in range(1_000)]
         assert len(set(made)) == len(made)
         assert all(len(text) == 43 and set(text) <= set(ALPHABET) for text in made)
+
+    def test_ids_made_at_once(self) -> None:
+        """Threads that make ids and tokens at the same time get no equal ones."""
+        ids = self.make_ids()
+        with ThreadPoolExecutor(4) as threads:
+            uuids = list(threads.map(lambda _: [ids.uuid() for _ in range(200)], range(4)))
+            tokens = list(threads.map(lambda _: [ids.token(43) for _ in range(200)], range(4)))
+        for made in (uuids, tokens):
+            assert len({each for part in made for each in part}) == 800

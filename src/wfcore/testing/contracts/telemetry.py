@@ -64,6 +64,24 @@ class TelemetryContract(OnAsyncio):
             ends[number].set()
         await asyncio.gather(*tasks)
 
+    async def test_a_cancelled_block(self, anyio_backend: str) -> None:
+        """The cancellation goes through, the span can still end, and others are not affected."""
+        telemetry = self.make_telemetry()
+        span, other = (telemetry.begin(WorkKind.effect, {"kind": "core"}) for _ in range(2))
+
+        async def work() -> None:
+            with span:
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        with other:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        for each in (span, other):
+            each.end("broken_off")
+
     def test_measurements_without_a_span(self) -> None:
         """All durations, counters and values, with their labels."""
         telemetry = self.make_telemetry()

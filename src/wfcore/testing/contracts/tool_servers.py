@@ -120,6 +120,17 @@ class ToolServersContract:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
+    async def test_calls_at_once(self, outlet: Outlet) -> None:
+        """Each gets its own result, also beside one that fails and one that never ends."""
+        endless = asyncio.create_task(outlet.call("hold"))
+        failing = asyncio.create_task(outlet.call("fail", why="no"))
+        found = await asyncio.gather(*(outlet.call(a=number, b=100) for number in range(4)))
+        assert [str(100 + number) in dumps(value) for number, value in enumerate(found)] == [True] * 4
+        with pytest.raises(ToolFailed):
+            await failing
+        assert not endless.done()
+        endless.cancel()
+
     async def test_it_is_closed_once_or_twice(self, outlet: Outlet) -> None:
         """A second close has no effect."""
         await outlet.servers.close()

@@ -6,15 +6,15 @@ An adapter's author writes one method:
         async def open_storage(self, place: Path) -> Storage:
             return MyStorage(place / "data")
 
-`open_storage` returns an upgraded storage; `place` is an empty directory. Needs the extra `testing`.
+`open_storage` returns an upgraded storage; `place` is an empty directory. A storage whose content outlives the process
+inherits `StorageCrashContract` too, with the same method. Needs the extra `testing`.
 """
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Generator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -22,9 +22,11 @@ import pytest
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, Stale, Storage
+from wfcore.testing.contracts.interrupted.calls import CancelAt
 from wfcore.testing.contracts.storage.audit import AuditContract
 from wfcore.testing.contracts.storage.directory import DirectoryContract
 from wfcore.testing.contracts.storage.interfaces import InterfacesContract
+from wfcore.testing.contracts.storage.interrupted import InterruptedStorage
 from wfcore.testing.contracts.storage.organization_records import OrgRowsContract
 from wfcore.testing.contracts.storage.resources import ResourcesContract
 from wfcore.testing.contracts.storage.schedules import SchedulesContract
@@ -46,32 +48,6 @@ from wfcore.testing.on_asyncio import OnAsyncio
 EVERYBODY = principal()
 
 
-class CancelAt:
-    """Runs a coroutine in the current task, and cancels the task at its `step`-th await, if it reaches it."""
-
-    def __init__(self, work: Coroutine[Any, Any, None], step: int) -> None:
-        self.work, self.left, self.reached = work, step, False
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        error: BaseException | None = None
-        with suppress(StopIteration):
-            while True:
-                future = self.work.throw(error) if error else self.work.send(None)
-                self._count()
-                try:
-                    error = None
-                    yield future
-                except BaseException as thrown:  # noqa: BLE001 - it is thrown on
-                    error = thrown
-
-    def _count(self) -> None:
-        self.left -= 1
-        task = asyncio.current_task()
-        if self.left == 0 and task:
-            self.reached = True
-            task.cancel()
-
-
 class StorageContract(
     ResourcesContract,
     DirectoryContract,
@@ -80,6 +56,7 @@ class StorageContract(
     SchedulesContract,
     WebhooksContract,
     OrgRowsContract,
+    InterruptedStorage,
     OnAsyncio,
 ):
     """Inherit, name the class `Test...`, and write `open_storage`."""
