@@ -55,6 +55,7 @@ FORM: dict[str, Any] = {
         "kind": {"enum": ["card", "cash"], "title": "Kind", "description": "How to pay back"},
         "amount": {"type": "number", "minimum": 1, "maximum": 10, "default": 4, "title": "Amount"},
         "due": {"type": "string", "format": "date", "title": "Due"},
+        "at": {"type": "string", "format": "date-time", "title": "Paid at"},
         "lines": {"type": "array", "items": {"type": "integer"}, "title": "Lines"},
         "marks": {"type": "array", "items": {"enum": ["a", "b"]}, "default": ["b"], "title": "Marks"},
         "code": {"type": "string", "pattern": "^A", "title": "Code"},

@@ -133,6 +133,15 @@ def test_subordinates_have_their_names(open_page: Open, chats: dict[str, Any]) -
     check(page)
 
 
+def test_the_assistant(open_page: Open, chats: dict[str, Any]) -> None:
+    """It hands work to a skill, and shows which one."""
+    page = chat(open_page, chats, "?assistant=true")
+    expect(page.get_by_role("heading", name="Assistant")).to_be_visible()
+    say(page, "use somebody")
+    expect(page.locator(".bubble.helper .who").first).to_have_text("Helper")
+    expect(page.locator(".bubble:not(.helper)").last).to_contain_text("Done: Done:")
+
+
 def test_the_address_leads_to_the_thread(open_page: Open, chats: dict[str, Any]) -> None:
     """From the choice of a partner to a chat whose address opens it again."""
     page = chat(open_page, chats, "")

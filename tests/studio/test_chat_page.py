@@ -31,7 +31,7 @@ def idle(page: Page) -> None:
 
 def test_a_form_submits_what_was_chosen(open_page: Open, chats: dict[str, Any]) -> None:
     """Defaults stay, a choice without a default begins empty and stops a submit, and what is left empty is absent."""
-    page = opened(open_page, chats, "refunds")
+    page = opened(open_page, chats, "refunds", timezone_id="Europe/Berlin")
     say(page, "refund")
     expect(page.get_by_label("Fast")).to_be_checked()
     expect(page.get_by_label("card")).not_to_be_checked()
@@ -43,6 +43,7 @@ def test_a_form_submits_what_was_chosen(open_page: Open, chats: dict[str, Any]) 
     expect(page.get_by_label("Amount")).to_be_focused()
     page.get_by_label("Amount").fill("2.5")
     page.get_by_label("Due").fill("2026-03-04")
+    page.get_by_label("Paid at").fill("2026-03-04T10:00")
     for number in ("3", "4"):
         page.get_by_role("button", name="Add entry").click()
         page.locator(".entry input").last.fill(number)
@@ -54,7 +55,8 @@ def test_a_form_submits_what_was_chosen(open_page: Open, chats: dict[str, Any]) 
     with client(chats) as api:
         run = api.get("/agent/v1/runs", params={"status": "done", "workflowId": chats["workflow"]}).json()["runs"][0]
     assert (run["origin"], run["output"]) == ("chatapp", {
-        "fast": True, "kind": "cash", "amount": 2.5, "due": "2026-03-04", "lines": [3, 4], "marks": ["b", "a"],
+        "fast": True, "kind": "cash", "amount": 2.5, "due": "2026-03-04", "at": "2026-03-04T09:00:00.000Z",
+        "lines": [3, 4], "marks": ["b", "a"],
     })  # fmt: skip
 
 
