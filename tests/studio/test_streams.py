@@ -31,10 +31,12 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) -> None:
     """The page shows that it connects again, and then the rest of the run: each node once, in its final state.
 
-    The stream of changes is joined again too: another page shows what began after the restart.
+    The stream of changes is joined again too: another page shows what began after the restart. A chat
+    says that it connects again, and shows the response.
     """
     with own_server.client() as client:
-        run_id = demo.run(client, demo.workflow(client, "Slow", SLOW), order=1)
+        slow = demo.workflow(client, "Slow", SLOW)
+        run_id = demo.run(client, slow, order=1)
         plain = demo.workflow(client, "Publish release", demo.PLAIN)
     inbox = open_page("/studio/inbox", token=own_server.token, origin=own_server.url)
     expect(inbox.get_by_text("Nothing waits for you")).to_be_visible()
@@ -42,8 +44,13 @@ def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) ->
     pause = page.locator(".react-flow__node[data-id=pause] .gnode")
     expect(pause).to_have_attribute("data-status", "running")
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    chat = open_page(f"/studio/chat?workflowId={slow}", token=own_server.token, origin=own_server.url)
+    chat.get_by_label("Message", exact=True).fill("go")
+    chat.keyboard.press("Enter")
+    expect(chat.get_by_text("2 steps")).to_be_visible()
     own_server.kill()
     expect(page.get_by_text("Connecting again")).to_be_visible()
+    expect(chat.get_by_text("Reconnecting")).to_be_visible()
     own_server.start()
     expect(page.locator(".react-flow__node[data-id=last] .gnode")).to_have_attribute(
         "data-status", "done", timeout=30_000
@@ -51,6 +58,7 @@ def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) ->
     expect(page.locator(".head .status.ok")).to_be_visible(timeout=15_000)
     page.get_by_role("tab", name="Timeline").click()
     expect(page.locator(".trow")).to_have_count(4)
+    expect(chat.locator(".bubble")).to_have_text(["You:go", "Answer:two"])
     with own_server.client() as client:
         demo.run(client, plain, order=2)
     expect(inbox.get_by_text("Publish release 2?")).to_be_visible(timeout=30_000)
