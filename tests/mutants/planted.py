@@ -281,8 +281,8 @@ TIME: Final = [
     *planted(
         f"{ADAPTERS}/http/core/admission.py",
         f"{SERVED}/http/core/test_admission.py",
-        ("a flood takes all turns", "(SHARE if others else SHARE_ALONE)", "SHARE_ALONE"),
-        ("a flood goes first", "other.count < least and", "other.count > least and"),
+        ("a flood takes all turns", "(SHARE if len(self._present) > 1 else SHARE_ALONE)", "SHARE_ALONE"),
+        ("a flood goes first", "return other.count < one.count", "return other.count > one.count"),
         ("a flood never has a turn", "one.passed = 0", "one.passed = -PASSES"),
         ("twice as many wait", "if len(one.waiting) >= self._max_waiting:", "if len(one.waiting) >= 2 * self._max_waiting:"),
     ),

@@ -2,9 +2,10 @@
 
 Beside others, one request of an organization is handled at a time and the rest wait in the order of their arrival, so
 that the event loop and the store always have time for everybody. Requests of an organization with fewer of them go
-first: while one is handled and for `RETURN_SECONDS` after it, those with more wait, for `PASSES` requests at most. An
-organization alone has a higher limit. A request
-counts until its response begins: an open stream does not count. One that takes long stops counting after
+first: while one is handled, those with more wait, for `PASSES` requests at most. So they do for `RETURN_SECONDS` after
+it, if the organization has been that quick before. An organization alone has a higher limit.
+
+A request counts until its response begins: an open stream does not count. One that takes long stops counting after
 `COUNTED_SECONDS`, and after `COUNTED_SECONDS_IDLE` while the event loop has time: it waits for something else.
 """
 
@@ -28,7 +29,7 @@ SHARE_ALONE: Final = 8
 """The same while no other is present: enough to share commits, and little for one that comes."""
 
 RETURN_SECONDS: Final = 0.003
-"""How long after its response an organization with few requests still goes first: its next request is on the way."""
+"""How long after its response an organization that sends one request after the other still goes first."""
 
 PASSES: Final = 4
 """How many requests of organizations with fewer of them go first, before one of an organization that waits."""
@@ -54,6 +55,8 @@ class _Organization:
     waiting: deque[tuple["AdmissionSlot", asyncio.Future[None]]] = attrs.field(factory=deque)
     left: float = -1.0
     """When its latest response began."""
+    is_quick: bool = False
+    """Whether its latest request came within `RETURN_SECONDS` after a response."""
     passed: int = 0
     """How many requests of others went first since its own latest one."""
 
@@ -69,6 +72,8 @@ class Admission:
         self._max_waiting = max_waiting
         self._now = now
         self._present: dict[str, _Organization] = {}
+        self._active: dict[str, _Organization] = {}
+        """Those with requests, and those that had one within `RETURN_SECONDS`: few of those that are present."""
         self._timer: asyncio.TimerHandle | None = None
         self._counted = COUNTED_SECONDS
         """How long a request counts now."""
@@ -93,7 +98,9 @@ class Admission:
         one = self._present.get(turn.org)
         if one is None:
             one = self._present[turn.org] = _Organization()
+        one.is_quick = now - one.left < RETURN_SECONDS
         one.seen = now
+        self._active[turn.org] = one
         if one.waiting or not self._has_turn(one, now):
             await self._wait(one, turn)
         else:
@@ -105,25 +112,21 @@ class Admission:
         if one is None or one.handled.pop(turn, None) is None:
             return
         one.left = self._now()
-        for other in self._present.values():
-            self._admit(other)
-        if any(other.waiting for other in self._present.values()):
+        if self._admit_all():
             self._set_timer(RETURN_SECONDS)
 
     def _has_turn(self, one: _Organization, now: float) -> bool:
         """Whether another request of the organization can be handled now."""
-        others = [other for other in self._present.values() if other is not one]
-        if len(one.handled) >= (SHARE if others else SHARE_ALONE):
+        if len(one.handled) >= (SHARE if len(self._present) > 1 else SHARE_ALONE):
             return False
-        if one.passed >= PASSES:
-            return True
-        least = max(one.count, 1)
-        return not any(other.count < least and (other.handled or now - other.left < RETURN_SECONDS) for other in others)
+        return one.passed >= PASSES or not any(
+            _goes_first(other, one, now) for other in self._active.values() if other is not one
+        )
 
     def _handle(self, one: _Organization, turn: "AdmissionSlot", now: float) -> None:
         one.handled[turn] = now
         one.passed = 0
-        for other in self._present.values():
+        for other in self._active.values():
             if other.waiting and other is not one:
                 other.passed += 1
 
@@ -141,6 +144,15 @@ class Admission:
                 one.waiting.remove((turn, admitted))
             self.leave(turn)
             raise
+
+    def _admit_all(self) -> bool:
+        """Admit what has a turn now. Returns whether requests still wait."""
+        now = self._now()
+        for org, one in list(self._active.items()):
+            self._admit(one)
+            if not one.count and now - one.left >= RETURN_SECONDS:
+                del self._active[org]
+        return any(one.waiting for one in self._active.values())
 
     def _admit(self, one: _Organization) -> None:
         """Admit the requests that waited longest, as many as the share allows."""
@@ -165,21 +177,31 @@ class Admission:
         self._timer = None
         late = asyncio.get_running_loop().time() - due > LATE_SECONDS
         self._counted = COUNTED_SECONDS if late else COUNTED_SECONDS_IDLE
-        self._prune(self._now())
-        for one in self._present.values():
-            self._admit(one)
-        if any(one.waiting for one in self._present.values()):
+        self._stop_counting(self._now())
+        if self._admit_all():
             self._set_timer(COUNTED_SECONDS_IDLE)
 
-    def _prune(self, now: float) -> None:
-        """Drop requests that took long and organizations that have left."""
-        self._pruned_at = now
-        counted_since = now - self._counted
-        for org, one in list(self._present.items()):
-            while one.handled and next(iter(one.handled.values())) <= counted_since:
+    def _stop_counting(self, now: float) -> None:
+        """Drop requests that took long."""
+        for one in self._active.values():
+            while one.handled and next(iter(one.handled.values())) <= now - self._counted:
                 del one.handled[next(iter(one.handled))]
-            if not one.handled and not one.waiting and one.seen <= now - PRESENT_SECONDS:
+
+    def _prune(self, now: float) -> None:
+        """Drop requests that took long, and organizations that have left."""
+        self._pruned_at = now
+        self._stop_counting(now)
+        for org, one in list(self._present.items()):
+            if not one.count and one.seen <= now - PRESENT_SECONDS:
                 del self._present[org]
+                self._active.pop(org, None)
+
+
+def _goes_first(other: _Organization, one: _Organization, now: float) -> bool:
+    """Whether `one` waits for `other`, which has fewer requests now, or will have the next one at once."""
+    if other.handled:
+        return other.count < one.count
+    return other.is_quick and now - other.left < RETURN_SECONDS and max(other.count, 1) < one.count
 
 
 @attrs.frozen(eq=False)

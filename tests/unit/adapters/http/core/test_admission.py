@@ -85,9 +85,14 @@ async def test_each_organization_has_its_share() -> None:
     assert len(requests.order) == 52
 
 
-async def test_the_organization_with_fewer_requests_goes_first() -> None:
-    """While one of its requests is handled, and for a moment after it: its next one is on the way."""
+@pytest.mark.parametrize("quick", [False, True])
+async def test_the_organization_with_fewer_requests_goes_first(quick: bool) -> None:
+    """While one of its requests is handled; for a moment after it too, if it sends one after the other."""
     requests = Requests()
+    if quick:
+        await requests.send("b")
+        requests.tasks.pop().cancel()
+        await settle()
     await requests.send("b")
     await requests.send("a", 9)
     requests.tasks[1].cancel()
@@ -95,19 +100,22 @@ async def test_the_organization_with_fewer_requests_goes_first() -> None:
     assert requests.handled == {"a": 0, "b": 1}
     requests.tasks[0].cancel()
     await settle()
-    assert requests.handled == {"a": 0, "b": 0}
+    assert requests.handled == {"a": 0 if quick else 1, "b": 0}
     requests.time.seconds += RETURN_SECONDS
     while not requests.handled["a"]:  # noqa: ASYNC110  (a timer of the event loop admits it)
         await asyncio.sleep(0)
     requests.release.set()
     requests.time.step = RETURN_SECONDS
     await asyncio.gather(*requests.tasks, return_exceptions=True)
-    assert len(requests.order) == 1 + 9
+    assert len(requests.order) == 1 + 9 + quick
 
 
 async def test_a_flood_has_a_turn_after_some_requests_of_others() -> None:
     """However soon the others send the next one."""
     requests = Requests()
+    await requests.send("b")
+    requests.tasks.pop().cancel()
+    await settle()
     await requests.send("b")
     await requests.send("a", 9)
     requests.tasks[1].cancel()
@@ -195,3 +203,14 @@ async def test_a_request_that_is_cancelled_while_it_waits(admitted: bool, monkey
     await asyncio.gather(*requests.tasks, return_exceptions=True)
     assert f"a{SHARE}" not in requests.order
     assert len(requests.order) == 1 + SHARE + 2
+
+
+async def test_what_has_no_requests_is_not_looked_at() -> None:
+    """A request costs the same beside many organizations that are present."""
+    requests = Requests()
+    requests.release.set()
+    for number in range(50):
+        await requests.send(f"org{number}")
+        requests.time.seconds += RETURN_SECONDS
+    await requests.send("a")
+    assert (len(requests.admission), list(requests.admission._active)) == (51, ["a"])
