@@ -152,7 +152,7 @@ class ToolCalls:
                 output = tool.run(params, call)
                 output = await output if tool.is_async else output
         finally:
-            if reports.has_begun:
+            if reports.task is not None:
                 await reports.end()
         return self._checked_output(output)
 

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from threading import get_ident
 from typing import Final
 
 from wfcore.ports.faults import ClaimLost
@@ -23,42 +22,45 @@ log = logging.getLogger("wfcore.progress")
 class ProgressReports:
     """Publishes the reports of one call: the first one at once, then the latest of each interval, and the last one."""
 
+    task: asyncio.Task[None] | None = None
+    """It publishes, once there is a report: most calls have none."""
+
+    _latest: Report | None = None
+    _pause: asyncio.Event
+    _has_ended = False
+
     def __init__(self, publish: Publish, clock: Clock) -> None:
         self._publish = publish
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._thread = get_ident()
-        self._latest: Report | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._pause: asyncio.Event
-        self._has_ended = False
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is anything to end."""
-        return self._task is not None
 
     def report(self, *report: *Report) -> None:
         """Called by the tool, on the event loop or in any thread. Reports after the call are ignored."""
-        if get_ident() == self._thread:
+        if self._is_on_loop():
             self._note(report)
         else:
             self._loop.call_soon_threadsafe(self._note, report)
 
+    def _is_on_loop(self) -> bool:
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            return False
+
     async def end(self) -> None:
         """Publish the latest report, if that was not done. Raises ClaimLost when the worker lost the execution."""
         self._has_ended = True
-        if self._task is not None:
+        if self.task is not None:
             self._pause.set()
-            await self._task
+            await self.task
 
     def _note(self, report: Report) -> None:
         if self._has_ended:
             return
         self._latest = report
-        if self._task is None:
+        if self.task is None:
             self._pause = asyncio.Event()
-            self._task = self._loop.create_task(self._publish_all())
+            self.task = self._loop.create_task(self._publish_all())
 
     async def _publish_all(self) -> None:
         """Publish until the call has ended; a report that cannot be stored does not fail its call."""
