@@ -19,8 +19,10 @@ T = TypeVar("T")
 SECONDS: Final = 0.004
 """The slice of one turn. What begins within it goes on until it waits."""
 
-RELEASED: Final = 32
-"""The most tasks that continue in one turn after they have yielded; more would only yield again."""
+MORE: Final = 8
+"""After a turn, as many tasks are released as had time in it, and one more for each so many: the rest would only yield
+again.
+"""
 
 LARGE: Final = 200
 """The nodes and edges of a graph from which on its checks take milliseconds."""
@@ -32,6 +34,7 @@ class LoopSlice:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
         self._began: float | None = None
+        self._continued = 0
         self._numbers = count()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -53,12 +56,14 @@ class LoopSlice:
         if self._began is None:
             self._began = now
             self.loop.call_soon(self._end_turn)
-            return True
-        return now - self._began < SECONDS
+        elif now - self._began >= SECONDS:
+            return False
+        self._continued += 1
+        return True
 
     def _end_turn(self) -> None:
-        self._began = None
-        left = RELEASED
+        left = self._continued + self._continued // MORE + 1
+        self._began, self._continued = None, 0
         while self._waiting and left:
             _, released = heappop(self._waiting)
             if not released.done():
