@@ -72,6 +72,7 @@ _commands = {
     "org export": ("directory:export_organization", "Export the data of an organization."),
     "org delete": ("directory:delete_organization", "Delete an organization with all of its data."),
     "org list": ("records:list_organizations", "List the organizations of a database."),
+    "org show": ("records:show_organization", "Print an organization of a database as JSON."),
     "db upgrade": ("database:upgrade", "Upgrade the schema to this release."),
     "db check": ("database:check", "Check that the schema is that of this release."),
     "db prune": ("database:prune", "Delete what is older than the settings say."),

@@ -10,8 +10,10 @@ from wfcore.cli.common import DATABASE, Config, Database, Schema, open_core, pri
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.files import read_workflow
 from wfcore.cli.output import print_rows
-from wfcore.domain.kernel.errors import Conflict
+from wfcore.domain.kernel.errors import Conflict, NotFound
+from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
+from wfcore.domain.kernel.json_type import JSON
 
 
 class RecordCommands:
@@ -94,6 +96,19 @@ async def list_organizations(
             found = await core.ports.storage.organizations(limit=100, after=found[-1].uuid)
             rows += found
     print_rows([{"id": row.uuid, "name": row.name} for row in rows], {"id": "ID", "name": "NAME"}, as_json=json)
+
+
+async def show_organization(
+    id: str, /, *, database: Database = DATABASE, config: Config = None, schema: Schema = None
+) -> None:
+    """Print an organization of a database as JSON, with how many rows of each kind it has."""
+    async with open_core(database, config, schema) as core:
+        found = await core.ports.storage.organization(id)
+        if found is None:
+            raise NotFound(f"unknown organization `{id}` in `{database}`")
+        sizes = await core.ports.storage.maintenance.sizes(id)
+    counts: dict[str, JSON] = {"runs": sizes.runs, "messages": sizes.messages, "audit": sizes.audit}
+    print_result({"id": found.uuid, "name": found.name, "createdAt": iso(found.created_at), **counts})
 
 
 async def list_schedules(*, json: Json = False, target: CommandTarget = TARGET) -> None:

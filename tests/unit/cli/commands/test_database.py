@@ -160,6 +160,16 @@ def test_a_member_is_exported_and_erased(acme: Organization) -> None:
     assert (last.status, "last owner" in last.err) == (1, True)
 
 
+def test_an_organization_is_shown(acme: Organization) -> None:
+    shown = acme.call("org", "show", acme.id).json
+    assert {**shown, "createdAt": "", "audit": 0} == {
+        "id": acme.id, "name": "Acme", "createdAt": "", "runs": 0, "messages": 0, "audit": 0
+    }  # fmt: skip
+    assert shown["audit"] > 0
+    unknown = acme.call("org", "show", "00000000-0000-4000-8000-00000000ffff")
+    assert (unknown.status, "unknown organization" in unknown.err) == (1, True)
+
+
 def test_an_organization_is_exported(acme: Organization) -> None:
     assert acme.call("org", "export", acme.id, "--to", "acme.zip").status == 0
     with zipfile.ZipFile("acme.zip") as archive:
