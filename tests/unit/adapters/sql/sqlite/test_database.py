@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sqlite3
 import subprocess
 import sys
@@ -46,6 +47,13 @@ async def values(database: Database) -> list[int]:
 
 async def pragma(connection: Transaction, name: str) -> object:
     return (await connection.run(statement(f"PRAGMA {name}"))).scalar()
+
+
+async def test_files_are_their_owner_s(database: Database, tmp_path: Path) -> None:
+    """The file of a new database and those beside it cannot be read by others."""
+    found = {file.name: file.stat().st_mode & 0o077 for file in os.scandir(tmp_path)}
+    assert found.keys() >= {"a.db", "a.db-wal", "a.db-shm"}
+    assert set(found.values()) == {0}
 
 
 @pytest.mark.parametrize(("synchronous", "level"), [("FULL", 2), ("NORMAL", 1)])
