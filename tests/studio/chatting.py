@@ -89,8 +89,15 @@ def arguments(name: str, human: str) -> Any:
     return {"message": f"help with {human}"} if name.startswith("skill_") else {"value": human}
 
 
+@wfcore.tool(provider="crm")
+async def find_customer(value: str) -> str:
+    """Find a customer."""
+    return value
+
+
 async def main() -> None:
-    async with wfcore.open("sqlite://", models={"default": ScriptedModel(reply, delay=0.002)}) as core:
+    model = ScriptedModel(reply, delay=0.002)
+    async with wfcore.open("sqlite://", models={"default": model}, tools=[find_customer]) as core:
         await core.directory.ensure_organization("Acme", id=ORG)
         await core.directory.add_member(ORG, "ada", "ada@acme.test", name="Ada Lovelace", role="owner")
         token = await core.directory.create_token(ORG, "ada", scopes=sorted(TOKEN_SCOPES))
@@ -106,6 +113,10 @@ async def main() -> None:
         helper = await skill("Helper", description="Helps with orders", toolset=free)
         careful = await skill("Careful", toolset=guarded)
         clerk = await skill("Clerk of <b>books</b>", toolset=free)
+        authorization = {"authorizeUrl": "https://crm.test/authorize", "tokenUrl": "https://crm.test/token"}
+        config = {**authorization, "clientId": "chats", "clientSecret": "secret"}
+        await core.connections.create(me, {"name": "CRM", "provider": "crm", "kind": "oauth2", "config": config})
+        seller = await skill("Seller", toolset={"find_customer": {"enabled": True}})
         boss = await skill("Boss", supervisionSubordinateIds=[str(clerk.id)])
         ask = demo.node("ask", "humanApproval", message="Pay back?", formSchema=FORM)
         show = demo.transform("show", "{{ nodes.ask.output.data }}")
@@ -117,15 +128,15 @@ async def main() -> None:
             name: (await core.skills.get(me, one.id)).to_wire()["variation"]["interfaces"][0]["url"]
             for name, one in (("helper", helper), ("careful", careful), ("boss", boss))
         }
-        config = uvicorn.Config(app(core), "127.0.0.1", 0, log_level="error", ws="none", lifespan="off")
-        server = uvicorn.Server(config)
+        serve = uvicorn.Config(app(core), "127.0.0.1", 0, log_level="error", ws="none", lifespan="off")
+        server = uvicorn.Server(serve)
         serving = asyncio.create_task(server.serve())
         while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)
             await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
         found = {
             "port": port, "token": token, "helper": helper.id, "careful": careful.id,
-            "boss": boss.id, "workflow": flow.id,
+            "boss": boss.id, "seller": seller.id, "workflow": flow.id,
             "pages": {**pages, "refunds": f"/interfaces/chatapp/{row.id}"},
         }  # fmt: skip
         sys.stdout.write(json.dumps(found) + "\n")

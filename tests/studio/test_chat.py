@@ -125,6 +125,17 @@ def test_several_requests_at_once(open_page: Open, chats: dict[str, Any]) -> Non
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
 
 
+def test_a_missing_connection(open_page: Open, chats: dict[str, Any]) -> None:
+    """The request shows where the connection is authorized; the run can go on without it."""
+    page = chat(open_page, chats, f"?skillId={chats['seller']}")
+    say(page, "use the CRM")
+    link = page.locator(".asked").get_by_role("link", name="Authorize in a new tab")
+    expect(link).to_have_attribute("href", re.compile("^https?://"))
+    expect(link).to_have_attribute("rel", "noopener noreferrer")
+    page.get_by_role("button", name="Do not connect").click()
+    expect(page.locator(".bubble").last).to_contain_text("Done:")
+
+
 def test_subordinates_have_their_names(open_page: Open, chats: dict[str, Any]) -> None:
     page = opened(open_page, chats, "boss")
     say(page, "use them")
