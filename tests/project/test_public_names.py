@@ -26,12 +26,13 @@ WFCORE = [
     "tool", "tools",
 ]  # fmt: skip
 TESTING = [
-    "BlobsContract", "BlobsCrashContract", "BrokenGraph", "Cassette", "ClockContract", "DispatcherContract",
-    "EventsContract", "FakeClock", "HintsContract", "History", "HooksContract", "IdsContract", "JournalContract",
-    "JournalCrashContract", "MemoriesContract", "ModelsContract", "NotRecorded", "OutboundContract",
-    "PostingsContract", "ReplayDiffers", "ScriptedModel", "SequentialIds", "StorageContract", "StorageCrashContract",
-    "StorageMachine", "TelemetryContract", "ToolServersContract", "ToolsContract", "WordsContract", "broken_graphs",
-    "deployable_graphs", "replays", "run_until_idle", "sketch",
+    "BlobsContract", "BlobsCrashContract", "BrokenGraph", "Cassette", "ChangesContract", "ClockContract",
+    "DispatcherContract", "EventsContract", "FakeClock", "GuardrailContract", "HintsContract", "History",
+    "HooksContract", "IdsContract", "JournalContract", "JournalCrashContract", "MaintenanceContract",
+    "MemoriesContract", "ModelsContract", "NotRecorded", "OutboundContract", "PostingsContract", "ReplayDiffers",
+    "ScriptedModel", "SequentialIds", "StorageContract", "StorageCrashContract", "StorageMachine",
+    "TelemetryContract", "TokenVerifierContract", "ToolServersContract", "ToolsContract", "WordsContract",
+    "broken_graphs", "deployable_graphs", "replays", "run_until_idle", "sketch",
 ]  # fmt: skip
 DOMAIN_PAGES = {"library.md", "machine.md"}
 """Pages that show the pure machine itself; everything else uses the names of `wfcore` or of a port or adapter."""

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from wfcore.adapters.models.scripted import ScriptedModel
     from wfcore.testing.cassettes import Cassette, NotRecorded
     from wfcore.testing.contracts.blobs import BlobsContract, BlobsCrashContract
+    from wfcore.testing.contracts.checks.guardrails import GuardrailContract
+    from wfcore.testing.contracts.checks.verifiers import TokenVerifierContract
     from wfcore.testing.contracts.dispatcher import DispatcherContract
-    from wfcore.testing.contracts.events import EventsContract
+    from wfcore.testing.contracts.events import ChangesContract, EventsContract
     from wfcore.testing.contracts.interrupted.journals import JournalCrashContract
     from wfcore.testing.contracts.journal import JournalContract
     from wfcore.testing.contracts.memories import MemoriesContract, WordsContract
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from wfcore.testing.contracts.storage.interrupted import StorageCrashContract
     from wfcore.testing.contracts.storage.state_machine import StorageMachine
     from wfcore.testing.contracts.storage.storage import StorageContract
+    from wfcore.testing.contracts.stores.maintenance import MaintenanceContract
     from wfcore.testing.contracts.system import ClockContract, IdsContract
     from wfcore.testing.contracts.telemetry import TelemetryContract
     from wfcore.testing.contracts.tool_servers import ToolServersContract
@@ -43,16 +46,19 @@ __all__ = [
     "BlobsCrashContract",
     "BrokenGraph",
     "Cassette",
+    "ChangesContract",
     "ClockContract",
     "DispatcherContract",
     "EventsContract",
     "FakeClock",
+    "GuardrailContract",
     "HintsContract",
     "History",
     "HooksContract",
     "IdsContract",
     "JournalContract",
     "JournalCrashContract",
+    "MaintenanceContract",
     "MemoriesContract",
     "ModelsContract",
     "NotRecorded",
@@ -65,6 +71,7 @@ __all__ = [
     "StorageCrashContract",
     "StorageMachine",
     "TelemetryContract",
+    "TokenVerifierContract",
     "ToolServersContract",
     "ToolsContract",
     "WordsContract",
@@ -76,20 +83,23 @@ __all__ = [
 ]
 
 _WHERE = {
-    "BlobsCrashContract": "wfcore.testing.contracts.blobs",
     "BlobsContract": "wfcore.testing.contracts.blobs",
+    "BlobsCrashContract": "wfcore.testing.contracts.blobs",
     "BrokenGraph": "wfcore.testing.graphs",
     "Cassette": "wfcore.testing.cassettes",
+    "ChangesContract": "wfcore.testing.contracts.events",
     "ClockContract": "wfcore.testing.contracts.system",
     "DispatcherContract": "wfcore.testing.contracts.dispatcher",
     "EventsContract": "wfcore.testing.contracts.events",
     "FakeClock": "wfcore.testing.fakes",
-    "History": "wfcore.testing.histories",
+    "GuardrailContract": "wfcore.testing.contracts.checks.guardrails",
     "HintsContract": "wfcore.testing.contracts.processes.hints",
+    "History": "wfcore.testing.histories",
     "HooksContract": "wfcore.testing.contracts.storage.hooks",
     "IdsContract": "wfcore.testing.contracts.system",
-    "JournalCrashContract": "wfcore.testing.contracts.interrupted.journals",
     "JournalContract": "wfcore.testing.contracts.journal",
+    "JournalCrashContract": "wfcore.testing.contracts.interrupted.journals",
+    "MaintenanceContract": "wfcore.testing.contracts.stores.maintenance",
     "MemoriesContract": "wfcore.testing.contracts.memories",
     "ModelsContract": "wfcore.testing.contracts.models",
     "NotRecorded": "wfcore.testing.cassettes",
@@ -98,10 +108,11 @@ _WHERE = {
     "ReplayDiffers": "wfcore.testing.recorded_runs",
     "ScriptedModel": "wfcore.adapters.models.scripted",
     "SequentialIds": "wfcore.testing.fakes",
-    "StorageCrashContract": "wfcore.testing.contracts.storage.interrupted",
     "StorageContract": "wfcore.testing.contracts.storage.storage",
+    "StorageCrashContract": "wfcore.testing.contracts.storage.interrupted",
     "StorageMachine": "wfcore.testing.contracts.storage.state_machine",
     "TelemetryContract": "wfcore.testing.contracts.telemetry",
+    "TokenVerifierContract": "wfcore.testing.contracts.checks.verifiers",
     "ToolServersContract": "wfcore.testing.contracts.tool_servers",
     "ToolsContract": "wfcore.testing.contracts.tools",
     "WordsContract": "wfcore.testing.contracts.memories",

@@ -1,0 +1,1 @@
+"""The contracts of what checks tokens and texts."""
