@@ -59,8 +59,9 @@ class NatsServer:
             self._process = None
 
     def wait(self) -> None:
-        """Return once it accepts connections."""
-        while True:
+        """Return once it accepts connections; AssertionError if it ends instead."""
+        while self._process is not None:
+            assert self._process.poll() is None, "the server has ended: run its command to see why"
             with socket.socket() as connecting:
                 if connecting.connect_ex(("127.0.0.1", self.port)) == 0:
                     return

@@ -1,6 +1,9 @@
 """The contracts of dispatchers and hints over NATS, and what only a broker can show."""
 
 import asyncio
+import base64
+import json
+import os
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -9,6 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import attrs
+import nkeys
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -28,10 +33,10 @@ from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.dispatcher import Dispatcher
 from wfcore.ports.hints import Hints
-from wfcore.ports.journal import ExecutionRef, Journal
+from wfcore.ports.journal import ExecutionRef, Journal, JournalConflict
 from wfcore.testing.contracts.dispatcher import Bench, DispatcherContract, Recorder, eventually
 from wfcore.testing.contracts.events import ONE, OTHER, events
-from wfcore.testing.contracts.journal_values import NOW, ORG, due
+from wfcore.testing.contracts.journal_values import NOW, ORG, begin, due
 from wfcore.testing.contracts.processes.hints import HintedProcess, HintsContract
 from wfcore.testing.fakes import FakeClock
 
@@ -56,6 +61,7 @@ class Worker:
     """One process with its connection, its dispatcher and the handler of a bench."""
 
     def __init__(self, servers: NatsServers, journal: Journal, concurrency: int = 100) -> None:
+        self.journal = journal
         self.connection = NatsConnection(servers)
         self.hints = NatsHints(self.connection)
         self.clock = FakeClock(NOW)
@@ -104,15 +110,14 @@ class TestNats(DispatcherContract):
     def streams(self) -> JetStreamContext:
         return self.connection._client.jetstream()
 
-    async def worker(self, bench: Bench) -> Worker:
-        worker = Worker(self.servers, bench.journal)
+    async def worker(self, bench: Bench, concurrency: int = 100) -> Worker:
+        worker = Worker(self.servers, bench.journal, concurrency)
         self.workers.append(worker)
         await worker.start()
         return worker
 
     async def queued(self) -> int:
-        """Messages that are not acknowledged."""
-        return (await self.streams.stream_info(self.connection.stream)).state.messages
+        return await queued_by(self.connection)
 
     async def test_one_worker_gets_each(self, bench: Bench) -> None:
         """Of several workers exactly one drives each execution, and all of them work; then the queue is empty."""
@@ -184,7 +189,7 @@ class TestNats(DispatcherContract):
         """A message that is delivered again, of a worker that responds, takes nothing from it."""
         monkeypatch.setattr(nats_connection, "ACK_WAIT", 0.2)
         monkeypatch.setattr(nats_dispatcher, "ACK_WAIT", 3_600)  # it never reports progress
-        alive, gate = await self.worker(bench), asyncio.Event()
+        alive, gate = await self.worker(bench, 1), asyncio.Event()  # it requests no other message
         alive.handler.before = lambda _: gate.wait()
         ref = await bench.due("r-1")
         await eventually(lambda: alive.handler.handled[ref])
@@ -194,9 +199,27 @@ class TestNats(DispatcherContract):
             return not await self.queued()
 
         await eventually(is_acknowledged)
+        assert alive.handler.signals == [ref]
         assert (alive.handler.handled[ref], other.handler.handled[ref]) == (1, 0)
         assert (await bench.journal.execution(ref)).epoch == 1
         gate.set()
+
+    async def test_a_message_that_comes_back(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The worker that drives the execution gets its own message again: it keeps it until the end."""
+        monkeypatch.setattr(nats_connection, "ACK_WAIT", 0.1)
+        monkeypatch.setattr(nats_dispatcher, "ACK_WAIT", 3_600)
+        worker, gate = await self.worker(bench), asyncio.Event()
+        worker.handler.before = lambda _: gate.wait()
+        ref = await bench.due("r-1")
+        await eventually(lambda: worker.handler.signals.count(ref) >= 2)
+        assert await self.queued() == 1
+        gate.set()
+
+        async def is_acknowledged() -> bool:
+            return not await self.queued()
+
+        await eventually(is_acknowledged)
+        assert worker.handler.handled == {ref: 1}
 
     async def test_progress_keeps_the_message(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         """While a worker reports progress, its message is not delivered again, however long a step takes."""
@@ -252,6 +275,78 @@ class TestNats(DispatcherContract):
         await bench.until_handled(ref)
         await eventually(is_there)
 
+    async def test_a_worker_without_free_capacity(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It requests nothing, and gives back what it gets all the same; an end makes it work again."""
+        monkeypatch.setattr(nats_dispatcher, "PULL_SECONDS", 0.05)
+        monkeypatch.setattr(nats_dispatcher, "REPLY_SECONDS", 0.0)
+        bench.dispatcher, gate = bench.make(1), asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        await bench.dispatcher.start(bench.handler)
+        await eventually(lambda: bench.clock.next_timer)
+        refs = [await bench.due(f"r-{number}") for number in range(3)]
+        await eventually(lambda: bench.handler.under_way)
+        dispatcher: Any = bench.dispatcher
+        await eventually(lambda: dispatcher._expected == 0)
+        dispatcher._connection.pull(dispatcher._inbox, 1, 1.0)  # as one of a moment ago
+        assert len(bench.handler.under_way) == 1
+        gate.set()
+        for ref in refs:
+            await bench.until_handled(ref)
+        assert bench.handler.most == 1
+
+    async def test_only_what_a_silent_worker_holds_is_taken_over(self, bench: Bench) -> None:
+        """Not what nobody holds, what does not exist, or what was written to meanwhile."""
+        worker = await self.worker(bench)
+        free = await due(bench.journal, "r-1", NOW + 60_000)
+        held = await begin(bench.journal, "r-2", claimed_by=99)
+        is_left = worker.dispatcher._is_left
+        assert not await is_left(free, True)
+        assert not await is_left(ExecutionRef(ORG, 999), True)
+        assert not await is_left(held, False)
+
+        async def conflict(*_: object) -> None:
+            raise JournalConflict("somebody else wrote")
+
+        append, bench.journal.append = bench.journal.append, conflict  # type: ignore[method-assign, assignment]
+        assert not await is_left(held, True)
+        bench.journal.append = append  # type: ignore[method-assign]
+        assert await is_left(held, True)
+        assert (await bench.journal.execution(held)).claimed_by is None
+
+    async def test_settings_of_the_queue_change(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: Any
+    ) -> None:
+        """They are those of the process that started last. What the server refuses is logged, and tried again."""
+        monkeypatch.setattr(nats_connection, "DUPLICATES_SECONDS", 7)
+        await self.connection.prepare_again()
+        found = await self.streams.stream_info(self.connection.stream)
+        assert found.config.duplicate_window == 7
+        monkeypatch.setattr(nats_connection, "CONNECT_SECONDS", 0.2)
+        monkeypatch.setattr(nats_connection, "PREPARE_DELAY", 0.01)
+        alone = NatsConnection(attrs.evolve(self.servers, replicas=3))
+        await alone.open()
+        assert "NATS cannot be used yet" in caplog.text
+        assert "replicas" in caplog.text
+        await alone.close()
+
+    async def test_messages_that_cannot_be_sent(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """More than fit into the queue are dropped; one that the client refuses does not stop the next."""
+        monkeypatch.setattr(nats_connection, "MAX_UNSENT", 2)
+        small = NatsConnection(self.servers)
+        await small.open()
+        received = list[bytes]()
+
+        async def receive(message: Any) -> None:
+            received.append(message.data)
+
+        await self.connection.subscribe(self.connection.subject("due"), receive)
+        await self.connection._client.flush()
+        subjects = ["not a subject", small.subject("due"), small.subject("due")]
+        assert [small.send(subject, b"1") for subject in subjects] == [True, True, False]
+        await eventually(lambda: received)
+        await small.close()
+        assert received == [b"1"]
+
     async def test_a_store_that_fails(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
         """The message is delivered again until the execution can be claimed."""
         claim, refusals = bench.journal.claim, [OSError("the disk is full")]
@@ -267,6 +362,12 @@ class TestNats(DispatcherContract):
         ref = await bench.due("r-1")
         await bench.until_handled(ref)
         assert "could not be handled" in caplog.text
+
+
+async def queued_by(connection: NatsConnection) -> int:
+    """Messages that are not acknowledged."""
+    found = await connection._client.jetstream().stream_info(connection.stream)
+    return int(found.state.messages)
 
 
 class TestConnection:
@@ -343,6 +444,38 @@ class TestConnection:
         assert "Authorization Violation" in caplog.text
         assert "wrong-one" not in caplog.text
 
+    async def test_the_account_of_a_user(self, tmp_path: Path) -> None:
+        """A file of credentials, whose user has the documented subjects only, is enough for dispatch and events."""
+        nats_url()
+        accounts = NatsAccounts(tmp_path)
+        server = NatsServer(tmp_path, options=accounts.options)
+        server.start().wait()
+        worker = Worker(NatsServers([server.url], credentials=accounts.credentials), MemoryJournal())
+        events_of = HintedProcess(NatsHints(NatsConnection(worker.connection._settings)))
+        try:
+            await worker.start()
+            assert worker.connection.is_connected
+            await events_of.open()
+            events_of.hints.follow(ONE)
+            ref = await due(worker.journal, "r-1", NOW)
+            worker.dispatcher.wake(ref, 1)
+            await eventually(lambda: worker.handler.handled[ref])
+
+            async def is_acknowledged() -> bool:
+                return not await queued_by(worker.connection)
+
+            await eventually(is_acknowledged)
+
+            def is_received() -> bool:
+                worker.hints.notify_followers(ONE, events(1))
+                return bool(events_of.news)
+
+            await eventually(is_received)
+        finally:
+            await worker.stop()
+            await events_of.hints.close()
+            server.kill()
+
     async def test_certificates(self, tmp_path: Path) -> None:
         """With `tls_ca`, and a certificate of its own where the server demands one."""
         nats_url()
@@ -416,3 +549,54 @@ def certificates(folder: Path) -> tuple[str, str, str]:
     pkcs8, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, plain))
     return str(pem), str(pem), str(secret)
+
+
+class NatsAccounts:
+    """An operator with two accounts, as `nsc` makes them: the configuration of a server, and the file of a user.
+
+    The user has exactly the subjects that the documentation lists.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.options = ("-c", str(folder / "server.conf"))
+        self.credentials = str(folder / "user.creds")
+        operator, system, account, user = map(_key_pair, "OAAU")
+        plain = dict.fromkeys(("subs", "data", "payload", "imports", "exports", "conn", "leaf"), -1)
+        stored = dict.fromkeys(("mem_storage", "disk_storage", "streams", "consumer"), -1)
+        accounts = {
+            one: _jwt(operator, one, {"type": "account", "limits": {**limits, "wildcards": True}})
+            for one, limits in ((account, {**plain, **stored}), (system, plain))
+        }
+        preload = "\n".join(f"{_public(one)}: {text}" for one, text in accounts.items())
+        Path(self.options[1]).write_text(
+            f"operator: {_jwt(operator, operator, {'type': 'operator'})}\nresolver: MEMORY\n"
+            f"system_account: {_public(system)}\nresolver_preload: {{\n{preload}\n}}\n"
+        )
+        allowed = {"allow": ["wfcore.>", "_INBOX.>", "$JS.API.>", "$JS.ACK.>"]}
+        named = {"type": "user", "pub": allowed, "sub": {"allow": ["wfcore.>", "_INBOX.>"]}, "subs": -1, "data": -1,
+                 "payload": -1}  # fmt: skip
+        Path(self.credentials).write_text(
+            f"-----BEGIN NATS USER JWT-----\n{_jwt(account, user, named)}\n------END NATS USER JWT------\n\n"
+            f"-----BEGIN USER NKEY SEED-----\n{bytes(user.seed).decode()}\n------END USER NKEY SEED------\n"
+        )
+
+
+def _key_pair(kind: str) -> nkeys.KeyPair:
+    prefix = {"O": nkeys.PREFIX_BYTE_OPERATOR, "A": nkeys.PREFIX_BYTE_ACCOUNT, "U": nkeys.PREFIX_BYTE_USER}[kind]
+    return nkeys.from_seed(nkeys.encode_seed(os.urandom(32), prefix))
+
+
+def _public(pair: nkeys.KeyPair) -> str:
+    return bytes(pair.public_key).decode()
+
+
+def _jwt(issuer: nkeys.KeyPair, subject: nkeys.KeyPair, claims: dict[str, Any]) -> str:
+    body = {"jti": os.urandom(16).hex(), "iat": 1, "iss": _public(issuer), "sub": _public(subject), "name": "test",
+            "nats": {**claims, "version": 2}}  # fmt: skip
+    parts = [_base64(json.dumps(part).encode()) for part in ({"typ": "JWT", "alg": "ed25519-nkey"}, body)]
+    signed = ".".join(parts)
+    return f"{signed}.{_base64(issuer.sign(signed.encode()))}"
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

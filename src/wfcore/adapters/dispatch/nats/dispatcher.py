@@ -202,9 +202,9 @@ class NatsDispatcher:
     # Acknowledgements
 
     def _hold(self, execution: ExecutionRef, message: Msg) -> bool:
-        """Keep the message while the execution is driven. A former one is not needed any more."""
+        """Keep the message while the execution is driven. Another one of it is not needed any more."""
         former = self._held.get(execution)
-        if former is not None:
+        if former is not None and former.metadata.sequence.stream != message.metadata.sequence.stream:
             self._acknowledge(former)
         self._held[execution] = message
         return True
