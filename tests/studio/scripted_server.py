@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Queue
+from typing import Any
 
 import attrs
 import uvicorn
@@ -24,23 +25,28 @@ class Scripted:
 
 
 @contextmanager
-def scripted_server() -> Iterator[Scripted]:
+def scripted_server(*tools: Callable[..., Any]) -> Iterator[Scripted]:
+    """The server while it runs, with these tools."""
     found: Queue[Scripted | BaseException] = Queue()
     ended = threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(_serve(found, ended)), daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(found, ended, tools)), daemon=True)
     thread.start()
     server = found.get(timeout=30)
     if isinstance(server, BaseException):
         raise server
-    yield server
-    ended.set()
-    thread.join(timeout=10)
+    try:
+        yield server
+    finally:
+        ended.set()
+        thread.join(timeout=10)
 
 
-async def _serve(found: "Queue[Scripted | BaseException]", ended: threading.Event) -> None:
+async def _serve(
+    found: "Queue[Scripted | BaseException]", ended: threading.Event, tools: tuple[Callable[..., Any], ...]
+) -> None:
     model = ScriptedModel()
     try:
-        async with wfcore.open("sqlite://", models={"default": model}) as core:
+        async with wfcore.open("sqlite://", models={"default": model}, tools=tools) as core:
             org = (await core.directory.create_organization("Acme")).uuid
             await core.directory.add_member(org, "ada", "ada@acme.test", role="owner")
             token = await core.directory.create_token(org, "ada", scopes=list(TOKEN_SCOPES))

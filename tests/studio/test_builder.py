@@ -57,58 +57,6 @@ def drag(page: Page, what: Any, to: tuple[float, float]) -> None:
     page.mouse.up()
 
 
-def test_by_keyboard_alone(open_page: Open, server: Server, ids: dict[str, str]) -> None:
-    """From nothing to a run that waits for an approval: created, built, connected, deployed and run."""
-    page = open_page("/studio/workflows")
-
-    def press(name: str, role: str = "button") -> None:
-        page.get_by_role(role, name=name, exact=True).first.focus()  # type: ignore[arg-type]
-        page.keyboard.press("Enter")
-
-    press("New workflow")
-    page.keyboard.type("Refund by keyboard")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Refund by keyboard")).to_be_visible()
-    press("Approval")
-    expect(node(page, "approval")).to_be_focused()
-    expect(page.get_by_label("Id", exact=True)).to_have_value("approval")
-    page.get_by_label("Message").focus()
-    page.keyboard.type("Refund {{ input.order }}?")
-    press("Transform")
-    expect(node(page, "transform")).to_be_focused()
-    page.get_by_label("value", exact=True).focus()
-    page.keyboard.type("Refunded {{ input.order }}")
-    node(page, "approval").focus()
-    page.keyboard.press("Enter")
-    page.get_by_label("Connect denied to").focus()
-    page.keyboard.type("transform")
-    page.keyboard.press("Enter")
-    expect(page.locator(SAVED)).to_be_visible()
-    expect(page.get_by_role("button", name="0 problems")).to_be_visible()
-    press("Deploy")
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_text("approval", exact=True)).to_be_visible()
-    dialog.get_by_role("button", name="Deploy").focus()
-    page.keyboard.press("Enter")
-    expect(dialog).to_have_count(0)
-    expect(page.locator(".head .status")).to_have_text("Active")
-    press("Run")
-    dialog.get_by_label("Input").focus()
-    page.keyboard.type('{"order": 7}')
-    dialog.get_by_role("button", name="Run").focus()
-    page.keyboard.press("Enter")
-    expect(page.locator(".react-flow__node[data-id=approval] .gnode")).to_have_attribute("data-status", "waiting")
-    expect(page.locator(".notice.wait")).to_contain_text("Refund 7?")
-    number = page.url.rsplit("/", 1)[1]
-    with server.client() as client:
-        edges = stored(client, int(number))["edges"]
-        assert {(one["source"], one.get("sourceHandle"), one["target"]) for one in edges} == {
-            ("start", None, "approval"), ("approval", "approved", "transform"), ("approval", "denied", "transform"),
-        }  # fmt: skip
-    press("Back to the draft")
-    expect(node(page, "approval")).to_be_visible()
-
-
 def test_by_pointer(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """Nodes are dragged, connected by their handles, added by drag, deleted, undone and done again."""
     with server.client() as client:
