@@ -11,6 +11,7 @@ from benchmarks import durable, memory, parked, postgres, streams
 from benchmarks.contexts import contexts
 from benchmarks.dispatch import dispatch
 from benchmarks.fairness import fairness, stalled
+from benchmarks.idle import idle_streams
 from benchmarks.imports import imports, opening
 from benchmarks.lists import lists
 from benchmarks.loop import loop
@@ -33,6 +34,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "parked": parked.parked,
     "deltas": streams.deltas,
     "frames": streams.frames,
+    "idle-streams": idle_streams,
     "fairness": fairness,
     "stalled": stalled,
     "contexts": contexts,

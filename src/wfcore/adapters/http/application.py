@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
-from sse_starlette.sse import SendTimeoutError
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,6 +19,7 @@ from wfcore.adapters.http.core.access_log import RequestLog
 from wfcore.adapters.http.core.admission import Admission
 from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, or_by_embed_token, origin_of
 from wfcore.adapters.http.core.cors import cors_headers, is_preflight
+from wfcore.adapters.http.core.event_response import Stalled
 from wfcore.adapters.http.core.origins import Site
 from wfcore.adapters.http.core.rate_limits import FailedAuthentications, RateLimits
 from wfcore.adapters.http.core.refusals import is_streamed, refused_stream
@@ -336,7 +336,7 @@ async def _deliver(response: Response, scope: Scope, receive: Receive, send: "_O
     try:
         await response(scope, receive, send)
         await send.finish()
-    except SendTimeoutError:
+    except Stalled:
         logger.info("a client stalled and was disconnected", extra={"request_id": request_id})
     except Exception:
         logger.exception("sending a response failed", extra={"request_id": request_id})

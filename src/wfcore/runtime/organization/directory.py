@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 import attrs
 
@@ -202,8 +203,14 @@ class Directory:
 def principal_of(org: str, member: Member, scopes: Iterable[str] = TOKEN_SCOPES) -> Principal:
     """The principal of a member, with these token scopes."""
     return Principal(
-        org, member.user_id, member.email, member.groups, frozenset(scopes), member.role, member.email_verified
+        org, member.user_id, member.email, member.groups, _set_of(tuple(scopes)), member.role, member.email_verified
     )
+
+
+@lru_cache(maxsize=256)
+def _set_of(scopes: tuple[str, ...]) -> frozenset[str]:
+    """One set for all requests with these scopes: an open stream keeps its principal."""
+    return frozenset(scopes)
 
 
 def _principal_of_token(org: str, token: AccessToken, member: Member) -> Principal:

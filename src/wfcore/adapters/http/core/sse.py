@@ -6,15 +6,14 @@ client can join it again.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from weakref import WeakKeyDictionary
 
 import anyio
-from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
-from starlette.types import Message
 
+from wfcore.adapters.http.core.event_response import EventResponse, OnDisconnect
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
@@ -30,8 +29,6 @@ MANY = 64
 CHUNK = 2**16
 """Bytes after which a batch continues in another chunk."""
 
-OnDisconnect = Callable[[Message], Awaitable[None]]
-"""Awaited when the client disconnects before the end of the stream."""
 Encode = Callable[[Event], bytes]
 """Makes the frames of an event; none is b""."""
 
@@ -51,11 +48,10 @@ def _line(data: Mapping[str, JSON]) -> str:
     return dumps(data).replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-class EventStream(EventSourceResponse):
+class EventStream(EventResponse):
     """A response that is a stream. `shown` is what its caller must be able to read as long as it is open."""
 
     shown: Shown | None = None
-    chunks: AsyncGenerator[bytes, None]
 
 
 def stream(
@@ -75,16 +71,8 @@ def streaming(
     on_disconnect: OnDisconnect | None = None,
 ) -> Response:
     """A response that streams these chunks, with a heartbeat."""
-    response = EventStream(
-        chunks,
-        headers=headers,
-        client_close_handler_callable=on_disconnect,
-        sep="\n",
-        ping=HEARTBEAT_SECONDS,
-        ping_message_factory=lambda: ServerSentEvent(comment="", sep="\n"),
-        send_timeout=STALL_SECONDS,
-    )
-    response.shown, response.chunks = shown, chunks
+    response = EventStream(chunks, headers, on_disconnect, HEARTBEAT_SECONDS, STALL_SECONDS)
+    response.shown = shown
     return response
 
 
