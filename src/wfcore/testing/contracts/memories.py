@@ -10,14 +10,17 @@ An adapter's author writes one method:
 """
 
 from abc import abstractmethod
+from collections import Counter
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 from typing import Any
 from zlib import crc32
 
 import attrs
 import pytest
 
+from wfcore.domain.agents.memories import weights_of, words_of
 from wfcore.ports.providers import Memory, MemoryBackend
 from wfcore.testing.contracts.interrupted.calls import PortCall, check_at_once, check_cancelled, each_of
 from wfcore.testing.on_asyncio import OnAsyncio
@@ -273,6 +276,21 @@ class WordsContract(MemoriesContract):
         assert found == ["m-9", "m-10", "m-1", "m-2"]
         await memories.delete(ORG, 1, "m-9")
         assert (await memories.search(ORG, 1, "allergic customers", limit=1))[0].id == "m-10"
+
+    async def test_the_order_is_that_of_the_weights(self, memories: MemoryBackend) -> None:
+        """For any texts: by the sum of the weights of the common words, then by age; so every store has one order."""
+        random = Random(7)  # noqa: S311  (any texts, the same ones every time)
+        words = ["order", "refund", "refunds", "shipped", "shipping", "the", "the", "customer", "customers", "東京"]
+        texts = [" ".join(random.choices(words, k=random.randint(1, 6))) for _ in range(30)]
+        for number, text in enumerate(texts, 1):
+            await memories.add(ORG, 1, memory(number, text))
+        for query in (" ".join(random.choices(words, k=3)) for _ in range(12)):
+            common = [words_of(query) & words_of(text) for text in texts]
+            weights = weights_of(Counter(word for found in common for word in found))
+            sums = [sum(weights[word] for word in found) for found in common]
+            best = sorted((number for number, weight in enumerate(sums) if weight), key=lambda number: -sums[number])
+            found = await memories.search(ORG, 1, query, limit=10)
+            assert [each.id for each in found] == [f"m-{number + 1}" for number in best[:10]], query
 
     @pytest.mark.parametrize("text", ["tea tea tea", "tea"])
     async def test_a_word_counts_once(self, memories: MemoryBackend, text: str) -> None:
