@@ -92,8 +92,8 @@ def open_page(chromium: Browser, server: Server) -> Iterator[Open]:
 
 @pytest.fixture(scope="session")
 def chats() -> Iterator[dict[str, Any]]:
-    """The server of `chatting.py`: what it prints, and its `url`."""
-    with printing("chatting.py") as found:
+    """The server of `chat_server.py`: what it prints, and its `url`."""
+    with printing("chat_server.py") as found:
         yield {**found, "url": f"http://127.0.0.1:{found['port']}"}
 
 

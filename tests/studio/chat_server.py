@@ -1,6 +1,6 @@
 """A server for chats: skills with tools, subordinates and a scripted model whose response depends on the message.
 
-`python tests/studio/chatting.py` prints the port, a token, and the ids and addresses that the tests use.
+`python tests/studio/chat_server.py` prints the port, a token, and the ids and addresses that the tests use.
 """
 
 import asyncio
