@@ -401,8 +401,8 @@ class TestConnection:
             server.kill()
         assert process.due == []
 
-    async def test_a_server_that_restarts(self, tmp_path: Path) -> None:
-        """Subscriptions go on, the queue is still there, and changes may be missing."""
+    async def test_a_server_that_restarts(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        """Subscriptions go on, the queue is still there, and changes may be missing. An error is logged once."""
         nats_url()
         server, missed = NatsServer(tmp_path), list[str]()
         server.start().wait()
@@ -417,6 +417,8 @@ class TestConnection:
             server.kill()
             await eventually(lambda: not connection.is_connected)
             assert not connection.send("lost")
+            await eventually(lambda: connection._client._server_pool[0].reconnects > 2)
+            assert len({record.message for record in caplog.records}) == len(caplog.records)
             server.start()
             await eventually(lambda: missed, 60)
             info = await connection._client.jetstream().stream_info(connection.stream)

@@ -84,7 +84,7 @@ class NatsConnection:
         self._was_connected = asyncio.Event()
         self._is_prepared = asyncio.Event()
         self._on_reconnect: list[Callable[[], object]] = []
-        self._last_error = ""
+        self._errors: dict[str, None] = {}
 
     @property
     def is_connected(self) -> bool:
@@ -103,7 +103,7 @@ class NatsConnection:
         try:
             await asyncio.wait_for(self._is_prepared.wait(), CONNECT_SECONDS)
         except TimeoutError:
-            log.warning("NATS cannot be used yet: %s", self._last_error or "no response")
+            log.warning("NATS cannot be used yet: %s", ", ".join(self._errors) or "no response")
 
     async def close(self) -> None:
         """Send the queued messages, then disconnect."""
@@ -237,16 +237,16 @@ class NatsConnection:
 
     async def _connected(self) -> None:
         log.info("NATS is connected again")
-        self._last_error = ""
+        self._errors.clear()
         for call in self._on_reconnect:
             call()
 
     async def _failed(self, error: Exception) -> None:
-        """Log an error, and not the same one again and again."""
+        """Log an error, once until there is a connection again."""
         text = str(error) or type(error).__name__
-        if text != self._last_error:
+        if text not in self._errors:
             log.warning("NATS: %s", text)
-        self._last_error = text
+        self._errors[text] = None
 
 
 def to_bytes(execution: ExecutionRef) -> bytes:

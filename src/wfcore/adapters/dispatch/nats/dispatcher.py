@@ -97,10 +97,13 @@ class NatsDispatcher:
             return
         pulling, reporting = self._loops
         self._loops = []
-        await _cancel(pulling)
-        await asyncio.gather(*self._takes)
-        await self._inner.stop(grace)
-        await _cancel(reporting)
+        try:
+            await _cancel(pulling)
+            await asyncio.gather(*self._takes)
+            await self._inner.stop(grace)
+        finally:  # a cancelled stop waits no longer, and releases what it holds
+            await self._inner.stop(0)
+            await _cancel(reporting)
 
     # Messages
 
