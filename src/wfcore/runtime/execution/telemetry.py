@@ -1,9 +1,9 @@
 """Telemetry of what is driven and written, put around it from outside: without a listener nothing of this runs."""
 
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Coroutine
 from time import perf_counter
+from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import unquote
 
@@ -110,25 +110,35 @@ class Driven(Protocol):
     machine: Machine
 
 
-@contextmanager
-def turn(telemetry: Telemetry | None, execution: Execution, session: Driven) -> Iterator[None]:
+class turn:  # noqa: N801  (used as a function)
     """While this block runs, the session is driven: logs have its run id, and spans surround it and its effects."""
-    RUN.set(session.machine.run_id)  # for the whole of this task, which drives nothing else
-    observed = None if telemetry is None else _Turn(telemetry, execution, session)
-    began, outcome = perf_counter(), "broken_off"
-    try:
-        with nullcontext() if observed is None else observed.span:
-            yield
-        outcome = str(session.machine.status)
-    except Exception:
-        outcome = "failed"
-        raise
-    finally:
-        if observed is not None:
-            observed.end(outcome)
+
+    __slots__ = ("_began", "_execution", "_observed", "_session")
+
+    def __init__(self, telemetry: Telemetry | None, execution: Execution, session: Driven) -> None:
+        RUN.set(session.machine.run_id)  # for the whole of this task, which drives nothing else
+        self._execution = execution
+        self._session = session
+        self._observed = None if telemetry is None else _Turn(telemetry, execution, session)
+        self._began = perf_counter()
+
+    def __enter__(self) -> None:
+        if self._observed is not None:
+            self._observed.span.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            outcome = str(self._session.machine.status)
+        else:
+            outcome = "failed" if isinstance(error, Exception) else "broken_off"
+        if self._observed is not None:
+            self._observed.span.__exit__(kind, error, trace)
+            self._observed.end(outcome)
         if log.isEnabledFor(logging.INFO):
-            ms = round((perf_counter() - began) * 1000, 3)
-            log.info("driven to `%s`", outcome, extra={"org": execution.ref.org, "outcome": outcome, "ms": ms})
+            ms = round((perf_counter() - self._began) * 1000, 3)
+            log.info("driven to `%s`", outcome, extra={"org": self._execution.ref.org, "outcome": outcome, "ms": ms})
 
 
 class _Turn:
