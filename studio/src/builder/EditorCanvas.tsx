@@ -1,5 +1,5 @@
 import {
-  applyNodeChanges, type Connection, type Edge, getNodesBounds, getViewportForBounds, Handle, MarkerType, MiniMap, type Node, type NodeChange, type NodeHandle,
+  applyNodeChanges, type Connection, type Edge, getNodesBounds, getViewportForBounds, Handle, MarkerType, type Node, type NodeChange, type NodeHandle,
   type NodeProps, Position, ReactFlow, ReactFlowProvider, useReactFlow, useStore, type Viewport,
 } from "@xyflow/react";
 import { type DragEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
@@ -10,6 +10,7 @@ import { Icon } from "../kit/icons";
 import { brief } from "../kit/safe";
 import { type Box, frameOf, groupKey, groupOf, groupsOf, NOTE_SIZE, noteKey, notesOf } from "./annotations";
 import { handlesOf, type Point, titleOf } from "./document";
+import { Overview } from "./Overview";
 import { type Marks, toneOfOutcome } from "./playing";
 import { GroupNode, NoteNode, type ShownGroup, type ShownNote } from "./Marks";
 
@@ -302,9 +303,8 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
           return false;
         }}
         connectionRadius={36} proOptions={{ hideAttribution: true }}
-      >
-        {structure.nodes.length > 8 && <MiniMap className="hide-small" pannable zoomable ariaLabel={t("builder.map")} nodeStrokeWidth={0} nodeColor="var(--border)" maskColor="var(--hover)" bgColor="var(--raised)" />}
-      </ReactFlow>
+      />
+      {structure.nodes.length > 8 && <Overview nodes={wanted} label={t("builder.map")} />}
       <InSight id={selected.length === 1 ? selected[0]! : null} />
       <div className="gtools">
         <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
