@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from bench import Bench, opened
@@ -14,8 +15,12 @@ from leaving import PLANTED, SECRET, USER, planted
 from postgres_server import new_database
 
 from wfcore.adapters.blobs import LocalBlobs
-from wfcore.domain.kernel.errors import Forbidden, NotFound
+from wfcore.domain.kernel.errors import Forbidden, NotFound, Unavailable
+from wfcore.domain.people.erasure import Erasure
+from wfcore.domain.people.people import Member
+from wfcore.domain.resources.access import Role
 from wfcore.ports.maintenance import Maintenance
+from wfcore.runtime.data.erasure_steps import ErasureSteps
 from wfcore.testing.contracts.dispatcher import eventually
 
 pytestmark = pytest.mark.anyio
@@ -165,3 +170,23 @@ async def test_a_request_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyP
             await bench.core.erasures.start(bob, USER)
         erased = await bench.core.erasures.start(bench.person("me", role="owner"), USER)
         assert (erased.id, erased.status, erased.done) == (pseudonym, "done", erased.total)
+
+
+async def test_an_erasure_that_fails_is_logged_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next request continues it, and not that of another member."""
+    url = f"sqlite:///{tmp_path}/a.db"
+    org = await furnish(url, tmp_path)
+    assert await killed(url, tmp_path, org, STORED, monkeypatch)
+    async with opened_at(url, tmp_path, org=org, worker=False) as bench:
+        erasures, maintenance = bench.core.erasures, bench.core.ports.storage.maintenance
+        with monkeypatch.context() as patch:
+            patch.setattr(ErasureSteps, "_make", AsyncMock(side_effect=Unavailable("away")))
+            await erasures.resume()
+            await eventually(lambda: "an erasure failed" in caplog.text)
+        async with bench.core.ports.storage.transaction(org) as work:
+            await work.erasures.add(Erasure("erased-0", "me", Member("zed", None, None, Role.MEMBER, frozenset())))
+        assert len(await maintenance.erasures()) == 2
+        await erasures.erase(bench.person("me", role="owner"), USER)
+        assert await maintenance.erasures() == [(org, "erased-0")]
