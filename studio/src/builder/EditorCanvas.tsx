@@ -305,7 +305,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
         connectionRadius={36} proOptions={{ hideAttribution: true }}
       />
       {structure.nodes.length > 8 && <Overview nodes={wanted} label={t("builder.map")} />}
-      <InSight id={selected.length === 1 ? selected[0]! : null} />
+      <InSight id={selected.length === 1 ? selected[0]! : null} isWhole={props.marks !== null} />
       <div className="gtools">
         <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
         <button type="button" className="button square" aria-label={t("run.zoomOut")} onClick={() => void flow.zoomOut()}><Icon name="minus" /></button>
@@ -315,8 +315,8 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
   );
 }
 
-/** Keeps the selected node in sight when it is selected and when the canvas changes its size. */
-function InSight({ id }: { id: string | null }) {
+/** Keeps the selected node in sight, or the whole graph, also when the canvas changes its size. */
+function InSight({ id, isWhole }: { id: string | null; isWhole: boolean }) {
   const flow = useReactFlow();
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
@@ -331,5 +331,8 @@ function InSight({ id }: { id: string | null }) {
     const [dx, dy] = [into(left, right, width), into(top, bottom, height)];
     if (dx || dy) void flow.setViewport({ x: x + dx, y: y + dy, zoom });
   }, [flow, id, isThere, width, height]);
+  useEffect(() => {
+    if (isWhole && id === null && width && height) void flow.fitView(FIT);
+  }, [flow, isWhole, id, width, height]);
   return null;
 }

@@ -16,6 +16,8 @@ export interface Expressions {
 export const ExpressionScope = createContext<Expressions | null>(null);
 
 const WAIT_MS = 300;
+/** Options that are shown at once: the list moves with the chosen one, and needs no scrolling. */
+const IN_SIGHT = 8;
 
 interface Props {
   mode: Mode;
@@ -70,6 +72,7 @@ export function ExpressionInput({ mode, value, shared, className = "", onChange,
     event.preventDefault();
     event.stopPropagation();
   };
+  const first = found ? Math.max(0, Math.min(chosen - 3, found.options.length - IN_SIGHT)) : 0;
   return (
     <div className="expression">
       <div className="suggest">
@@ -78,11 +81,13 @@ export function ExpressionInput({ mode, value, shared, className = "", onChange,
           onChange={(event) => { onChange(event.target.value); offer(event.target.value, event.target.selectionStart); }} onKeyDown={onKey} onBlur={() => setFound(null)} />
         {found && (
           <ul className="options" role="listbox" id={listId} aria-label={t("expression.completions")}>
-            {found.options.map((option, index) => (
-              <Choice key={`${option.insert} ${index}`} id={`${listId}-${index}`} isChosen={index === chosen} onChoose={() => accept(index)}>
+            {found.options.slice(first, first + IN_SIGHT).map((option, place) => (
+              // The pointer must not take the focus: the list closes when the input loses it.
+              <li key={`${option.insert} ${place}`} id={`${listId}-${first + place}`} role="option" aria-selected={first + place === chosen} aria-posinset={first + place + 1}
+                aria-setsize={found.options.length} onPointerDown={(event) => { event.preventDefault(); accept(first + place); }}>
                 <span className="clip mono">{brief(option.label, 60)}</span>
                 <span className="clip hint">{brief(option.detail, 40)}</span>
-              </Choice>
+              </li>
             ))}
           </ul>
         )}
@@ -91,15 +96,6 @@ export function ExpressionInput({ mode, value, shared, className = "", onChange,
       {scope && isEvaluated(value, mode) && <Result scope={scope} text={value} of={content?.(value) ?? value} mode={mode} />}
     </div>
   );
-}
-
-function Choice({ id, isChosen, onChoose, children }: { id: string; isChosen: boolean; onChoose: () => void; children: React.ReactNode }) {
-  const item = useRef<HTMLLIElement>(null);
-  useEffect(() => {
-    if (isChosen) item.current?.scrollIntoView({ block: "nearest" });
-  }, [isChosen]);
-  // The pointer must not take the focus: the list closes when the input loses it.
-  return <li ref={item} id={id} role="option" aria-selected={isChosen} onPointerDown={(event) => { event.preventDefault(); onChoose(); }}>{children}</li>;
 }
 
 /** What the text yields with the values of the scope, by the server's own evaluation. */
