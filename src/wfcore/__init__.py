@@ -10,8 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wfcore import rules, tools
-    from wfcore.adapters import http
+    from wfcore import http, rules, tools
     from wfcore.adapters.tools.functions import tool
     from wfcore.adapters.tools.injection import Provide, RunContext
     from wfcore.bootstrap import open  # noqa: A004
@@ -116,12 +115,12 @@ _WHERE = {
 }
 
 
-_MODULES = {"http": "wfcore.adapters.http", "rules": "wfcore.rules", "tools": "wfcore.tools"}
+_MODULES = ("http", "rules", "tools")
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(_MODULES[name])
+        return import_module(f"wfcore.{name}")
     if name in _WHERE:
         with import_module("wfcore.imports").without_collections():
             return getattr(import_module(_WHERE[name]), name)

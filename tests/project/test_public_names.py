@@ -44,6 +44,12 @@ def test_names_of_wfcore() -> None:
     assert all(getattr(wfcore, name) is not None for name in WFCORE)
 
 
+@pytest.mark.parametrize("name", ["http", "rules", "tools"])
+def test_modules_of_wfcore(name: str) -> None:
+    """They can be imported, too."""
+    assert import_module(f"wfcore.{name}") is getattr(wfcore, name)
+
+
 def test_names_of_wfcore_testing() -> None:
     """`wfcore.testing` has exactly these names, for type checkers too."""
     assert dir(wfcore.testing) == wfcore.testing.__all__ == sorted(TESTING)
