@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import Bench, act, agent, ask, deployed_skill, graph, one
 from played import Played, asks, enabled
-from playing import SCENARIOS, scenario
+from playing import SCENARIOS, measure, scenario
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.tools.catalog import tool
@@ -42,6 +42,8 @@ talks("a_chat_with_a_tool", asks("echo", value=[5]), "five it is")
 talks("two_calls_at_once", {"content": "both", "toolCalls": [{"id": "a", "name": "echo", "args": {"value": 1}},
                                                             {"id": "b", "name": "echo", "args": {"value": 2}}]},
       "done")  # fmt: skip
+talks("a_chat_with_debug_and_progress", asks("measure", size=4), "four", body={"debug": True},
+      skill={"toolset": enabled("measure")}, tools=[measure])  # fmt: skip
 talks("a_tool_that_was_not_offered", asks("nothing"), "well")
 talks("a_tool_call_that_is_approved", asks("echo", value=7), "done", answers=["approve"],
       skill={"toolset": enabled("echo", requiresApproval=True)})  # fmt: skip

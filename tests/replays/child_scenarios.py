@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from bench import act, ask, graph, one
-from playing import charge, child, scenario
+from playing import charge, child, measure, scenario
 
 if TYPE_CHECKING:
     from recorder import Recorder
@@ -52,6 +52,14 @@ async def children_of_a_list(recorder: "Recorder") -> None:
         answers = [{"interruptId": one_.id, "decision": "approve"} for one_ in run.interrupts]
         turn = await bench.core.runs.resume(bench.me, run.id, decisions=answers)
         await recorder.keep(bench, await bench.ended(turn))
+
+
+@scenario
+async def progress_of_items_in_a_child(recorder: "Recorder") -> None:
+    async with recorder.open(tools=[measure]) as bench:
+        each = act("measure", size="{{ item }}", more={"forEach": "[2, 4]", "maxConcurrency": 1})
+        inner = await bench.deployed(one(each))
+        await recorder.keep(bench, await bench.ran(one(child(inner))))
 
 
 @scenario

@@ -56,6 +56,13 @@ def child(number: int, given: Any = None, **more: Any) -> dict[str, Any]:
 
 
 @tool
+async def measure(call: ToolCall, size: int = 2) -> int:
+    """Report that half of it is done."""
+    call.progress(size / 2, size, "half")
+    return size
+
+
+@tool
 async def charge(call: ToolCall, amount: int = 1) -> str:
     """Charge an amount; it must not be called twice."""
     return f"charged {amount}"

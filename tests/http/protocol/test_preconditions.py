@@ -72,7 +72,16 @@ class TestIfMatch:
 
     def test_the_routes_document_the_header(self, memory_server: Any) -> None:
         """Every route that changes a workflow or skill documents the header."""
-        others = ("/validate", "/memories", "/conversations", "/context", "/suggestions", "/evaluations", "/nodes")
+        others = (
+            "/validate",
+            "/memories",
+            "/conversations",
+            "/context",
+            "/suggestions",
+            "/evaluations",
+            "/nodes",
+            "/proposals",
+        )
         for route in route_table(memory_server[0]):
             one = route.path.startswith((f"{FLOWS}/{{id}}", f"{SKILLS}/{{id}}"))
             if one and route.method != "GET" and not any(part in route.path for part in others):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,18 +28,8 @@ class Chat:
     status: int = 200
     posted: list[tuple[dict[str, str], bytes]] = attrs.Factory(list)
     came: asyncio.Event = attrs.Factory(asyncio.Event)
-    serving: set[asyncio.Task[None]] = attrs.Factory(set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self.serving.add(task)
-        try:
-            await self._respond(reader, writer)
-        finally:
-            writer.close()
-
-    async def _respond(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         self.posted.append((headers, await reader.readexactly(int(headers["content-length"]))))
@@ -58,16 +48,37 @@ class Chat:
 
 
 @asynccontextmanager
+async def local_server(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncIterator[str]:
+    """The URL of a server on a port of its own. Connections that are open at the end are closed."""
+    serving = set[asyncio.Task[None] | None]()
+
+    async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(asyncio.current_task())
+        try:
+            await serve(reader, writer)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    for _ in range(3):
+        await asyncio.sleep(0)  # connections that were accepted last begin
+    tasks = [task for task in serving if task is not None]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.sleep(0)  # a closed transport lets go of its socket in the next round of the loop
+
+
+@asynccontextmanager
 async def serving() -> AsyncIterator[Chat]:
     made = Chat()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
-    async with server:
+    async with local_server(made.serve) as url:
+        made.url = f"{url}/hook"
         yield made
-    for task in made.serving:
-        task.cancel()
-    await asyncio.gather(*made.serving, return_exceptions=True)
-    await asyncio.sleep(0)  # a closed transport lets go of its socket in the next round of the loop
 
 
 @attrs.define

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import attrs
 from bench import Bench
+from chatting import local_server
 from slack_requests import MESSAGE, USER, form
 
 from wfcore.domain.channels.slack import FORM, sign
@@ -27,17 +28,14 @@ class Workspace:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request of a connection."""
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
-            content = await reader.readexactly(int(headers.get("content-length", "0")))
-            found = self._response(head[0].split()[1], headers, content)
-            raw = json.dumps(found).encode()
-            length = f"content-type: application/json\r\ncontent-length: {len(raw)}\r\nconnection: close"
-            writer.write(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n".encode() + raw)
-            await writer.drain()
-        finally:
-            writer.close()
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
+        content = await reader.readexactly(int(headers.get("content-length", "0")))
+        found = self._response(head[0].split()[1], headers, content)
+        raw = json.dumps(found).encode()
+        length = f"content-type: application/json\r\ncontent-length: {len(raw)}\r\nconnection: close"
+        writer.write(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n".encode() + raw)
+        await writer.drain()
 
     def _response(self, target: str, headers: dict[str, str], content: bytes) -> dict[str, Any]:
         if headers.get("authorization") != f"Bearer {TOKEN}":
@@ -62,9 +60,8 @@ class Workspace:
 async def workspace() -> AsyncIterator[Workspace]:
     """A server on a port of its own."""
     made = Workspace()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/api"
-    async with server:
+    async with local_server(made.serve) as url:
+        made.url = f"{url}/api"
         yield made
 
 

@@ -71,7 +71,7 @@ ASKS = "the approval of `ask` (visit 1, step -1)"
             changed(pay={"toolId": "pay", "params": {"amount": "{{ input.amount * 2 }}"}}),
             f"{AFTER_ASK}: {PAYS}: `params.amount` is 14, recorded 7",
         ),
-        (changed(look={"toolId": "look", "timeoutSeconds": 5}), f"{AT_START}: {LOOK}: `timeout` is 5.0, recorded null"),
+        (changed(look={"toolId": "look", "timeoutSeconds": 5}), f"{AT_START}: {LOOK}: `timeout` is 5, recorded null"),
         (changed(ask={**ASK, "message": "No?"}), f'{AFTER_LOOK}: {ASKS}: `message` is "No?", recorded "Pay?"'),
         (
             changed(ask={**ASK, "approvers": {"emails": [], "groups": ["g"]}}),

@@ -150,3 +150,11 @@ async def test_a_report_that_cannot_be_stored_is_logged(caplog: pytest.LogCaptur
     reports.report(1, None, "")
     with pytest.raises(ClaimLost):
         await reports.end()
+
+
+def test_a_call_that_nobody_follows() -> None:
+    """Its reports are checked, and lost."""
+    call = ToolCall("key", 1, "org", "run", "user")
+    call.progress(1, 2, "half")
+    with pytest.raises(ValueError, match="`progress`"):
+        call.progress(-1)

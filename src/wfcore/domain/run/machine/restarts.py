@@ -80,9 +80,9 @@ def _is_same_agent(run: RunState, frame: Frame, node: NodePlan, left: Left) -> b
     effect = _first(left)
     if effect is None:
         return True
-    if node.composed:
-        return False
-    return _same(_SENT, effect, agents.single_call(run, frame, node, agents.own_context(run, frame, node)))
+    return not node.composed and _same(
+        _SENT, effect, agents.single_call(run, frame, node, agents.own_context(run, frame, node))
+    )
 
 
 def _first(left: Left) -> Effect | None:
