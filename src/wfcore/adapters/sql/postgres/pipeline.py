@@ -208,9 +208,18 @@ class PipelineClient:
         self._turn = asyncio.Lock()
 
     async def execute(self, statement: Request) -> StatementResult:
-        """Execute one statement, concurrently with those of other callers."""
+        """Execute one statement that can be repeated, concurrently with those of other callers.
+
+        It is sent once more if the connection was lost before its result arrived.
+        """
         with domain_errors():
-            (result,) = await (await self._connected()).send([statement])
+            connection = await self._connected()
+            try:
+                (result,) = await connection.send([statement])
+            except psycopg.OperationalError:
+                if not connection.lost:
+                    raise
+                (result,) = await (await self._connected()).send([statement])
         return result
 
     @asynccontextmanager

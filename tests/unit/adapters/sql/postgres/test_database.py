@@ -142,7 +142,7 @@ class TestTransactions:
         assert await SqlStorage(database).organization("x") is None
 
     async def test_lost_connections_are_replaced(self, database: PostgresDatabase, url: str) -> None:
-        """Each use of a broken connection fails once at most, then has a new one; nothing is lost."""
+        """Each write on a broken connection fails once at most, then has a new one; nothing is lost."""
         journal, storage = SqlJournal(database), SqlStorage(database)
         ref = await begin(journal, "r-1")
         uses: list[Callable[[], Awaitable[object]]] = [

@@ -50,6 +50,12 @@ async def add(connection: PipelineConnection, host: str, then: str | None) -> No
         await execute([(statement(then), ())])
 
 
+async def end(connection: PipelineConnection, server: PostgresAddress) -> None:
+    """As when the server was restarted; the connection has not noticed it yet."""
+    async with await server.connect(autocommit=True) as other:
+        await other.execute("SELECT pg_terminate_backend(%s, 5000)", (connection._inner.backend_pid,))
+
+
 class TestExchanges:
     async def test_each_caller_gets_its_own_result(self, client: PipelineClient) -> None:
         """With many statements in flight, one that fails does not affect the others."""
@@ -158,16 +164,34 @@ class TestLoss:
     async def test_every_waiting_caller_gets_an_error(self, client: PipelineClient, server: PostgresAddress) -> None:
         """Each gets a separate exception; then there is a new connection."""
         async with client.exclusive() as connection:
-            ((pid,),) = (await connection.send([(statement("SELECT pg_backend_pid()"), ())]))[0].rows
-        waiting = [asyncio.create_task(client.execute((statement("SELECT pg_sleep(?)"), (60,)))) for _ in range(3)]
-        await asyncio.sleep(0)
-        async with await server.connect(autocommit=True) as other:
-            await other.execute("SELECT pg_terminate_backend(%s)", (pid,))
-        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [Unavailable] * 3
+            waiting = [connection.send([(statement("SELECT pg_sleep(?)"), (60,))]) for _ in range(3)]
+            await end(connection, server)
+            outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(outcome, psycopg.OperationalError) for outcome in outcomes)
         assert len({id(outcome) for outcome in outcomes}) == 3
         assert connection.lost
         assert await hosts(client) == []
+
+    async def test_a_statement_is_repeated_after_a_loss(self, client: PipelineClient, server: PostgresAddress) -> None:
+        """Whether the loss was noticed before the statement was sent, or not."""
+        assert await hosts(client) == []
+        async with client.exclusive() as connection:
+            await end(connection, server)
+        assert await hosts(client) == []
+
+    async def test_a_second_loss_is_an_error(
+        self, client: PipelineClient, server: PostgresAddress, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with client.exclusive() as connection:
+            await end(connection, server)
+
+        async def connected() -> PipelineConnection:
+            return connection
+
+        with monkeypatch.context() as patched:
+            patched.setattr(client, "_connected", connected)
+            with pytest.raises(Unavailable):
+                await hosts(client)
 
     async def test_a_connection_that_breaks_during_sending(self, client: PipelineClient) -> None:
         """The caller gets an error, and the next one another connection."""
