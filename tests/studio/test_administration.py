@@ -15,7 +15,7 @@ from watching import Open
 
 SECTIONS = {
     "connections": "Ledger", "tools": "Transform", "schedules": "Nightly",
-    "members": "Grace Hopper", "groups": "Finance", "tokens": "token",
+    "members": "Grace Hopper", "groups": "Finance", "delegations": "Ada Lovelace", "tokens": "token",
     "hooks": "https://hooks.invalid/wf", "policies": "Refunds are approved", "audit": "connection.create",
 }  # fmt: skip
 """The sections, and a text that each shows."""
@@ -45,10 +45,12 @@ def filled(server: Server) -> dict[str, str]:
         trigger = {"trigger_type": "schedule", "schedule": schedule}
         nightly = demo.workflow(client, "Nightly", demo.QUICK, trigger=trigger)
         assert client.post(f"/api/v1/workflows/{nightly}/toggle", json={"isEnabled": True}).status_code == 200
+        grace = make("members", userId="grace", name="Grace Hopper", email="grace@acme.test", groups=[group])
         return {
             "nightly": str(nightly),
             "groups": group,
-            "members": make("members", userId="grace", name="Grace Hopper", email="grace@acme.test", groups=[group]),
+            "members": grace,
+            "delegations": make("delegations", to=grace),
             "connections": make("connections", name="Ledger", provider="ledger", kind="api_key", config=connection),
             "hooks": make("hooks", url="https://hooks.invalid/wf", events=["run.failed"]),
             "policies": make("policies", name="Refunds are approved", when={"tool": "send_*"},

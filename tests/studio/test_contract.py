@@ -24,6 +24,7 @@ SHAPES = {
         "decidedAt",
     }),
     "Workflow": ("Workflow", set()),
+    "Erasure": ("Erasure", set()),
     "Caller": ("Caller", set()),
     "ErrorBody": ("ErrorBody", set()),
     "NodeType": ("NodeType", set()),
@@ -44,8 +45,8 @@ SHAPES = {
     **{
         name: (name, set())
         for name in (
-            "Connection", "ToolServer", "Member", "Group", "Token", "Hook", "Delivery", "Attempt", "Policy",
-            "Memory", "ContextSegment", "ContextTool", "ComposedContext", "EvaluationCase", "EvaluationResult",
+            "Connection", "ToolServer", "Member", "Group", "Delegation", "Token", "Hook", "Delivery", "Attempt",
+            "Policy", "Memory", "ContextSegment", "ContextTool", "ComposedContext", "EvaluationCase", "EvaluationResult",
             "EvaluationResults", "CaseComparison", "CheckResult", "ChatAppRow",
             "Conversation", "ConversationMessage", "MessageCall", "Upload",
             "AuditEntry", "UsageReport", "UsageTotals", "NextRun", "MissedSlot", "ScheduleState",

@@ -9,7 +9,12 @@ class ChangeDto(TypedDict, total=False):
     `hello` is the first event, and comes again after changes were lost: read everything again. It has the kind only.
     """
 
-    kind: Required[Literal["hello", "workflow", "skill", "run", "interrupt", "policy", "connection", "hook"]]
+    kind: Required[
+        Literal[
+            "hello", "workflow", "skill", "run", "interrupt", "policy", "connection", "hook", "member", "group",
+            "delegation",
+        ]
+    ]  # fmt: skip
     id: str | int
     what: Literal["created", "changed", "deleted", "deployed", "resolved"]
 

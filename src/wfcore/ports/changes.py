@@ -10,14 +10,26 @@ from msgspec import Struct
 
 What = Literal["created", "changed", "deleted", "deployed", "resolved"]
 
-KINDS: Final = ("workflow", "skill", "run", "interrupt", "policy", "connection", "hook")
+KINDS: Final = (
+    "workflow",
+    "skill",
+    "run",
+    "interrupt",
+    "policy",
+    "connection",
+    "hook",
+    "member",
+    "group",
+    "delegation",
+)
 """What the feed is about."""
 
 
 class FeedChange(Struct, frozen=True, array_like=True):
     """One change. `id` is the resource's own, a number for workflows and skills.
 
-    A run or an interrupt has its target, and the `subjects` that can see it (`wfcore.ports.repositories.inbox`).
+    A run or an interrupt has its target, and the `subjects` that can see it (`wfcore.ports.repositories.inbox`); a
+    delegation has the `subjects` of its two members.
     """
 
     kind: str

@@ -42,6 +42,20 @@ export interface Group {
   name: string;
 }
 
+/** `to` decides the approvals of `from`, before `until` and in these workflows; null: without end, and in all. */
+export interface Delegation {
+  id: string;
+  from: string;
+  to: string;
+  until: string | null;
+  workflowIds: number[] | null;
+}
+
+export interface Erasure {
+  status: "running" | "done";
+  progress: { done: number; total: number };
+}
+
 export interface Token {
   id: string;
   name: string;
@@ -148,6 +162,7 @@ export const LISTS = {
   connections: ["/api/v1/connections", "connections"],
   members: ["/api/v1/members", "members"],
   groups: ["/api/v1/groups", "groups"],
+  delegations: ["/api/v1/delegations", "delegations"],
   tokens: ["/api/v1/tokens", "tokens"],
   hooks: ["/api/v1/hooks", "hooks"],
   policies: ["/api/v1/policies", "policies"],
@@ -195,6 +210,22 @@ export class Records {
 
   remove<T>(list: ListName, id: string, etag: string | null): Promise<Tagged<T>> {
     return this.client.tagged("DELETE", `${LISTS[list][0]}/${one(id)}`, undefined, { headers: matching(etag) });
+  }
+
+  /** The archive with the data of a member. */
+  async exportOf(userId: string): Promise<Blob> {
+    const response = await this.client.open(`/api/v1/members/${one(userId)}/export`, { Accept: "application/zip" }, new AbortController().signal);
+    return response.blob();
+  }
+
+  /** Erase a member; the same request again joins it. Errors: 404 when it is over, 409 `last_owner` or `unmanaged`. */
+  erase(userId: string, transferTo: string): Promise<Erasure> {
+    return this.client.post(`/api/v1/members/${one(userId)}/erase`, transferTo ? { transferTo } : {});
+  }
+
+  /** The newest workflows that the caller can see, for choices: at most 100. */
+  async workflows(): Promise<JsonObject[]> {
+    return (await this.client.get<{ workflows: JsonObject[] }>("/api/v1/workflows", { status: "active", pageSize: 100 })).workflows;
   }
 
   /** Where the user grants the access. */

@@ -34,7 +34,7 @@ const PAGES: Record<string, string> = {
 const CHAT = [["skill-id", "skillId"], ["workflow-id", "workflowId"], ["assistant", "assistant"], ["session-id", "sessionId"]] as const;
 const ID_OF: Record<string, string> = { "wfcore-run": "run-id", "wfcore-builder": "workflow-id", "wfcore-skill": "skill-id" };
 const ICONS: Record<string, string> = {
-  connections: "link", tools: "tool", schedules: "clock", members: "user", groups: "group", tokens: "key", hooks: "hook", policies: "policy", usage: "usage", audit: "audit",
+  connections: "link", tools: "tool", schedules: "clock", members: "user", groups: "group", delegations: "inbox", tokens: "key", hooks: "hook", policies: "policy", usage: "usage", audit: "audit",
 };
 
 const maySeeSkills = (me: Caller) => me.scopes.includes("skills:read") || me.scopes.includes("skills:write");
@@ -43,7 +43,7 @@ const maySeeSkills = (me: Caller) => me.scopes.includes("skills:read") || me.sco
 function sectionsOf(me: Caller): string[] {
   const has = (area: string) => me.scopes.includes(`${area}:read`) || me.scopes.includes(`${area}:write`);
   const needs: Record<string, boolean> = {
-    connections: has("connections"), tools: has("workflows"), schedules: has("workflows"), members: has("members"), groups: has("members"), tokens: me.scopes.includes("tokens:write"),
+    connections: has("connections"), tools: has("workflows"), schedules: has("workflows"), members: has("members"), groups: has("members"), delegations: has("workflows"), tokens: me.scopes.includes("tokens:write"),
     hooks: has("hooks"), policies: has("policies"), usage: has("usage"), audit: me.role !== "member" && me.scopes.includes("members:write"),
   };
   return SECTIONS.filter((section) => needs[section]);

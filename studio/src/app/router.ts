@@ -13,7 +13,7 @@ export function routeOf(url: URL, base: string): Route {
 }
 
 /** The sections of the administration, in the order of the navigation. */
-export const SECTIONS = ["connections", "tools", "schedules", "members", "groups", "tokens", "hooks", "policies", "usage", "audit"];
+export const SECTIONS = ["connections", "tools", "schedules", "members", "groups", "delegations", "tokens", "hooks", "policies", "usage", "audit"];
 
 export function addressOf(place: Place, base: string): string {
   if (place.page === "administration") return `${base}${place.section}${place.id === undefined ? "" : `/${encodeURIComponent(place.id)}`}`;

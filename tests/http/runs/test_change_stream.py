@@ -106,6 +106,20 @@ class TestResources:
                 change("connection", connection, "deleted"),
             ]
 
+    async def test_people(self, real_world: World) -> None:
+        """Members and groups, and delegations for their two members and for admins."""
+        boss = await real_world.user("boss", role="owner")
+        bob, eve = await real_world.user("bob"), await real_world.user("eve")
+        async with following(boss) as feed, following(bob) as own, following(eve) as other:
+            group = (await boss.post("/api/v1/groups", json={"name": "Team"})).json()["id"]
+            await boss.patch("/api/v1/members/eve", json={"groups": [group]})
+            delegation = (await bob.post("/api/v1/delegations", json={"to": "boss"})).json()["id"]
+            await bob.delete(f"/api/v1/delegations/{delegation}")
+            people = [change("group", group, "created"), change("member", "eve", "changed")]
+            given = [change("delegation", delegation, what) for what in ("created", "deleted")]
+            assert await feed.take(4) == await own.take(4) == [*people, *given]
+            assert await marked(other, boss) == people
+
     async def test_only_what_the_caller_may_see(self, real_world: World) -> None:
         """No private resource of others, nothing of another organization, nothing without the read scope."""
         ann, bob = await real_world.user("ann"), await real_world.user("bob")
@@ -134,7 +148,7 @@ class TestResources:
             assert await feed.next() == change("workflow", number, "created")
             await boss.patch("/api/v1/members/bob", json={"groups": []})
             await boss.patch(f"/api/v1/workflows/{number}", json={"name": "Secret"})
-            assert await marked(feed, boss) == []
+            assert await marked(feed, boss) == [change("member", "bob", "changed")]
 
 
 class TestRuns:

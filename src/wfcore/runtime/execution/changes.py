@@ -50,24 +50,27 @@ class _PublishingStorage:
         async with self._storage.transaction(org) as work:
             yield _NotingWork(work, noted)
         if noted.changes:
-            self._feed.publish(org, [FeedChange(*key, what) for key, what in noted.changes.items()])
+            self._feed.publish(org, list(noted.changes.values()))
 
 
 class _Noted:
     """The resources that a transaction changed, each once: of several changes the one that says most."""
 
     def __init__(self) -> None:
-        self.changes: dict[tuple[str, str | int], What] = {}
+        self.changes: dict[tuple[str, str | int], FeedChange] = {}
 
-    def note(self, kind: str, id: str | int, what: What) -> None:
-        if self.changes.get((kind, id), "changed") == "changed":
-            self.changes[kind, id] = what
+    def note(self, kind: str, id: str | int, what: What, subjects: tuple[str, ...] = ()) -> None:
+        known = self.changes.get((kind, id))
+        if known is None or known.what == "changed":
+            self.changes[kind, id] = FeedChange(kind, id, what, subjects=subjects)
 
     def note_audited(self, row: AuditRow) -> None:
         """What is audited has changed."""
         if row.kind in KINDS:
             is_number = row.kind in (Kind.WORKFLOW, Kind.SKILL)
-            self.note(row.kind, int(row.resource_id) if is_number else row.resource_id, _what(row.action))
+            members = [row.details[side] for side in ("from", "to")] if row.kind == "delegation" else []
+            seen_by = tuple(f"u:{user}" for user in members)
+            self.note(row.kind, int(row.resource_id) if is_number else row.resource_id, _what(row.action), seen_by)
 
 
 def _what(action: str) -> What:
@@ -75,7 +78,7 @@ def _what(action: str) -> What:
     match action.rpartition(".")[2]:
         case "create":
             return "created"
-        case "delete":
+        case "delete" | "erase":
             return "deleted"
         case "deploy":
             return "deployed"

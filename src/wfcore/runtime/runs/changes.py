@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.resources.access import Principal, derive, missing_scopes
+from wfcore.domain.resources.access import Principal, Role, derive, missing_scopes
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.ports.changes import FeedChange, MissedChanges
 from wfcore.runtime.common.authorization import needs
@@ -20,6 +20,9 @@ AREAS: Final[Mapping[str, str]] = {
     "policy": "policies",
     "connection": "connections",
     "hook": "hooks",
+    "member": "members",
+    "group": "members",
+    "delegation": "workflows",
 }
 """The area of the token scope that each kind needs, to read it."""
 
@@ -119,7 +122,7 @@ class _Viewer:
             return False
         if isinstance(change.id, int):
             return await self._has(change.kind, change.id, known, to_use=False)
-        if not change.subjects:
+        if not change.subjects or (change.kind == "delegation" and self._me.role is not Role.MEMBER):
             return True
         if self._me.subjects & set(change.subjects):
             return True

@@ -9,6 +9,7 @@ import { CollectionPage } from "./CollectionPage";
 import { connections } from "./connections";
 import de from "./de.json";
 import en from "./en.json";
+import { delegations } from "./delegations";
 import { hooks } from "./hooks";
 import { groups, members, tokens } from "./people";
 import { policies } from "./policies";
@@ -21,7 +22,7 @@ export interface AdministrationProps {
   recordId?: string;
 }
 
-const COLLECTIONS: Record<string, Collection<any>> = { connections, members, groups, tokens, hooks, policies };
+const COLLECTIONS: Record<string, Collection<any>> = { connections, members, groups, delegations, tokens, hooks, policies };
 const PAGES: Record<string, ComponentType<{ me: Caller }>> = { tools: ToolsPage, schedules: SchedulesPage, usage: UsagePage, audit: AuditPage };
 
 /** One section of the administration of an organization, with what the caller may see and change. */

@@ -60,6 +60,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
   const mayChange = !host.readonly && host.wants("manage") && of.mayChange(me);
   const prepare = useCallback(() => void of.prepare?.(context.records, me).then(setChoices, () => undefined), [of, me, host.client]);
   useEffect(prepare, [prepare]);
+  useChanges(of.kinds ?? ["poll"], prepare, 400);
   const open = (id?: string) => host.navigate({ page: "administration", section, ...(id === undefined ? {} : { id }) });
   const key = useRef({ body: "", key: "" });
   const create = async (value: JsonObject) => {
@@ -131,7 +132,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
               <RecordForm form={of.form!} before={null} context={context} save={create} onCancel={() => setMaking(false)} />
             </div>
           ) : recordId !== undefined && (
-            <Details key={recordId} of={of} id={recordId} context={context} mayChange={mayChange} onClose={() => { setSecret(null); open(); }}
+            <Details key={recordId} of={of} id={recordId} context={context} mayChangeSome={mayChange} onClose={() => { setSecret(null); open(); }}
               onChanged={() => { list.reload(); prepare(); }} />
           )}
         </aside>
@@ -167,8 +168,8 @@ function Once({ text, hint, onClose }: { text: string; hint: string; onClose: ()
   );
 }
 
-function Details<T extends object>({ of, id, context, mayChange, onClose, onChanged }: {
-  of: Collection<T>; id: string; context: Context; mayChange: boolean; onClose: () => void; onChanged: () => void;
+function Details<T extends object>({ of, id, context, mayChangeSome, onClose, onChanged }: {
+  of: Collection<T>; id: string; context: Context; mayChangeSome: boolean; onClose: () => void; onChanged: () => void;
 }) {
   const { t } = context;
   const [found, setFound] = useState<Tagged<T> | null>(null);
@@ -194,12 +195,14 @@ function Details<T extends object>({ of, id, context, mayChange, onClose, onChan
     }
   }, [of, id, context.records]);
   useEffect(() => void read(), [read]);
-  useChanges(of.kind ? [of.kind] : ["poll"], (changes) => {
+  useChanges(of.kinds ?? ["poll"], (changes) => {
     if (!editing && changes.some((change) => change.kind === "poll" || String(change.id) === id)) void read();
   });
   if (problem) return <><div className="section"><Title text="" onClose={onClose} /></div><Failure problem={problem} onRetry={() => void read()} /></>;
   if (!found) return <Loading rows={6} />;
   const one = found.value;
+  const mayChange = mayChangeSome && (of.mayChangeOne?.(one, context.me) ?? true);
+  const onRemoved = () => { onChanged(); onClose(); };
   const save = async (value: JsonObject) => {
     const bodyOf = of.form!.body ?? ((given: JsonObject) => given);
     const patch = patchOf(bodyOf(of.form!.value(one, context)), bodyOf(value), of.form!.merges);
@@ -211,8 +214,7 @@ function Details<T extends object>({ of, id, context, mayChange, onClose, onChan
     setRemoving(false);
     try {
       await context.records.remove<T>(of.list, id, found.etag);
-      onChanged();
-      onClose();
+      onRemoved();
     } catch (error) {
       setRefused(problemOf(error).message);
       await read();
@@ -242,7 +244,7 @@ function Details<T extends object>({ of, id, context, mayChange, onClose, onChan
           </>
         )}
       </div>
-      {!editing && of.Extra && <of.Extra one={one} context={context} mayChange={mayChange} reload={() => void read()} />}
+      {!editing && of.Extra && <of.Extra one={one} context={context} mayChange={mayChange} reload={() => void read()} onRemoved={onRemoved} />}
       {removing && (
         <Dialog title={t(texts.ask, { name: brief(of.name(one, context), 80) })} onClose={() => setRemoving(false)} actions={
           <>
@@ -266,7 +268,7 @@ interface Rows<T> {
 }
 
 /** The records, page after page; read again from the beginning when one has changed. */
-export function useRecords<T>(of: Pick<Collection<T>, "list" | "kind">, records: Records, chosen: Record<string, string>): Rows<T> {
+export function useRecords<T>(of: Pick<Collection<T>, "list" | "kinds">, records: Records, chosen: Record<string, string>): Rows<T> {
   const [state, setState] = useState<{ rows: T[]; next: string | null; problem: Problem | null; loading: boolean }>({ rows: [], next: null, problem: null, loading: true });
   const turn = useRef(0);
   const filters = JSON.stringify(chosen);
@@ -285,7 +287,7 @@ export function useRecords<T>(of: Pick<Collection<T>, "list" | "kind">, records:
     void load(null);
     return () => void turn.current++;
   }, [load]);
-  useChanges([of.kind ?? "poll"], () => void load(null), 400);
+  useChanges(of.kinds ?? ["poll"], () => void load(null), 400);
   return {
     rows: state.rows, problem: state.problem, loading: state.loading,
     more: () => { if (state.next && !state.loading) { setState((old) => ({ ...old, loading: true })); void load(state.next); } },

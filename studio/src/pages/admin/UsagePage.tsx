@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useState } from "react";
 import type { UsageGroup, UsageReport } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
-import { useHost, useLoaded } from "../../elements/context";
+import { useChanges, useHost, useLoaded } from "../../elements/context";
 import { Empty, Failure, Loading, Tabs } from "../../kit/kit";
 import { brief } from "../../kit/safe";
 import { type Context } from "./collection";
@@ -9,6 +9,8 @@ import { useContextOf } from "./CollectionPage";
 
 const GROUPS = ["day", "model", "workflow", "skill", "user", "origin"];
 const MEASURES = ["cost", "tokens", "calls"] as const;
+/** The least time between two reads while runs go on. */
+const RELOAD_MS = 2_000;
 type Measure = (typeof MEASURES)[number];
 
 const valueOf = (one: UsageGroup, measure: Measure) =>
@@ -23,6 +25,7 @@ export function UsagePage({ me }: { me: Caller }) {
   const [chosen, setMeasure] = useState<Measure | null>(null);
   const from = useMemo(() => new Date(Math.floor(Date.now() / 60_000 - days * 1_440) * 60_000).toISOString(), [days]);
   const { value, problem, loading, reload } = useLoaded(`${from} ${by}`, () => records.usage(from, by));
+  useChanges(["run"], reload, RELOAD_MS);
   const names = useNames(value, context);
   const measure = chosen ?? (value && value.totals.cost === null ? "tokens" : "cost");
   return (

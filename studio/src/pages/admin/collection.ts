@@ -35,8 +35,8 @@ export interface FormOf<T> {
 /** One kind of records: a list of them, the details of one, and how it is made, changed and removed. */
 export interface Collection<T> {
   list: ListName;
-  /** The kind of the change stream that reports these records; without it, the list is read again now and then. */
-  kind?: string;
+  /** The kinds of the change stream that report these records; without them, the list is read again now and then. */
+  kinds?: string[];
   icon: string;
   id: (one: T) => string;
   name: (one: T, context: Context) => string;
@@ -44,6 +44,8 @@ export interface Collection<T> {
   filters?: (context: Context) => { name: string; text: string; none?: string; options: [string, string][] }[];
   prepare?: (records: Records, me: Caller) => Promise<Record<string, JsonObject[]>>;
   mayChange: (me: Caller) => boolean;
+  /** Of those who may change some records, who may change this one. */
+  mayChangeOne?: (one: T, me: Caller) => boolean;
   /** False for records that are only made and removed. */
   canEdit?: boolean;
   canRemove?: (one: T) => boolean;
@@ -56,10 +58,12 @@ export interface Collection<T> {
   secretHint?: string;
   details: (one: T, context: Context) => [string, ReactNode][];
   /** What else is shown of a record, below its details. */
-  Extra?: (props: { one: T; context: Context; mayChange: boolean; reload: () => void }) => ReactNode;
+  Extra?: (props: { one: T; context: Context; mayChange: boolean; reload: () => void; onRemoved: () => void }) => ReactNode;
 }
 
 export const text = (value: Json | undefined): string => (typeof value === "string" ? value : "");
+
+export const memberName = (one: { name?: unknown; email?: unknown; userId?: unknown }) => String(one.name || one.email || one.userId || "");
 
 /** Whether the caller has a role that administers the organization. */
 export const isAdmin = (me: Caller) => me.role === "admin" || me.role === "owner";

@@ -47,7 +47,7 @@ function shownConfig(config: JsonObject): JsonObject {
 const KINDS = ["api_key", "oauth2", "mcp"];
 
 export const connections: Collection<Connection> = {
-  list: "connections", kind: "connection", icon: "link",
+  list: "connections", kinds: ["connection"], icon: "link",
   id: (one) => one.id,
   name: (one) => one.name,
   columns: [

@@ -10,7 +10,7 @@ const EVENTS = ["interrupt.opened", "interrupt.reminded", "interrupt.resolved", 
 const TONES: Record<string, string> = { delivered: "ok", failed: "bad", pending: "wait" };
 
 export const hooks: Collection<Hook> = {
-  list: "hooks", kind: "hook", icon: "hook",
+  list: "hooks", kinds: ["hook"], icon: "hook",
   id: (one) => one.id,
   name: (one) => one.url,
   columns: [

@@ -1,7 +1,8 @@
 import type { Group, Member, Token } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
 import { brief, visible } from "../../kit/safe";
-import { type Collection, type Context, isAdmin } from "./collection";
+import { type Collection, type Context, isAdmin, memberName } from "./collection";
+import { MemberExtra } from "./MemberExtra";
 
 const SCOPES = [
   "workflows:read", "workflows:write", "workflows:invoke", "skills:read", "skills:write", "memories:read", "memories:write", "conversations:read",
@@ -12,10 +13,9 @@ const DAY = 86_400;
 
 export const administers = (me: Caller) => isAdmin(me) && me.scopes.includes("members:write");
 const groupName = (id: string, { choices }: Context) => brief(String(choices.groups?.find((one) => one.id === id)?.name ?? id), 80);
-const memberName = (one: { name?: unknown; email?: unknown; userId?: unknown }) => String(one.name || one.email || one.userId || "");
 
 export const members: Collection<Member> = {
-  list: "members", icon: "user",
+  list: "members", kinds: ["member", "group"], icon: "user",
   id: (one) => one.userId,
   name: (one) => memberName(one),
   columns: [
@@ -48,7 +48,7 @@ export const members: Collection<Member> = {
     }),
   },
   remove: { text: "members.remove", ask: "members.removeAsk", hint: "members.removeHint" },
-  canRemove: () => true,
+  Extra: MemberExtra,
   details: (one, context) => [
     ["members.userId", <span key="i" className="mono">{visible(one.userId)}</span>],
     ["members.email", visible(one.email ?? "–")],
@@ -58,7 +58,7 @@ export const members: Collection<Member> = {
 };
 
 export const groups: Collection<Group> = {
-  list: "groups", icon: "group",
+  list: "groups", kinds: ["group", "member"], icon: "group",
   id: (one) => one.id,
   name: (one) => one.name,
   columns: [

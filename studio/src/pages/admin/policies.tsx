@@ -42,7 +42,7 @@ export function policyBody(value: JsonObject): JsonObject {
 }
 
 export const policies: Collection<Policy> = {
-  list: "policies", kind: "policy", icon: "policy",
+  list: "policies", kinds: ["policy"], icon: "policy",
   id: (one) => one.id,
   name: (one) => one.name,
   columns: [

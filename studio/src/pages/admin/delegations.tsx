@@ -1,0 +1,64 @@
+import type { Delegation } from "../../api/records";
+import type { JsonObject } from "../../api/types";
+import { brief, visible } from "../../kit/safe";
+import { type Collection, type Context, isAdmin, memberName } from "./collection";
+
+const nameOf = (userId: string, { choices }: Context) => brief(memberName(choices.members?.find((one) => one.userId === userId) ?? { userId }), 80);
+const isOver = (one: Delegation) => one.until !== null && Date.parse(one.until) <= Date.now();
+
+const untilOf = (one: Delegation, { t, dateTime }: Context) =>
+  isOver(one) ? t("delegations.over") : one.until === null ? t("delegations.open") : dateTime(one.until);
+
+const fromTo = (one: Delegation, context: Context) => context.t("delegations.fromTo", { from: nameOf(one.from, context), to: nameOf(one.to, context) });
+
+/** Who decides for whom. Members see and change their own, admins all. */
+export const delegations: Collection<Delegation> = {
+  list: "delegations", kinds: ["delegation", "member"], icon: "inbox",
+  id: (one) => one.id,
+  name: fromTo,
+  columns: [
+    { text: "delegations.from", width: "minmax(110px, 1.4fr)", show: (one, context) => <b className="title">{nameOf(one.from, context)}</b> },
+    { text: "delegations.to", width: "minmax(110px, 1.4fr)", show: (one, context) => nameOf(one.to, context) },
+    { text: "delegations.until", width: "minmax(100px, 1fr)", wide: true, show: (one, context) => <span className={isOver(one) ? "muted" : ""}>{untilOf(one, context)}</span> },
+    { text: "nav.workflows", width: "110px", wide: true, show: (one, { t, number }) => (one.workflowIds === null ? t("common.all") : number(one.workflowIds.length)) },
+  ],
+  prepare: async (records, me) => ({
+    members: me.scopes.includes("members:read") ? await records.all<JsonObject>("members") : [], workflows: await records.workflows(),
+  }),
+  mayChange: (me) => me.scopes.includes("workflows:invoke"),
+  mayChangeOne: (one, me) => one.from === me.userId || isAdmin(me),
+  form: {
+    schema: (value, context, before) => {
+      const { t, me, choices } = context;
+      const people = (choices.members ?? []).map((one) => String(one.userId));
+      const person = (title: string, users: string[]): JsonObject =>
+        (people.length ? { title, oneOf: users.map((user) => ({ const: user, title: nameOf(user, context) })) } : { type: "string", title, description: t("members.userId"), minLength: 1 });
+      const workflows = choices.workflows ?? [];
+      return {
+        type: "object", required: ["to"],
+        properties: {
+          ...(before || !isAdmin(me) ? {} : { from: { ...person(t("delegations.from"), people), default: me.userId } }),
+          to: person(t("delegations.to"), people.filter((user) => user !== (before?.from ?? value.from ?? me.userId))),
+          until: { type: "string", format: "date-time", title: t("delegations.until"), description: t("delegations.untilHint") },
+          ...(workflows.length ? {
+            workflowIds: { type: "array", title: t("delegations.workflows"), description: t("delegations.workflowsHint"), items: { oneOf: workflows.map((one) => ({ const: one.id!, title: one.name! })) } },
+          } : {}),
+        },
+      };
+    },
+    value: (before) => ({
+      to: before.to, ...(before.until === null ? {} : { until: before.until }), ...(before.workflowIds === null ? {} : { workflowIds: before.workflowIds }),
+    }),
+    body: ({ workflowIds, ...rest }) => ({ ...rest, ...((workflowIds as number[] | undefined)?.length ? { workflowIds: workflowIds! } : {}) }),
+    pointer: (pointer) => pointer.replace(/^(\/workflowIds)\/.*/, "$1"),
+  },
+  remove: { text: "delegations.end", ask: "delegations.endAsk", hint: "delegations.endHint" },
+  details: (one, context) => [
+    ["delegations.from", nameOf(one.from, context)],
+    ["delegations.to", nameOf(one.to, context)],
+    ["delegations.until", untilOf(one, context)],
+    ["delegations.workflows", one.workflowIds === null ? context.t("common.all") : (
+      <ul key="w">{one.workflowIds.map((id) => <li key={id}>{visible(String(context.choices.workflows?.find((flow) => flow.id === id)?.name ?? id))}</li>)}</ul>
+    )],
+  ],
+};
