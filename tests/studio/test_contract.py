@@ -46,8 +46,8 @@ SHAPES = {
         name: (name, set())
         for name in (
             "Connection", "ToolServer", "Member", "Group", "Delegation", "Token", "Hook", "Delivery", "Attempt",
-            "Policy", "Memory", "ContextSegment", "ContextTool", "ComposedContext", "EvaluationCase", "EvaluationResult",
-            "EvaluationResults", "CaseComparison", "CheckResult", "ChatAppRow",
+            "Policy", "Memory", "ContextSegment", "ContextTool", "ComposedContext", "EvaluationCase",
+            "EvaluationResult", "EvaluationResults", "CaseComparison", "CheckResult", "ChatAppRow",
             "Conversation", "ConversationMessage", "MessageCall", "Upload",
             "AuditEntry", "UsageReport", "UsageTotals", "NextRun", "MissedSlot", "ScheduleState",
         )

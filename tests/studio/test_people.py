@@ -59,10 +59,8 @@ def test_delegations(open_page: Open, client: httpx.Client, mia: str) -> None:
     page.get_by_label("Until").fill("")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("aside dl")).to_contain_text("Without end")
-    assert {key: client.get(place).json()[key] for key in ("until", "workflowIds")} == {
-        "until": None,
-        "workflowIds": None,
-    }
+    now = client.get(place).json()
+    assert (now["until"], now["workflowIds"]) == (None, None)
 
     own = open_page("/studio/members/mia-keller", token=mia)
     own.get_by_role("link", name="Ada Lovelace decides for Mia Keller").click()
@@ -91,11 +89,7 @@ def test_a_delegation_of_others_cannot_be_changed(open_page: Open, client: httpx
     page = open_page(f"/studio/delegations/{made}", token=mia)
     expect(page.get_by_role("heading", name="Mia Keller decides for Ada Lovelace")).to_be_visible()
     expect(page.get_by_role("button", name="New delegation")).to_be_visible()
-    assert (
-        page.get_by_role("button", name="Edit").count()
-        == page.get_by_role("button", name="End", exact=True).count()
-        == 0
-    )
+    assert page.get_by_role("button", name=re.compile("^(Edit|End)$")).count() == 0
     client.delete(f"/api/v1/delegations/{made}")
     expect(page.get_by_text("This does not exist")).to_be_visible()
 

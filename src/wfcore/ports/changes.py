@@ -11,17 +11,8 @@ from msgspec import Struct
 What = Literal["created", "changed", "deleted", "deployed", "resolved"]
 
 KINDS: Final = (
-    "workflow",
-    "skill",
-    "run",
-    "interrupt",
-    "policy",
-    "connection",
-    "hook",
-    "member",
-    "group",
-    "delegation",
-)
+    "workflow", "skill", "run", "interrupt", "policy", "connection", "hook", "member", "group", "delegation",
+)  # fmt: skip
 """What the feed is about."""
 
 
