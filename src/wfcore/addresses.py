@@ -1,5 +1,6 @@
 """The database that an installation uses: its URL, in the forms that Python products have, or an SQLAlchemy engine."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 IN_MEMORY: Final = ("sqlite://", "sqlite:///:memory:")
@@ -13,6 +14,17 @@ _SCHEMES: Final = {
     "sqlite+aiosqlite": "sqlite",
 }
 """Names of the same databases that SQLAlchemy and hosting providers use. The driver is always wfcore's own."""
+
+_CONNECTING: Final[Mapping[str, Any]] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""Options of libpq for what a URL leaves open. A server that vanishes without closing its connections, as a machine
+without power does, is noticed within 25 seconds. Linux waits 15 minutes for one in use, and 2 hours for an idle one.
+"""
 
 
 def address_of(database: Any) -> str:
@@ -36,3 +48,22 @@ def address_of(database: Any) -> str:
 def is_server(database: str) -> bool:
     """Whether a URL names a database server, which several machines can share."""
     return address_of(database).startswith("postgresql:")
+
+
+def server_options(url: str) -> dict[str, Any]:
+    """The options of libpq for a URL of PostgreSQL. Of several hosts it uses the first that accepts writes.
+
+    Raises ValueError, without the password, for a URL that is not valid. Needs the extra `postgres`.
+    """
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        options = conninfo_to_dict(url) if url.startswith("postgresql://") else None
+        _ = [int(port) for port in str((options or {}).get("port", "")).split(",") if port]
+    except (ProgrammingError, ValueError):
+        options = None
+    if options is None:
+        raise ValueError("the database URL is not valid: use `postgresql://host/name`")
+    several = "," in f"{options.get('host')}{options.get('hostaddr')}"
+    return {**_CONNECTING, **({"target_session_attrs": "read-write"} if several else {}), **options}

@@ -9,7 +9,7 @@ from postgres_server import with_schema
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import wfcore
-from wfcore.addresses import address_of, is_server
+from wfcore.addresses import address_of, is_server, server_options
 
 
 @pytest.mark.parametrize(
@@ -46,6 +46,36 @@ def test_what_is_not_a_database() -> None:
     for value in (None, b"sqlite://", object(), Path("a.db")):
         with pytest.raises(TypeError, match="a URL or an SQLAlchemy engine"):
             address_of(value)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "options"),
+    [
+        ("h:1", {"host": "h", "port": "1"}),
+        ("h1,h2", {"host": "h1,h2", "target_session_attrs": "read-write"}),
+        ("h1:1,h2:2", {"host": "h1,h2", "port": "1,2", "target_session_attrs": "read-write"}),
+        ("[::1]:1,[::2]:2", {"host": "::1,::2", "port": "1,2", "target_session_attrs": "read-write"}),
+    ],
+)
+def test_one_of_several_hosts_must_accept_writes(hosts: str, options: dict[str, str]) -> None:
+    """Everything else is as libpq reads it, beside the time after which a server counts as dead."""
+    found = server_options(f"postgresql://u:p%40@{hosts}/n")
+    assert found.items() >= {"user": "u", "password": "p@", "dbname": "n", **options}.items()
+    assert ("target_session_attrs" in found) is ("target_session_attrs" in options)
+    assert found["keepalives_idle"] + found["keepalives_interval"] * found["keepalives_count"] <= 25
+
+
+def test_the_options_of_a_url_have_precedence() -> None:
+    found = server_options("postgresql://h1,h2/n?target_session_attrs=any&tcp_user_timeout=1")
+    assert (found["target_session_attrs"], found["tcp_user_timeout"]) == ("any", "1")
+
+
+@pytest.mark.parametrize("url", ["", "mysql://h", "postgresql://u:secret@h1:1,h2:x/n", "postgresql://u:secret@h/n?a=b"])
+def test_what_is_not_a_url_of_postgresql(url: str) -> None:
+    """The message does not show the password."""
+    with pytest.raises(ValueError, match="postgresql://host/name") as caught:
+        server_options(url)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.anyio

@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 
+from wfcore.addresses import server_options
 from wfcore.domain.run.events import Event
 from wfcore.ports.changes import FeedChange
 from wfcore.ports.hints import FollowerHint, WorkerHint
@@ -226,11 +227,7 @@ class PostgresHints:
         from psycopg import AsyncConnection
 
         connecting = AsyncConnection.connect(
-            self._url,
-            autocommit=True,
-            connect_timeout=CONNECT_SECONDS,
-            keepalives_idle=int(CHECK_AFTER),
-            application_name="wfcore hints",
+            **{**server_options(self._url), "application_name": "wfcore hints"}, autocommit=True
         )
         async with await connecting as connection:
             await connection.execute("SET synchronous_commit = off")

@@ -11,9 +11,8 @@ from psycopg import AsyncConnection
 
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, check_schema
 from wfcore.adapters.sql.store import Synchronous
+from wfcore.addresses import server_options
 from wfcore.domain.kernel.errors import Invalid, Unavailable
-
-CONNECT_SECONDS: Final = 10
 
 _PLANNER_SETTINGS: Final = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
 """A list scans an index until its page is full. The planner overestimates the cost of the look-ups on the way; without
@@ -33,24 +32,22 @@ class RolledBack(Unavailable):
 
 @attrs.frozen
 class PostgresAddress:
-    """The address of a database. Raises ValueError, without the password, unless it is `postgresql://host/name`."""
+    """The address of a database. Raises ValueError, without the password, unless it is `postgresql://host/name`.
+
+    Of several hosts (libpq, "Specifying Multiple Hosts") it is the first that accepts writes.
+    """
 
     url: str = attrs.field(repr=False)
     synchronous: Synchronous
     schema: str = attrs.field(default=DEFAULT_SCHEMA, converter=check_schema)
 
     def __attrs_post_init__(self) -> None:
-        try:
-            scheme = sa.make_url(self.url).drivername
-        except (sa.exc.ArgumentError, ValueError):
-            scheme = ""
-        if scheme != "postgresql":
-            raise ValueError("the database URL is not valid: use `postgresql://host/name`")
+        server_options(self.url)
 
     async def connect(self, *, autocommit: bool = False, also: str = "") -> AsyncConnection[Any]:
         """A new connection. `also`: further statements that initialize it."""
         commit_mode = "" if self.synchronous == "FULL" else "SET synchronous_commit = off"
-        connection = await AsyncConnection.connect(self.url, connect_timeout=CONNECT_SECONDS, autocommit=True)
+        connection = await AsyncConnection.connect(**server_options(self.url), autocommit=True)
         try:
             await connection.execute(f"{_PLANNER_SETTINGS}; {commit_mode}; {also}")
             await connection.set_autocommit(autocommit)

@@ -18,7 +18,7 @@ from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, check_schema
 from wfcore.adapters.sql.schema.statement import PostgresDialect, own_name
 from wfcore.adapters.sql.schema.tables import metadata
-from wfcore.addresses import address_of, is_server
+from wfcore.addresses import address_of, is_server, server_options
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
 
@@ -259,13 +259,13 @@ def _engine(address: Address) -> sa.Engine:
             connect_args={"isolation_level": None, "timeout": LOCK_SECONDS, "check_same_thread": False},
         )
     with needs_extra("postgres", "a PostgreSQL database"):
-        from wfcore.adapters.sql.postgres.connections import CONNECT_SECONDS
+        import psycopg
 
     return sa.create_engine(
-        sa.make_url(address.url).set(drivername="postgresql+psycopg"),
+        "postgresql+psycopg://",
+        creator=lambda: psycopg.connect(**server_options(address.url)),
         poolclass=sa.pool.NullPool,
         isolation_level="REPEATABLE READ",
-        connect_args={"connect_timeout": CONNECT_SECONDS},
     )
 
 
