@@ -26,12 +26,12 @@ async def idle(times: int = 50) -> None:
 
 
 GONE = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database()"
     " AND pid NOT IN (%s, pg_backend_pid())"
 )
 
 
 def end_connections(url: str, but: int = 0) -> None:
-    """As when the server was restarted: every connection to the database is gone, `but` that of one backend."""
+    """As after a restart of the server: every connection to the database has ended, `but` that of one backend."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(GONE, (but,))
