@@ -188,6 +188,28 @@ RUNS: Final = [
         ("a call before its definition is known", '        and (not node.binds_definition or batch.definition != "")\n', ""),
     ),
     *planted(
+        f"{DOMAIN}/run/machine/entries/straight.py",
+        f"{RULES}/run/test_straight.py tests/properties/test_straight_laws.py",
+        ("a segment passes the bound of visits", "run.visited >= run.limits.max_node_visits", "run.visited > run.limits.max_node_visits"),
+        ("a segment goes on in a turn that is to park", "run.phase is not RUNNING or ", ""),
+        ("a segment takes the outcome of another attempt", "effect is None or effect.attempt != entry.attempt", "effect is None"),
+        ("a segment forgets the output of its call", '        del frame.outputs[node.id]\n        return False', "        return False"),
+        ("a segment shows one event without an observer", "run.seq += 2", "run.seq += 1"),
+        ("a segment calls a node that was given an output", " or following in frame.left", ""),
+        ("a segment leaves its first call pending", "    del pending[address]\n", ""),
+    ),
+    *planted(
+        f"{DOMAIN}/run/plan.py",
+        f"{RULES}/run/test_straight.py tests/properties/test_straight_laws.py",
+        ("a segment goes through a join", "if then.plain and then.joins == 1 else -1", "if then.plain else -1"),
+        ("a segment goes through a cycle", "-1 if nest.loops else _following", "_following"),
+    ),
+    *planted(
+        f"{RUNTIME}/execution/session.py",
+        f"{CASES}/test_taking_turns.py {CASES}/test_driving.py {CASES}/execution/test_fencing.py",
+        ("a conflict in a segment loses the outcome", "                await self._catch_up()\n                await self._record((outcome,))", "                await self._record((outcome,))"),
+    ),
+    *planted(
         f"{DOMAIN}/run/plan.py",
         f"{CASES}/tools/test_calls.py",
         ("an approval does not bind the product's tools", "and action.tool_id not in BUILT_IN,", "and action.tool_id.startswith(SERVED),"),

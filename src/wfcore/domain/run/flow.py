@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Self
 
+from wfcore.domain.run.loops import loops_within
 from wfcore.domain.run.plan import EdgePlan, Plan
 
 UNDECIDED, NOT_TAKEN, TAKEN, HELD_NOT_TAKEN, HELD_TAKEN = range(5)
@@ -165,13 +166,14 @@ class GraphFlow:
 
     def _restart(self, closing: EdgePlan) -> Sequence[int]:
         loop = closing.closes
-        members = self.plan.members(loop)
+        within = loops_within(self.plan.loops, loop)
+        members = [node for inner in within for node in self.plan.loops[inner].nodes]
         inside = set(members)
         for node in members:
             for edge in self.plan.nodes[node].outgoing:
                 if edge.target in inside:
                     self.edges.pop(edge.index, None)
-        for inner in self.plan.loops_within(loop):
+        for inner in within:
             plan = self.plan.loops[inner]
             self.unsettled[inner] = len(plan.nodes) + len(plan.children)
         for node in members:

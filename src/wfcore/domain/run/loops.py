@@ -21,6 +21,15 @@ class Loop:
     children: tuple[int, ...]
 
 
+def loops_within(loops: Sequence[Loop], loop: int) -> list[int]:
+    """The cycle at this position and all cycles inside it."""
+    found, left = list[int](), [loop]
+    while left:
+        found.append(left.pop())
+        left += loops[found[-1]].children
+    return found
+
+
 @attrs.frozen
 class Nesting:
     """`closing` holds the positions of edges that close a cycle; `innermost[node]` is a loop's position or

@@ -151,23 +151,9 @@ class Plan:
     exits: tuple[tuple[EdgePlan, ...], ...]
     joins: tuple[int, ...]
     names_skills: bool
-
-    def members(self, loop: int) -> list[int]:
-        """All nodes of a cycle, those of the cycles inside it included."""
-        found: list[int] = []
-        todo = [loop]
-        while todo:
-            inner = self.loops[todo.pop()]
-            found += inner.nodes
-            todo += inner.children
-        return found
-
-    def loops_within(self, loop: int) -> list[int]:
-        """The cycle and all cycles inside it."""
-        found = [loop]
-        for inner in found:
-            found += self.loops[inner].children
-        return found
+    straight: tuple[int, ...]
+    """For each node the next one of its straight segment, or -1: both are plain, and one edge leads from one to the
+    other, which waits for nothing else."""
 
 
 def compile_plan(structure: Mapping[str, JSON]) -> Plan:
@@ -204,7 +190,16 @@ def _compiled(graph: Graph) -> Plan:
         tuple(map(tuple, exits)),
         tuple(node.joins for node in compiled),
         any(node.skill_id is not None for node in compiled),
+        tuple(-1 if nest.loops else _following(node, compiled) for node in compiled),
     )
+
+
+def _following(node: NodePlan, nodes: Sequence[NodePlan]) -> int:
+    """The next node of the straight segment of a node in a graph without cycles; -1 if there is none."""
+    if not node.plain or len(node.outgoing) != 1 or node.catches:
+        return -1
+    then = nodes[node.outgoing[0].target]
+    return then.index if then.plain and then.joins == 1 else -1
 
 
 def skill_plan(skill_id: int) -> Plan:

@@ -146,8 +146,30 @@ class Session:
                     self._in_flight.ended(effect)
             if stopped:
                 task.uncancel()
-            await self._record((outcome,))
+            append = self._straight(outcome)
+            if append is None:
+                await self._record((outcome,))
+            elif not await self._commit(append):
+                await self._catch_up()
+                await self._record((outcome,))
             following = self._following(outcome.at, due)
+
+    def _straight(self, outcome: e.Entry) -> Append | None:
+        """The append of an outcome that only leads to the next call of its straight segment, which the machine has
+        applied; None for any other, which `_record` records.
+        """
+        machine = self.machine
+        expected = machine.state.length
+        if type(outcome) is not e.Succeeded or self._view is View.stale or outcome.at < machine.state.at:
+            return None
+        self._collect_events()
+        if not machine.go_straight(outcome):
+            return None
+        entries: list[e.Entry] = [outcome]
+        (call,) = machine.pending.values()
+        if not self._in_flight.may_begin(call):
+            entries += self._applied(self._in_flight.announcements(machine.pending, outcome.at))
+        return Append(expected, entries, holder=self._appender.holder)
 
     def _following(self, now: int, due: int | None) -> Effect | None:
         """The only effect, if it can begin at once: with no news, no deadline passed and nothing to announce."""

@@ -29,6 +29,7 @@ from wfcore.domain.run.machine.entries import move_entries as moves
 from wfcore.domain.run.machine.entries import repair_entries as repairs
 from wfcore.domain.run.machine.entries import turn_entries as turns
 from wfcore.domain.run.machine.entries.outcomes import ends_run
+from wfcore.domain.run.machine.entries.straight import go_straight
 from wfcore.domain.run.machine.next_steps import NextSteps, next_due, next_steps
 from wfcore.domain.run.machine.requests import is_broken_off, needs_person
 from wfcore.domain.run.machine.states.state import NO_PLANS, Frame, InterruptState, Plans, RunState, find_frame
@@ -64,6 +65,8 @@ class Machine:
 
     def apply(self, entry: e.Entry) -> None:
         """Let this have happened. `IllegalEntry` if it cannot; the machine is then as it was."""
+        if type(entry) is e.Succeeded and self.go_straight(entry):
+            return
         state = self.state
         state.steps.left = MAX_STEPS
         check, handle = ENTRIES[type(entry)]
@@ -73,6 +76,13 @@ class Machine:
         except IllegalEntry as error:
             raise BrokenInvariant(str(error)) from error
         state.length += 1
+
+    def go_straight(self, entry: e.Succeeded) -> bool:
+        """Apply this outcome if all that follows is the next call of its straight segment. False: nothing has changed,
+        `apply` decides.
+        """
+        self.state.steps.left = MAX_STEPS
+        return go_straight(self.state, entry)
 
     def check(self, entry: e.Entry) -> None:
         """`IllegalEntry` if this cannot happen now."""
