@@ -348,4 +348,4 @@ STORES: Final = [
     ),
 ]  # fmt: skip
 
-MUTANTS: Final = [*ACCESS, *PARSING, *RUNS, *TIME, *STORES]
+PLANTED: Final = [*ACCESS, *PARSING, *RUNS, *TIME, *STORES]

@@ -16,16 +16,35 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from planted import MUTANTS, Mutant
+import attrs
+from hardening import HARDENING
+from planted import PLANTED, Mutant
 
 ROOT: Final = Path(__file__).parents[2]
 COPIED: Final = ("src", "tests", "examples", "docs", "pyproject.toml")
 CORES: Final = min(os.cpu_count() or 1, 4)
+MUTANTS: Final = [*PLANTED, *HARDENING]
+
 LIMIT: Final = 180
 """Seconds that the tests of one mutant can take: a test that does not end notices the fault."""
 
 FAILED: Final = 1
 """The exit status of pytest when a test failed; others mean that no test has run."""
+
+SUMMARY: Final = ("FAILED tests", "ERROR tests")
+"""How the line of a failed test begins, in the summary of pytest."""
+
+
+@attrs.frozen
+class Result:
+    """What became of a planted fault: it was `caught` or `missed`, or is `stale`. `by` is the test that failed."""
+
+    status: str
+    by: str = ""
+
+    @property
+    def shown(self) -> str:
+        return f"\n{'':<11}{self.by}" if self.by else ""
 
 
 def main(words: Sequence[str]) -> int:
@@ -33,20 +52,20 @@ def main(words: Sequence[str]) -> int:
     chosen = [mutant for mutant in MUTANTS if not words or any(word in mutant.name + mutant.file for word in words)]
     missed, began = 0, time.monotonic()
     for mutant, result in results(chosen):
-        missed += result != "caught"
-        print(f"{result:<10} {Path(mutant.file).name:<24} {mutant.name}", flush=True)
+        missed += result.status != "caught"
+        print(f"{result.status:<10} {Path(mutant.file).name:<24} {mutant.name}{result.shown}", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} caught in {time.monotonic() - began:.0f} s")
     return int(missed > 0)
 
 
-def results(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, str]]:
-    """Each mutant, and whether it was `caught`, `missed`, or is `stale`."""
+def results(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, Result]]:
+    """Each mutant with what became of it."""
     with tempfile.TemporaryDirectory(prefix="wfcore-mutants-") as root, ThreadPoolExecutor(CORES) as pool:
         copies: queue.Queue[Path] = queue.Queue()
         for number in range(min(CORES, len(mutants))):
             copies.put(copied(Path(root, str(number))))
 
-        def tried(mutant: Mutant) -> str:
+        def tried(mutant: Mutant) -> Result:
             copy = copies.get()
             try:
                 return result_of(mutant, copy)
@@ -68,31 +87,34 @@ def copied(place: Path) -> Path:
     return place
 
 
-def result_of(mutant: Mutant, copy: Path) -> str:
+def result_of(mutant: Mutant, copy: Path) -> Result:
     """Plant the fault in the copy, run its tests, and undo it."""
     file = copy / mutant.file
     text = file.read_text()
     if not applies(mutant, text):
-        return "stale"
+        return Result("stale")
     file.write_text(text.replace(mutant.old, mutant.new))
     try:
-        status = run(mutant.tests, copy)
+        return run(mutant.tests, copy)
     finally:
         file.write_text(text)
-    return "caught" if status == FAILED else "missed" if status == 0 else f"status {status}"
 
 
 def applies(mutant: Mutant, text: str) -> bool:
     return text.count(mutant.old) == 1
 
 
-def run(tests: Sequence[str], copy: Path) -> int:
-    """The exit status of the tests, with the source of the copy."""
+def run(tests: Sequence[str], copy: Path) -> Result:
+    """The result of the tests, with the source of the copy."""
     environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("PYTEST_XDIST_WORKER", None)
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
     try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False, timeout=LIMIT)
+        done = subprocess.run(
+            command, cwd=copy, env=environment, capture_output=True, check=False, timeout=LIMIT, text=True
+        )
     except subprocess.TimeoutExpired:
-        return FAILED
-    return done.returncode
+        return Result("caught", f"the tests did not end within {LIMIT} s")
+    if done.returncode == FAILED:
+        return Result("caught", next((line for line in done.stdout.splitlines() if line.startswith(SUMMARY)), ""))
+    return Result("missed" if done.returncode == 0 else f"status {done.returncode}")

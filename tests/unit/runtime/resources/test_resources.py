@@ -162,6 +162,15 @@ class TestAccess:
             )
         assert paths(error) == {(f"accessConfig.groupPermissions.{ghost}", "group")}
 
+    async def test_faults_of_sharing_are_reported_with_all_others(self, bench: Bench) -> None:
+        """Those of its shape, of a group that does not exist, and of another field are one response."""
+        ghost = "00000000-0000-4000-8000-00000000dead"
+        sharing = {"visibility": "secret", "groupPermissions": {ghost: {"use": True, "manage": False}}}
+        with pytest.raises(Malformed) as error:
+            await bench.core.workflows.create(bench.me, {"name": "\t", "type": 7, "accessConfig": sharing})
+        found = {path for path, _ in paths(error)}
+        assert found == {"name", "type", "accessConfig.visibility", f"accessConfig.groupPermissions.{ghost}"}
+
     async def test_letters_that_fold_to_ascii_grant_nothing(self, bench: Bench) -> None:
         """An embedded user whose address only looks like the owner's is another user."""
         kelvin = bench.person("stranger", email="o\u212a@x.org")
