@@ -1,5 +1,6 @@
 """The graphs of the benchmarks."""
 
+import itertools
 from typing import Any
 
 Structure = dict[str, Any]
@@ -38,6 +39,16 @@ def diamonds(count: int) -> Structure:
         edges += [_edge(left, join), _edge(right, join)]
         last = join
     return {"nodes": nodes, "edges": edges}
+
+
+def thresholds(count: int, first: int) -> Structure:
+    """A chain of conditions, each with an expression of its own; `first` is the number in the first one."""
+    names = [f"c{number}" for number in range(first, first + count)]
+    tests = [f"input.total > {name[1:]} && input.kind == '{name}'" for name in names]
+    branches = [{"branches": [{"handle": "yes", "when": test}]} for test in tests]
+    nodes = [{"id": name, "type": "condition", "data": data} for name, data in zip(names, branches, strict=True)]
+    edges = [_edge(a, b, "yes") for a, b in itertools.pairwise(names)]
+    return {"nodes": [_start(), *nodes], "edges": [_edge("start", names[0]), *edges]}
 
 
 def fan(width: int, tool: str) -> Structure:

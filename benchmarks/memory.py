@@ -1,11 +1,13 @@
 """Rows without a disk: the cost of the interpreter and of the driver."""
 
 import asyncio
+import itertools
 from collections.abc import Iterator
 from functools import partial
+from statistics import median
 
 from benchmarks import raw
-from benchmarks.graphs import chain, diamonds
+from benchmarks.graphs import chain, diamonds, thresholds
 from benchmarks.library import Library, opened
 from benchmarks.measure import Cost, Stopwatch, Turns, exponent, take_turns
 from benchmarks.scale import Scale
@@ -79,6 +81,9 @@ def conditions(scale: Scale) -> Iterator[Figure]:
         turns = runner.run(_diamonds(scale))
     yield _figure("condition diamonds in memory", turns, scale.diamonds, 100, 1, 0.03)
     yield Figure("", "CPU a diamond", turns.typical("ours", "cpu") / scale.diamonds * 1e6, "us")
+    with asyncio.Runner() as runner:
+        deploy = runner.run(_deploy(scale))
+    yield Figure(f"first deploy of {scale.diamonds} distinct conditions", "CPU", deploy * 1e3, "ms", at_most=20)
 
 
 async def _diamonds(scale: Scale) -> Turns:
@@ -93,6 +98,20 @@ async def _diamonds(scale: Scale) -> Turns:
                 await library.at_rest()
             pairs.append((bare(), watch.cost))
         return Turns(*zip(*pairs[1:], strict=True))
+
+
+async def _deploy(scale: Scale) -> float:
+    """Seconds."""
+    costs = []
+    async with opened(None) as library:
+        await library.deploy(chain(3))
+        for first in itertools.islice(itertools.count(step=scale.diamonds), scale.rounds):
+            graph = thresholds(scale.diamonds, first)
+            flow = await library.core.workflows.create(library.me, name="Conditions", structure=graph)
+            with Stopwatch() as watch:
+                await library.core.workflows.deploy(library.me, flow.id)
+            costs.append(watch.cost.cpu)
+    return median(costs)
 
 
 def parallel(scale: Scale) -> Iterator[Figure]:

@@ -244,7 +244,6 @@ def test_version_loads_next_to_nothing(tmp_path: Path) -> None:
         "alembic",
         "anyio",
         "ruamel.yaml",
-        "celpy",
         "openai",
         "jsonschema_rs",
     }

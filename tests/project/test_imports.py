@@ -13,7 +13,7 @@ import pytest
 import wfcore
 
 HEAVY = (
-    "aiosqlite", "alembic", "anyio", "asyncio", "celpy", "cyclopts", "httpx2", "jsonschema_rs", "mem0", "openai",
+    "aiosqlite", "alembic", "anyio", "asyncio", "cyclopts", "httpx2", "jsonschema_rs", "mem0", "openai",
     "rich", "sqlalchemy", "sqlite3", "sse_starlette", "starlette", "uvicorn",
 )  # fmt: skip
 
@@ -92,4 +92,4 @@ def test_inner_layers_are_light(module: str) -> None:
     loaded = loaded_by(f"import {module}")
     assert import_module(module).__name__ in loaded
     assert not {name for name in loaded if name.startswith("wfcore.adapters")}
-    assert not loaded & {"alembic", "celpy", "openai", "sqlalchemy", "starlette", "uvicorn"}
+    assert not loaded & {"alembic", "openai", "sqlalchemy", "starlette", "uvicorn"}

@@ -1,8 +1,8 @@
 """The expression language: CEL over `input`, `nodes`, `run` and `item`.
 
-Expressions are CEL (github.com/google/cel-spec), parsed by cel-python and compiled to closures over plain
-JSON. They cannot loop without end, allocate without bound or use anything of Python: the source is short,
-nesting is bounded, and every evaluation has a budget of steps, which several evaluations can share.
+Expressions are CEL (github.com/google/cel-spec), compiled to closures over plain JSON. They cannot loop without end,
+allocate without bound or use anything of Python: the source is short, nesting is bounded, and every evaluation has a
+budget of steps, which several evaluations can share.
 
 Where cel-python and the CEL language definition differ, the definition holds: `1 < 1.5` and `1 == 1.0` are
 compared by value, values of different types are unequal (never an error), negative list indices are errors,

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.expressions.cel.compile import TOKEN
+from wfcore.domain.expressions.cel.syntax import BRACES
 from wfcore.domain.expressions.cel.values import TOO_MANY_STEPS, EvaluationBudget, Exhausted, place_of
 from wfcore.domain.expressions.expression import Expression, ExpressionError, Scope, compile_expression
 from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
@@ -147,7 +147,7 @@ def _compiled(text: str, start: int, end: int) -> Expression:
 def _close(text: str, start: int) -> int:
     """The offset of the `}}` that ends an expression: outside its strings, its comments and its own braces."""
     depth = 0
-    for token in TOKEN.finditer(text, start):
+    for token in BRACES.finditer(text, start):
         if token["open"] or token["bytes"]:
             break
         if token["brace"] == "{":

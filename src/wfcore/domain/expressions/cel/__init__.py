@@ -1,1 +1,1 @@
-"""CEL as closures over plain JSON values, from the parse trees of cel-python."""
+"""CEL as closures over plain JSON values."""

@@ -190,12 +190,12 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Code, Code], Cod
 
 
 RELATIONS: Final[Mapping[str, Callable[[Code, Code], Code]]] = {
-    "lt": _ordering(operator.lt),
-    "le": _ordering(operator.le),
-    "gt": _ordering(operator.gt),
-    "ge": _ordering(operator.ge),
-    "eq": _equality,
-    "ne": _inequality,
+    "<": _ordering(operator.lt),
+    "<=": _ordering(operator.le),
+    ">": _ordering(operator.gt),
+    ">=": _ordering(operator.ge),
+    "==": _equality,
+    "!=": _inequality,
     "in": _membership,
 }
 
