@@ -57,7 +57,7 @@ async def _areas() -> str:
         parts = [
             _call("method", f"wfcore.Core.{name}", getattr(wfcore.Core, name)) for name in ("principal", "on", "off")
         ]
-        for name in sorted(vars(opened)):
+        for name in sorted(wfcore.Core.__annotations__):
             area = getattr(opened, name)
             if not name.startswith("_") and (names := _methods(name, area)):
                 text = inspect.cleandoc(type(area).__doc__ or "")

@@ -163,11 +163,9 @@ async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        await core.erasures.stop()
-        await core.retention.stop()
-        await core.notifier.stop()
-        await core.poster.stop()
-        await core.scheduler.stop()
+        for name in ("erasures", "retention", "notifier", "poster", "scheduler"):
+            if name in vars(core):  # it was used
+                await getattr(core, name).stop()
         await ports.dispatcher.stop(ports.settings.grace)
         await ports.tool_servers.close()
 

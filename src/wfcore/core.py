@@ -1,90 +1,155 @@
 """An open wfcore: all use cases on one set of ports."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final
 
 from wfcore.domain.channels.hooks import HookEvent as HookEventName
 from wfcore.domain.kernel.ids import is_uuid, normalize_email
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
-from wfcore.runtime.agents.attachments import Attachments
-from wfcore.runtime.agents.context_items import ContextItems
-from wfcore.runtime.agents.contexts import Contexts
-from wfcore.runtime.agents.conversations import Conversations
-from wfcore.runtime.agents.memories import Memories
-from wfcore.runtime.channels.agent_clients import AgentClients
-from wfcore.runtime.channels.chat_pages import ChatApps
-from wfcore.runtime.channels.hooks import Hooks
-from wfcore.runtime.channels.notifier import Notifier
-from wfcore.runtime.channels.postings import Poster
-from wfcore.runtime.channels.team_chats import TeamChats
-from wfcore.runtime.channels.workflow_tools import WorkflowTools
-from wfcore.runtime.common.audit import AuditTrail
+from wfcore.imports import without_collections
 from wfcore.runtime.common.handlers import Handler, full_name
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.data.erasure import Erasures
-from wfcore.runtime.data.exports import Exports
-from wfcore.runtime.data.retention import DataRetention
-from wfcore.runtime.execution.driver import Driver
 from wfcore.runtime.execution.plans import Plans
-from wfcore.runtime.organization.delegations import Delegations
-from wfcore.runtime.organization.directory import Directory
-from wfcore.runtime.organization.members import Groups, Members
-from wfcore.runtime.organization.policies import Policies
-from wfcore.runtime.organization.tokens import Tokens
-from wfcore.runtime.organization.usage import Usage
-from wfcore.runtime.resources.skills import Skills
-from wfcore.runtime.rollout.workflows import RolloutWorkflows
-from wfcore.runtime.runs.changes import Changes
-from wfcore.runtime.runs.connects import Connects
-from wfcore.runtime.runs.evaluations import Evaluations
-from wfcore.runtime.runs.repairs import RepairableRuns
-from wfcore.runtime.runs.suggestions import Suggestions
-from wfcore.runtime.tools.catalog import ToolCatalog
-from wfcore.runtime.tools.connections import Connections
-from wfcore.runtime.triggers.scheduler import Scheduler
-from wfcore.runtime.triggers.webhook_deliveries import Deliveries
+
+if TYPE_CHECKING:
+    from wfcore.runtime.agents.attachments import Attachments
+    from wfcore.runtime.agents.context_items import ContextItems
+    from wfcore.runtime.agents.contexts import Contexts
+    from wfcore.runtime.agents.conversations import Conversations
+    from wfcore.runtime.agents.memories import Memories
+    from wfcore.runtime.channels.agent_clients import AgentClients
+    from wfcore.runtime.channels.chat_pages import ChatApps
+    from wfcore.runtime.channels.hooks import Hooks
+    from wfcore.runtime.channels.notifier import Notifier
+    from wfcore.runtime.channels.postings import Poster
+    from wfcore.runtime.channels.team_chats import TeamChats
+    from wfcore.runtime.channels.workflow_tools import WorkflowTools
+    from wfcore.runtime.common.audit import AuditTrail
+    from wfcore.runtime.data.erasure import Erasures
+    from wfcore.runtime.data.exports import Exports
+    from wfcore.runtime.data.retention import DataRetention
+    from wfcore.runtime.execution.driver import Driver
+    from wfcore.runtime.organization.delegations import Delegations
+    from wfcore.runtime.organization.directory import Directory
+    from wfcore.runtime.organization.members import Groups, Members
+    from wfcore.runtime.organization.policies import Policies
+    from wfcore.runtime.organization.tokens import Tokens
+    from wfcore.runtime.organization.usage import Usage
+    from wfcore.runtime.resources.skills import Skills
+    from wfcore.runtime.rollout.workflows import RolloutWorkflows
+    from wfcore.runtime.runs.changes import Changes
+    from wfcore.runtime.runs.connects import Connects
+    from wfcore.runtime.runs.evaluations import Evaluations
+    from wfcore.runtime.runs.repairs import RepairableRuns
+    from wfcore.runtime.runs.suggestions import Suggestions
+    from wfcore.runtime.tools.catalog import ToolCatalog
+    from wfcore.runtime.tools.connections import Connections
+    from wfcore.runtime.triggers.scheduler import Scheduler
+    from wfcore.runtime.triggers.webhook_deliveries import Deliveries
+
+_AREAS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "driver": ("execution.driver", "Driver", "ports _plans"),
+    "skills": ("resources.skills", "Skills", "ports"),
+    "memories": ("agents.memories", "Memories", "ports"),
+    "attachments": ("agents.attachments", "Attachments", "ports"),
+    "runs": ("runs.repairs", "RepairableRuns", "ports _plans driver"),
+    "workflows": ("rollout.workflows", "RolloutWorkflows", "ports _plans runs"),
+    "evaluations": ("runs.evaluations", "Evaluations", "ports runs"),
+    "scheduler": ("triggers.scheduler", "Scheduler", "ports runs"),
+    "webhooks": ("triggers.webhook_deliveries", "Deliveries", "ports runs"),
+    "workflow_tools": ("channels.workflow_tools", "WorkflowTools", "ports runs"),
+    "agent_clients": ("channels.agent_clients", "AgentClients", "ports runs"),
+    "directory": ("organization.directory", "Directory", "ports"),
+    "members": ("organization.members", "Members", "ports"),
+    "groups": ("organization.members", "Groups", "ports"),
+    "tokens": ("organization.tokens", "Tokens", "ports directory"),
+    "audit": ("common.audit", "AuditTrail", "ports"),
+    "tools": ("tools.catalog", "ToolCatalog", "ports"),
+    "context_items": ("agents.context_items", "ContextItems", "ports"),
+    "contexts": ("agents.contexts", "Contexts", "ports"),
+    "policies": ("organization.policies", "Policies", "ports"),
+    "connections": ("tools.connections", "Connections", "ports"),
+    "connects": ("runs.connects", "Connects", "ports runs"),
+    "conversations": ("agents.conversations", "Conversations", "ports"),
+    "usage": ("organization.usage", "Usage", "ports"),
+    "changes": ("runs.changes", "Changes", "ports directory"),
+    "suggestions": ("runs.suggestions", "Suggestions", "ports runs"),
+    "chat_apps": ("channels.chat_pages", "ChatApps", "ports"),
+    "team_chats": ("channels.team_chats", "TeamChats", "ports runs"),
+    "poster": ("channels.postings", "Poster", "ports"),
+    "hooks": ("channels.hooks", "Hooks", "ports"),
+    "delegations": ("organization.delegations", "Delegations", "ports"),
+    "notifier": ("channels.notifier", "Notifier", "ports"),
+    "retention": ("data.retention", "DataRetention", "ports"),
+    "erasures": ("data.erasure", "Erasures", "ports _plans"),
+    "exports": ("data.exports", "Exports", "ports"),
+}
+"""The module below `wfcore.runtime` and the class of each area, and the attributes that it is made of."""
 
 
 class Core:
-    """An open wfcore: its use cases as attributes."""
+    """An open wfcore: its use cases as attributes. An area is imported when it is first used."""
+
+    driver: "Driver"
+    skills: "Skills"
+    memories: "Memories"
+    attachments: "Attachments"
+    runs: "RepairableRuns"
+    workflows: "RolloutWorkflows"
+    evaluations: "Evaluations"
+    scheduler: "Scheduler"
+    webhooks: "Deliveries"
+    workflow_tools: "WorkflowTools"
+    agent_clients: "AgentClients"
+    directory: "Directory"
+    members: "Members"
+    groups: "Groups"
+    tokens: "Tokens"
+    audit: "AuditTrail"
+    tools: "ToolCatalog"
+    context_items: "ContextItems"
+    contexts: "Contexts"
+    policies: "Policies"
+    connections: "Connections"
+    connects: "Connects"
+    conversations: "Conversations"
+    usage: "Usage"
+    changes: "Changes"
+    suggestions: "Suggestions"
+    chat_apps: "ChatApps"
+    team_chats: "TeamChats"
+    poster: "Poster"
+    hooks: "Hooks"
+    delegations: "Delegations"
+    notifier: "Notifier"
+    retention: "DataRetention"
+    erasures: "Erasures"
+    exports: "Exports"
 
     def __init__(self, ports: Ports) -> None:
-        plans = Plans(ports.storage, ports.journal)
         self.ports = ports
-        self.driver = Driver(ports, plans)
-        self.skills = Skills(ports)
-        self.memories = Memories(ports)
-        self.attachments = Attachments(ports)
-        self.runs = RepairableRuns(ports, plans, self.driver)
-        self.workflows = RolloutWorkflows(ports, plans, self.runs)
-        self.evaluations = Evaluations(ports, self.runs)
-        self.scheduler = Scheduler(ports, self.runs)
-        self.webhooks = Deliveries(ports, self.runs)
-        self.workflow_tools = WorkflowTools(ports, self.runs)
-        self.agent_clients = AgentClients(ports, self.runs)
-        self.directory = Directory(ports)
-        self.members = Members(ports)
-        self.groups = Groups(ports)
-        self.tokens = Tokens(ports, self.directory)
-        self.audit = AuditTrail(ports)
-        self.tools = ToolCatalog(ports)
-        self.context_items = ContextItems(ports)
-        self.contexts = Contexts(ports)
-        self.policies = Policies(ports)
-        self.connections = Connections(ports)
-        self.connects = Connects(ports, self.runs)
-        self.conversations = Conversations(ports)
-        self.usage = Usage(ports)
-        self.changes = Changes(ports, self.directory)
-        self.suggestions = Suggestions(ports, self.runs)
-        self.chat_apps = ChatApps(ports)
-        self.team_chats = TeamChats(ports, self.runs)
-        self.poster = Poster(ports)
-        self.hooks = Hooks(ports)
-        self.delegations = Delegations(ports)
-        self.notifier = Notifier(ports)
-        self.retention = DataRetention(ports)
-        self.erasures = Erasures(ports, plans)
-        self.exports = Exports(ports)
+        self._plans = Plans(ports.storage, ports.journal)
+        self._making = RLock()
+
+    if not TYPE_CHECKING:  # a type checker must not take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in _AREAS:
+                raise AttributeError(f"`Core` has no attribute `{name}`", name=name, obj=self)
+            with self._making:
+                return vars(self)[name] if name in vars(self) else self._made(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_AREAS})
+
+    def _made(self, name: str) -> object:
+        module, kind, needed = _AREAS[name]
+        with without_collections():
+            found = getattr(import_module(f"wfcore.runtime.{module}"), kind)
+        vars(self)[name] = area = found(*(getattr(self, each) for each in needed.split()))
+        return area
 
     def on(self, event: HookEventName, handler: Handler, *, name: str | None = None) -> None:
         """Call `handler` for every such event from now on, of all organizations, at least once for each event.

@@ -68,6 +68,24 @@ asyncio.run(main())
     assert not loaded & {"alembic", "sqlalchemy.orm", "sqlalchemy.dialects.postgresql", "httpx2", "jsonschema_rs"}
 
 
+def test_a_command_loads_the_use_cases_that_it_calls(tmp_path: Path) -> None:
+    """Without a worker nothing that drives runs, edits workflows or talks to other systems is imported."""
+    code = f"""
+import asyncio, wfcore
+async def main():
+    async with wfcore.open("sqlite:///{tmp_path / "app.db"}", worker=False) as core:
+        assert await core.directory.create_organization("Acme")
+asyncio.run(main())
+"""
+    areas = {name.rpartition(".")[0] for name in loaded_by(code) if name.startswith("wfcore.runtime.")}
+    assert areas == {
+        "wfcore.runtime",
+        "wfcore.runtime.common",
+        "wfcore.runtime.execution",
+        "wfcore.runtime.organization",
+    }
+
+
 @pytest.mark.parametrize("name", wfcore.__all__)
 def test_public_name(name: str) -> None:
     """Every public name resolves."""

@@ -21,6 +21,23 @@ def test_the_setting_of_the_process_stays(enabled: bool) -> None:
         (gc.enable if before else gc.disable)()
 
 
+@pytest.mark.parametrize("frozen", [True, False])
+def test_what_was_imported_counts_as_old(frozen: bool) -> None:
+    """So that the next young collection does not visit it. Objects that the process has frozen stay frozen."""
+    if frozen:
+        gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        with without_collections():
+            made = [[number] for number in range(1_000)]
+        young = {id(each) for generation in (0, 1) for each in gc.get_objects(generation)}
+        assert frozen is bool({id(each) for each in made} & young)
+        assert frozen is bool(gc.get_freeze_count())
+        assert gc.get_freeze_count() <= before
+    finally:
+        gc.unfreeze()
+
+
 def test_nothing_is_collected_meanwhile() -> None:
     """However many objects there are."""
     began: list[str] = []
