@@ -42,7 +42,7 @@ StarterKind = Literal["person", "schedule", "webhook", "child", "teamchat", "mcp
 """What started a turn. `system` is a deadline; `evaluation` is a case of a skill's evaluations."""
 
 
-class ExecutionRef(Struct, frozen=True):
+class ExecutionRef(Struct, frozen=True, gc=False):
     """An execution of an organization. Only the store creates one, because it carries the tenant."""
 
     org: str
@@ -217,7 +217,7 @@ class RunChange:
     variation_id: str | None = None
 
 
-class Append(Struct, frozen=True):
+class Append(Struct, frozen=True, gc=False):
     """One transaction on one execution: entries after the first `expected`, and the rows that change with them.
 
     - `interrupts`: all interrupts that are open after this append (None: unchanged).

@@ -10,7 +10,7 @@ Work = Callable[[Any], Any]
 Rows = Sequence[tuple[Any, ...]]
 
 
-class CommitPart(Struct, frozen=True, eq=False):
+class CommitPart(Struct, frozen=True, eq=False, gc=False):
     """The request of one caller: rows of the journal, or a function to run in the transaction.
 
     `done` receives the outcome. Parts with different `conflict_key` can be done concurrently.

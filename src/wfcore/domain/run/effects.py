@@ -47,7 +47,7 @@ LOOK_UP = "?"
 """In place of a digest: the definition is only read, for the approval that comes next."""
 
 
-class CallTool(Struct, frozen=True):
+class CallTool(Struct, frozen=True, gc=False):
     """Call a tool with exactly these arguments. `not_before` is a time in epoch milliseconds, 0 for now; `timeout` is
     in seconds.
 
@@ -81,7 +81,7 @@ class CallTool(Struct, frozen=True):
         return self.state is AttemptState.sent
 
 
-class OpenChild(Struct, frozen=True):
+class OpenChild(Struct, frozen=True, gc=False):
     """Open a child frame: resolve and pin the workflow or skill, check the input. The outcome is `Opened` or `Failed`.
 
     `agent`: a model requested it, so that it is opened with the access of the user who started the execution; the node
@@ -106,7 +106,7 @@ class OpenChild(Struct, frozen=True):
     frame: tuple[str, int, str] | None = None
 
 
-class ComposeContext(Struct, frozen=True):
+class ComposeContext(Struct, frozen=True, gc=False):
     """Compose what an agent will send. The outcome is the composed context, for as long as the visit lasts.
 
     `config` is what the run narrows of what the agent can use, `attachments` are those of the run that the agent gets,
@@ -136,7 +136,7 @@ class ComposeContext(Struct, frozen=True):
     carried: int = 0
 
 
-class CallModel(Struct, frozen=True):
+class CallModel(Struct, frozen=True, gc=False):
     """Request a completion for these messages (`{"type", "content"}`, the interface's Message, and `attachments`).
 
     With a `context` the messages are the composed ones, and `transcript` holds the conversation of the agent since:

@@ -19,14 +19,14 @@ from msgspec import NODEFAULT, Struct, field, structs
 from wfcore.domain.kernel.json_type import JSON
 
 
-class Actor(Struct, frozen=True):
+class Actor(Struct, frozen=True, gc=False):
     """Who did it: the user id and, when known, the e-mail address."""
 
     user_id: str
     email: str | None = None
 
 
-class Limits(Struct, frozen=True):
+class Limits(Struct, frozen=True, gc=False):
     """The bounds of one run: node visits, seconds of duration, effects under way at once, model calls of one visit of
     an agent.
     """
@@ -37,7 +37,7 @@ class Limits(Struct, frozen=True):
     max_agent_rounds: int = 25
 
 
-class Decision(Struct, frozen=True):
+class Decision(Struct, frozen=True, gc=False):
     """An answer to one interrupt: `approve` or `deny` with the form's data, `connected` or `cancelled`."""
 
     interrupt_id: str
@@ -45,7 +45,7 @@ class Decision(Struct, frozen=True):
     data: JSON = None
 
 
-class Started(Struct, frozen=True):
+class Started(Struct, frozen=True, gc=False):
     """The execution began, with its first turn. `info` is what expressions read as `run`. With a `refusal` it
     ended in error at once. `key` is what the keys of its effects begin with, unlike the run id no other organization's;
     "" for the run id.
@@ -61,7 +61,7 @@ class Started(Struct, frozen=True):
     key: str = ""
 
 
-class Resumed(Struct, frozen=True):
+class Resumed(Struct, frozen=True, gc=False):
     """A new turn took over, with answers or with none. `by` is None when the system resumed (a deadline
     passed). `info` replaces keys of what expressions read as `run`. `on_behalf_of` has, by interrupt id, the users who
     had delegated these decisions to `by`.
@@ -84,7 +84,7 @@ Pinned = tuple[str, int, str]
 """A variation that a frame runs: kind and id of its resource, and the id of the variation."""
 
 
-class Retried(Struct, frozen=True):
+class Retried(Struct, frozen=True, gc=False):
     """A new turn took over an execution that had failed or was cancelled, after what it had done.
 
     `pinned` is the variation that runs from now on; None for the one before. `again` names nodes that run again with
@@ -104,7 +104,7 @@ class Retried(Struct, frozen=True):
     info: dict[str, JSON] | None = None
 
 
-class Forked(Struct, frozen=True):
+class Forked(Struct, frozen=True, gc=False):
     """A new execution began with the entries of another one, which stand before this one.
 
     It continues before the nodes in `again`, with effects of its own, whose keys begin with `key`. `input` has the new
@@ -123,7 +123,7 @@ class Forked(Struct, frozen=True):
     info: dict[str, JSON] | None = None
 
 
-class Moved(Struct, frozen=True):
+class Moved(Struct, frozen=True, gc=False):
     """The execution, which was parked, continues on another variation of its workflow, in the same turn.
 
     What it waits for stays open, under the same ids.
@@ -134,7 +134,7 @@ class Moved(Struct, frozen=True):
     pinned: Pinned
 
 
-class Succeeded(Struct, frozen=True):
+class Succeeded(Struct, frozen=True, gc=False):
     """An effect had its result. `usage` counts what a model call consumed. `guardrail` describes an answer that did not
     pass as it was: `{"replaced": true}` when the output is what may be said, `{"blocked": why}` when nothing may be.
     """
@@ -150,7 +150,7 @@ class Succeeded(Struct, frozen=True):
     guardrail: dict[str, JSON] | None = None
 
 
-class Failed(Struct, frozen=True):
+class Failed(Struct, frozen=True, gc=False):
     """One attempt of an effect failed; the machine decides whether another follows. `info` has what a
     `connection_required` or `definition_changed` requires, `usage` what a model call consumed, as far as that is known.
     """
@@ -168,7 +168,7 @@ class Failed(Struct, frozen=True):
     usage: dict[str, JSON] | None = None
 
 
-class Opened(Struct, frozen=True):
+class Opened(Struct, frozen=True, gc=False):
     """A child frame was opened: this variation of this workflow or skill is pinned, with this input."""
 
     at: int
@@ -184,7 +184,7 @@ class Opened(Struct, frozen=True):
     within: tuple[int, ...] = ()
 
 
-class Sent(Struct, frozen=True):
+class Sent(Struct, frozen=True, gc=False):
     """A tool that must not be called twice is about to be called: from here on its outcome may be unknown."""
 
     at: int
@@ -195,7 +195,7 @@ class Sent(Struct, frozen=True):
     within: tuple[int, ...] = ()
 
 
-class Said(Struct, frozen=True):
+class Said(Struct, frozen=True, gc=False):
     """A batch of text that a model streamed while its call was under way."""
 
     at: int
@@ -207,7 +207,7 @@ class Said(Struct, frozen=True):
     within: tuple[int, ...] = ()
 
 
-class Progressed(Struct, frozen=True):
+class Progressed(Struct, frozen=True, gc=False):
     """A tool reported how far its call is: `progress` of `total`, in units of its own."""
 
     at: int
@@ -221,27 +221,27 @@ class Progressed(Struct, frozen=True):
     within: tuple[int, ...] = ()
 
 
-class TimePassed(Struct, frozen=True):
+class TimePassed(Struct, frozen=True, gc=False):
     """The clock was read as `at`: every timer due by then expires."""
 
     at: int
 
 
-class Paused(Struct, frozen=True):
+class Paused(Struct, frozen=True, gc=False):
     """Somebody requested that the run parks at the next step."""
 
     at: int
     by: Actor
 
 
-class Cancelled(Struct, frozen=True):
+class Cancelled(Struct, frozen=True, gc=False):
     """Somebody cancelled the run."""
 
     at: int
     by: Actor
 
 
-class Aborted(Struct, frozen=True):
+class Aborted(Struct, frozen=True, gc=False):
     """The program could not carry the execution on, time after time: it was ended in error."""
 
     at: int

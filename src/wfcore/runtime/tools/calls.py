@@ -55,6 +55,8 @@ class ToolCalls:
         self._tools = ports.tools
         self._most_bytes = ports.settings.max_output_bytes
         self._schemas: dict[str, Schema] = {}
+        self._plain: dict[str, tuple[Tool, Schema]] = {}
+        """The tools called so far whose calls need neither a connection nor a server: most of them."""
         self._use = ConnectionUse(ports)
         self._served = ServedTools(ports)
 
@@ -63,11 +65,17 @@ class ToolCalls:
 
         `ToolFailed` for invalid arguments or results; other exceptions of the tool propagate.
         """
+        plain = self._plain.get(effect.tool)
+        if plain is not None and not effect.definition:
+            _check_arguments(plain[1], effect.params)
+            return self._run(plain[0], execution, effect, publish)
         if is_served(effect.tool):
             return self._run_served(execution, effect, publish)
         if effect.definition == LOOK_UP:
             return self._look_up(effect)
         tool = self._tool(effect)
+        if tool.checks and tool.provider is None and not tool.connection_parameter:
+            self._plain[tool.id] = tool, self._schemas[tool.id]
         if tool.provider is None and not (tool.connection_parameter and _named_connection(tool, effect)):
             return self._run(tool, execution, effect, publish)
         return self._run_connected(tool, execution, effect, publish)
@@ -130,7 +138,7 @@ class ToolCalls:
         publish: Publish,
         connection: ToolConnection | None = None,
     ) -> JSON:
-        reports = ProgressReports(publish, self._clock)
+        reports = ProgressReports(publish, self._clock, asyncio.get_running_loop())
         call = ToolCall(
             effect.key,
             effect.attempt,

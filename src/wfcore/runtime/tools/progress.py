@@ -5,6 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from msgspec import Struct
+
 from wfcore.ports.faults import ClaimLost
 from wfcore.ports.system import Clock
 
@@ -19,64 +21,63 @@ INTERVAL: Final = 1.0
 log = logging.getLogger("wfcore.progress")
 
 
-class ProgressReports:
-    """Publishes the reports of one call: the first one at once, then the latest of each interval, and the last one."""
+class ProgressReports(Struct, eq=False):
+    """Publishes the reports of one call: the first one at once, then the latest of each interval, and the last one.
 
+    `task` publishes, once there is a report: most calls have none. It is created on the event loop `loop`.
+    """
+
+    publish: Publish
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
     task: asyncio.Task[None] | None = None
-    """It publishes, once there is a report: most calls have none."""
-
-    _latest: Report | None = None
-    _pause: asyncio.Event
-    _has_ended = False
-
-    def __init__(self, publish: Publish, clock: Clock) -> None:
-        self._publish = publish
-        self._clock = clock
-        self._loop = asyncio.get_running_loop()
+    latest: Report | None = None
+    pause: asyncio.Event | None = None
+    has_ended: bool = False
 
     def report(self, *report: *Report) -> None:
         """Called by the tool, on the event loop or in any thread. Reports after the call are ignored."""
         if self._is_on_loop():
             self._note(report)
         else:
-            self._loop.call_soon_threadsafe(self._note, report)
+            self.loop.call_soon_threadsafe(self._note, report)
 
     def _is_on_loop(self) -> bool:
         try:
-            return asyncio.get_running_loop() is self._loop
+            return asyncio.get_running_loop() is self.loop
         except RuntimeError:
             return False
 
     async def end(self) -> None:
         """Publish the latest report, if that was not done. Raises ClaimLost when the worker lost the execution."""
-        self._has_ended = True
-        if self.task is not None:
-            self._pause.set()
+        self.has_ended = True
+        if self.task is not None and self.pause is not None:
+            self.pause.set()
             await self.task
 
     def _note(self, report: Report) -> None:
-        if self._has_ended:
+        if self.has_ended:
             return
-        self._latest = report
+        self.latest = report
         if self.task is None:
-            self._pause = asyncio.Event()
-            self.task = self._loop.create_task(self._publish_all())
+            self.pause = asyncio.Event()
+            self.task = self.loop.create_task(self._publish_all(self.pause))
 
-    async def _publish_all(self) -> None:
+    async def _publish_all(self, pause: asyncio.Event) -> None:
         """Publish until the call has ended; a report that cannot be stored does not fail its call."""
         while True:
-            if self._latest is not None:
-                report, self._latest = self._latest, None
+            if self.latest is not None:
+                report, self.latest = self.latest, None
                 try:
-                    await self._publish(*report)
+                    await self.publish(*report)
                 except ClaimLost:
                     raise
                 except Exception:
                     log.warning("a report of progress was not stored", exc_info=True)
-            if self._has_ended and self._latest is None:
+            if self.has_ended and self.latest is None:
                 return
-            cancel = self._clock.call_later(INTERVAL, self._pause.set)
-            await self._pause.wait()
+            cancel = self.clock.call_later(INTERVAL, pause.set)
+            await pause.wait()
             cancel()
-            if not self._has_ended:
-                self._pause.clear()
+            if not self.has_ended:
+                pause.clear()

@@ -121,7 +121,7 @@ class Published:
 
 async def test_the_latest_of_each_second_is_published() -> None:
     clock, published = FakeClock(), Published()
-    reports = ProgressReports(published, clock)
+    reports = ProgressReports(published, clock, asyncio.get_running_loop())
     for number in range(3):
         reports.report(number, None, "")
     await eventually(lambda: published.reports == [2] and clock.next_timer)
@@ -141,12 +141,12 @@ async def test_a_report_that_cannot_be_stored_is_logged(caplog: pytest.LogCaptur
     """The call goes on; a worker that has lost the execution stops."""
     published = Published()
     published.error = OSError("the disk is full")
-    reports = ProgressReports(published, FakeClock())
+    reports = ProgressReports(published, FakeClock(), asyncio.get_running_loop())
     reports.report(1, None, "")
     await reports.end()
     assert "a report of progress was not stored" in caplog.text
     published.error = ClaimLost()
-    reports = ProgressReports(published, FakeClock())
+    reports = ProgressReports(published, FakeClock(), asyncio.get_running_loop())
     reports.report(1, None, "")
     with pytest.raises(ClaimLost):
         await reports.end()

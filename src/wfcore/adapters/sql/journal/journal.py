@@ -1,7 +1,7 @@
 """The journal in tables: writes by group commit, short reads by key, and lists."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -113,8 +113,10 @@ class SqlJournal:
         if len(rows) == 1 and self._commits.insert_alone(rows[0]):
             self._checksums.put(execution.id, append.expected, before, texts)
             return None
-        write = partial(self._append, execution.id, org, append, texts)
-        writing = self._commits.insert(rows) if rows else self._commits.run(write, execution.id)
+        if rows:
+            writing: Awaitable[int | None] = self._commits.insert(rows)
+        else:
+            writing = self._commits.run(partial(self._append, execution.id, org, append, texts), execution.id)
         known = self._checksums.put(execution.id, append.expected, before, texts) if texts else None
         try:
             return await writing
