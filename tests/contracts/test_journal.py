@@ -13,6 +13,7 @@ import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from msgspec.structs import replace
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
@@ -154,7 +155,7 @@ async def everything(journal: Journal) -> list[object]:
     opened = await journal.open_interrupts(ORG, limit=99)
     return [
         await journal.list_runs(ORG, limit=99),
-        [attrs.evolve(row, key=0) for row in opened],
+        [structs.replace(row, key=0) for row in opened],
         [await journal.read(ref) for ref in refs],
         await journal.next_wake(),
         [holder.worker for holder in await journal.holders()],

@@ -49,8 +49,7 @@ class ExecutionRef(Struct, frozen=True, gc=False):
     id: int
 
 
-@attrs.frozen
-class Execution:
+class Execution(Struct, frozen=True):
     """The row of an execution: what it runs, and which user started it. The variation is pinned.
 
     `epoch` is the number of its claims so far. It grows with every claim, also by the same worker.
@@ -75,8 +74,7 @@ class Execution:
                          self.root_run_id, self.length, worker, self.is_draft, self.started_by, epoch or 0)  # fmt: skip
 
 
-@attrs.frozen
-class RunRow:
+class RunRow(Struct, frozen=True):
     """One turn. `fingerprint` is a digest of target, body and principal; `result` holds output, error, interrupts and
     usage. `key` orders the organization's runs by their start; it is 0 for a row that was not read from the store.
 
@@ -142,8 +140,7 @@ HOUR: Final = 3_600_000
 """Milliseconds."""
 
 
-@attrs.frozen
-class NewExecution:
+class NewExecution(Struct, frozen=True):
     """What `begin` writes in addition to the first entries.
 
     `is_draft`: the variation was never deployed, and can be dropped while no execution has pinned it.
@@ -169,8 +166,7 @@ def thread_of_run(run_id: str) -> str:
     return "thread_" + run_id.replace("-", "")
 
 
-@attrs.frozen
-class NewRun:
+class NewRun(Struct, frozen=True):
     """A run that begins, and possibly ends, with the entries of the same append. `result` is as in `RunRow`.
 
     `variation_id`, with `is_draft`, is given for a run of another variation than that of the execution.
@@ -201,8 +197,7 @@ class NewRun:
                       self.forked_from)  # fmt: skip
 
 
-@attrs.frozen
-class RunChange:
+class RunChange(Struct, frozen=True):
     """The new values of a run's row. `result`, `resumed_by` and `retried_by` stay unchanged when None.
 
     `variation_id` is the deployed variation that the run continues on; None for the one before.
@@ -256,8 +251,7 @@ class Append(Struct, frozen=True, gc=False):
         return not (rows or projected) and self.interrupts is None
 
 
-@attrs.frozen
-class OpenInterrupt:
+class OpenInterrupt(Struct, frozen=True):
     """One interrupt of the inbox, with the latest run of its execution.
 
     A closed one has its `decision`, which can also be `expired`, and `decided_at` in epoch milliseconds.

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import attrs
+from msgspec import structs
 
 from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 
@@ -18,7 +19,7 @@ class AuditLog:
     def extend(self, rows: Iterable[AuditRow]) -> None:
         for row in rows:
             self.last += 1
-            self.rows.append(attrs.evolve(row, key=self.last))
+            self.rows.append(structs.replace(row, key=self.last))
 
     def remove(self, row: AuditRow) -> None:
         self.rows = [one for one in self.rows if one.key != row.key]
@@ -37,7 +38,7 @@ class MemoryAudit:
         return list(self.log.rows)
 
     async def add(self, row: AuditRow) -> None:
-        self.rows.append(attrs.evolve(row, key=self.log.last + len(self.added) + 1))
+        self.rows.append(structs.replace(row, key=self.log.last + len(self.added) + 1))
         self.added.append(row)
 
     def commit(self) -> None:

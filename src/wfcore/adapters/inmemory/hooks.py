@@ -6,6 +6,7 @@ They are kept outside of the tenant's rows, because the journal adds deliveries 
 from collections.abc import Callable, Collection, Iterable
 
 import attrs
+from msgspec import structs
 
 from wfcore.domain.projections.notices import Notice
 from wfcore.ports.repositories.hooks import Delivery
@@ -45,7 +46,7 @@ class DeliveryLog:
 
     def add(self, notices: Iterable[Notice]) -> None:
         for notice in notices:
-            kept = attrs.evolve(notice, handlers=())
+            kept = structs.replace(notice, handlers=())
             for hook, wanted in self.subscriptions.items():
                 if any(_matches(notice, *one) for one in wanted):
                     self._add(Delivery("", hook, "", kept, next_at=notice.at))

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 import attrs
+from msgspec import structs
 
 from wfcore.adapters.inmemory.conversations import MemoryConversations
 from wfcore.adapters.inmemory.usage import MemoryUsage, MemoryVerdicts
@@ -210,7 +211,7 @@ class MemoryJournal:
         stored = self._executions.values()
         opened = [OpenInterrupt(one, "", each.row, key) for each in stored for key, one in each.interrupts.values()]
         found = [
-            attrs.evolve(item, run_id=self._find_known(item).runs[-1], execution=_row(self._find_known(item)))
+            structs.replace(item, run_id=self._find_known(item).runs[-1], execution=_row(self._find_known(item)))
             for item in (self._closed if decided else opened)
             if item.execution.ref.org == principal.org_uuid
             and item.key < before
@@ -399,7 +400,7 @@ class MemoryJournal:
         runs = self._runs[stored.row.ref.org]
         for run in [runs[run_id] for run_id in stored.runs]:
             if run.status == RunStatus.queued:
-                self._put_run(attrs.evolve(run, status=RunStatus.running, updated_at=now))
+                self._put_run(structs.replace(run, status=RunStatus.running, updated_at=now))
 
     def _record_heartbeat(self, worker: int) -> None:
         """Record a sign of life; a worker that others released as dead is registered again."""
@@ -408,7 +409,7 @@ class MemoryJournal:
 
 
 def _row(stored: StoredExecution) -> Execution:
-    return attrs.evolve(stored.row, length=len(stored.entries), claimed_by=stored.claimed_by, epoch=stored.epoch)
+    return structs.replace(stored.row, length=len(stored.entries), claimed_by=stored.claimed_by, epoch=stored.epoch)
 
 
 def _matches(run: RunRow, where: RunFilter) -> bool:
@@ -425,7 +426,7 @@ def _matches(run: RunRow, where: RunFilter) -> bool:
 def _changed(run: RunRow, change: RunChange) -> RunRow:
     """The run after the change. `finished_at` is set when the status ends the turn or an ended status changes."""
     finished = None if change.status.under_way else change.at
-    return attrs.evolve(
+    return structs.replace(
         run,
         status=change.status,
         updated_at=change.at,

@@ -58,6 +58,10 @@ class HostTransaction:
         for row in rows:
             self._execute(statement, row)
 
+    def insert(self, statement: Statement, values: Sequence[Any], /) -> int:
+        ((key,),) = self._execute(statement, values).fetchall()
+        return int(key)
+
     def may_find(self, statement: Statement, /) -> bool:
         return self._execute(statement, ()).fetchone() is not None
 

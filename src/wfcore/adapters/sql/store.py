@@ -58,6 +58,10 @@ class CommitTransaction(Protocol):
 
     def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> object: ...
 
+    def insert(self, statement: Statement, values: Sequence[Any], /) -> int:
+        """Insert a row with a statement that has a `key`, and return the key."""
+        ...
+
     def may_find(self, statement: Statement, /) -> bool:
         """False if a statement without parameters finds no row. It is read at most once in a transaction, so no other
         statement of a group commit may change that; where a read costs more than what it spares, the result is True.

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
 
@@ -64,7 +64,7 @@ def fingerprint(value: JSON) -> str:
 
 
 _PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-_MAYBE_WHOLE_FLOAT = re.compile(rb"\.0|[0-9]e", re.ASCII)
+_MAYBE_WHOLE_FLOAT = re.compile(rb"[0-9](?:\.0|e)", re.ASCII)
 
 
 def _encode(value: JSON, option: int = 0) -> bytes:
@@ -111,7 +111,14 @@ def from_ms(ms: int) -> datetime:
 
 def iso_ms(epoch_ms: int) -> str:
     """Milliseconds since 1970 as an RFC 3339 instant of the years 1 to 9999: `2026-01-02T03:04:05.678Z`."""
-    return from_ms(epoch_ms).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    seconds, milliseconds = divmod(epoch_ms, 1000)
+    return f"{_iso_seconds(seconds)}.{milliseconds:03}Z"
+
+
+@lru_cache(maxsize=256)
+def _iso_seconds(seconds: int) -> str:
+    """The cache serves the many instants of one second that a busy process writes."""
+    return from_ms(seconds * 1000).replace(tzinfo=None).isoformat()
 
 
 def parse_iso(text: str) -> int:

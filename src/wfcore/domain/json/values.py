@@ -18,6 +18,7 @@ from typing import (
     Annotated,
     Any,
     Final,
+    Literal,
     NotRequired,
     Required,
     TypedDict,
@@ -129,7 +130,7 @@ def wire_names(cls: type) -> Mapping[str, str]:
 
 def is_value(cls: Any) -> bool:
     """Whether this is a class of values."""
-    return isinstance(cls, type) and attrs.has(cls)
+    return isinstance(cls, type) and hasattr(cls, "__attrs_attrs__")
 
 
 @cache
@@ -191,6 +192,10 @@ def given(field: T | UnsetType) -> T | None:
 
 def structure(cls: type[T], tree: Mapping[str, JSON]) -> T:
     """The value of a tree that `codec.check` found no fault in."""
+    known: type = cls
+    flat = _flat_fields(known)
+    if tree.keys() <= flat.keys():  # most bodies: nothing in them needs the converter
+        return cls(**{flat[name][0]: flat[name][1](item) for name, item in tree.items()})
     return _converter().structure(tree, cls)
 
 
@@ -198,6 +203,28 @@ def to_json(value: Any) -> dict[str, JSON]:
     """The object of a value: absent fields are left out, numbers and free objects are those that were parsed."""
     tree: dict[str, JSON] = _converter().unstructure(value)
     return tree
+
+
+@cache
+def _flat_fields(cls: type) -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
+    """The fields that need no converter, by their names on the wire: name, and conversion."""
+    hints, names = get_type_hints(cls, include_extras=True), wire_names(cls)
+    found = {name: _flat_conversion(hint) for name, hint in hints.items() if name in names}
+    return {names[name]: (name, convert) for name, convert in found.items() if convert is not None}
+
+
+def _flat_conversion(hint: Any) -> Callable[[Any], Any] | None:
+    """The conversion of a text, number, boolean or free object; None for what has values in it."""
+    if _is_verbatim(hint):
+        return _same
+    origin, arguments = get_origin(hint), [each for each in get_args(hint) if each is not UnsetType]
+    if origin is Annotated or (origin in (Union, UnionType) and len(arguments) == 1):
+        return _flat_conversion(arguments[0])
+    return int if hint is int else _same if origin is Literal else None
+
+
+def _same(item: T) -> T:
+    return item
 
 
 @cache

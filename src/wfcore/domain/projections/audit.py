@@ -3,15 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import attrs
+from msgspec import Struct, field
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Actor, Cancelled, Decision, Entry, Forked, Moved, Paused, Resumed, Retried
 from wfcore.domain.run.state import Interrupt
 
 
-@attrs.frozen
-class DecisionRow:
+class DecisionRow(Struct, frozen=True):
     """What a user decided about a run; None is the system. `at` is in epoch milliseconds; `action` is that of the
     audit.
     """
@@ -19,7 +18,7 @@ class DecisionRow:
     at: int
     user_id: str | None
     action: str
-    details: Mapping[str, JSON] = attrs.field(factory=dict)
+    details: Mapping[str, JSON] = field(default_factory=dict)
 
 
 BY_USERS: Final = frozenset({Resumed, Retried, Forked, Moved, Cancelled, Paused})

@@ -2,14 +2,13 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-import attrs
+from msgspec import Struct, field
 
 from wfcore.domain.run.entries import Entry, Resumed
 from wfcore.domain.run.state import Interrupt, RunStatus
 
 
-@attrs.frozen
-class Notice:
+class Notice(Struct, frozen=True):
     """One event. `kind` and `resource_id` are the target, `user_id` started the execution; `at` is in epoch
     milliseconds. `status` is that of the run, or why a schedule was paused.
 
@@ -28,15 +27,14 @@ class Notice:
     handlers: tuple[str, ...] = ()
 
 
-@attrs.frozen
-class Moment:
+class Moment(Struct, frozen=True):
     """What is common to the notices of one append: the target, who started the execution, and the time."""
 
     kind: str
     resource_id: int | None
     user_id: str
     at: int
-    handlers: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    handlers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of handlers by event."""
 
     def notice(

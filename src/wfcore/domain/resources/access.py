@@ -54,6 +54,8 @@ class Role(StrEnum):
 def missing_scopes(granted: Collection[str], required: Collection[str]) -> list[str]:
     """The required token scopes that are not granted, in order. `X:write` includes `X:read` and nothing else."""
     absent = [scope for scope in required if scope not in granted]
+    if not absent:
+        return absent
     return [scope for scope in absent if not scope.endswith(":read") or scope[: -len("read")] + "write" not in granted]
 
 
@@ -128,6 +130,11 @@ class AccessConfig:
     owner_email: str | None
     guardrails: tuple[JSON, ...] = ()
 
+    @cached_property
+    def grants(self) -> tuple["Grant", ...]:
+        """See `grants`."""
+        return tuple(grants(self))
+
 
 @attrs.frozen
 class Grant:
@@ -198,10 +205,11 @@ def _private_grants(config: AccessConfig) -> Iterator[Grant]:
 
 def derive(principal: Principal, config: AccessConfig) -> Access:
     """The rights of `principal` under `config`, and the grants that give them (interface, AccessConfig)."""
-    rules = tuple(grant for grant in grants(config) if grant.subject in principal.subjects)
-    can_manage = any(grant.manage for grant in rules)
+    subjects = principal.subjects
+    rules = tuple([grant for grant in config.grants if grant.subject in subjects])
+    can_use, can_manage = any(grant.use for grant in rules), any(grant.manage for grant in rules)
     denial: ManageDenial = "needs_group_manage" if config.visibility == "shared" else "not_owner"
-    return Access(any(grant.use for grant in rules), can_manage, None if can_manage else denial, rules)
+    return Access(can_use, can_manage, None if can_manage else denial, rules)
 
 
 def revokes_self(principal: Principal, new: AccessConfig) -> bool:

@@ -11,6 +11,7 @@ for ever.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -277,24 +278,31 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[Any]).decode
 
 
-def _layout(cls: type[Struct]) -> tuple[str, tuple[str, ...], tuple[Any, ...]]:
+@cache
+def _defaults(cls: type[Struct]) -> tuple[int, tuple[Any, ...]]:
+    """How many fields have no default, and the defaults of all."""
     fields = structs.fields(cls)
     defaults = tuple(f.default if f.default_factory is NODEFAULT else f.default_factory() for f in fields)
-    return TAGS[cls], tuple(f.name for f in fields), defaults
+    return len([f for f in fields if f.required]), defaults
 
 
-_LAYOUTS = {cls: _layout(cls) for cls in TAGS}
+def shortened(value: Struct) -> tuple[Any, ...]:
+    """The fields of a value, without those at the end that have their default."""
+    values = structs.astuple(value)
+    first, defaults = _defaults(type(value))
+    if values[first:] == defaults[first:]:  # compared at once: that is nearly always so
+        return values[:first]
+    length = len(values)
+    while values[length - 1] == defaults[length - 1]:
+        length -= 1
+    return values[:length]
 
 
 def encode_entry(entry: Entry) -> bytes:
     """The entry as one line of JSON."""
     if type(entry) is Succeeded and entry.usage is None and not entry.within and entry.guardrail is None:  # the hot one
         return _encode(("ok", VERSION, entry.at, entry.node, entry.visit, entry.step, entry.attempt, entry.output))
-    tag, names, defaults = _LAYOUTS[type(entry)]
-    values = [getattr(entry, name) for name in names]
-    while values and defaults[len(values) - 1] is not NODEFAULT and values[-1] == defaults[len(values) - 1]:
-        values.pop()
-    return _encode((tag, VERSION, *values))
+    return _encode((TAGS[type(entry)], VERSION, *shortened(entry)))
 
 
 def decode_entry(line: bytes | str) -> Entry:
@@ -324,7 +332,7 @@ def _resumed(values: list[Any]) -> Resumed:
 
 def _repaired(cls: type) -> Callable[[list[Any]], Any]:
     """The builder of an entry with arrays, which JSON gives as lists."""
-    names = _LAYOUTS[cls][1]
+    names = [one.name for one in structs.fields(cls)]
     arrays = [index for index, name in enumerate(names) if name in ("again", "skip", "input")]
     pinned = names.index("pinned")
 
@@ -350,7 +358,7 @@ def _moved(values: list[Any]) -> Moved:
 
 
 def _in_a_frame(cls: type) -> Callable[[list[Any]], Any]:
-    place = _LAYOUTS[cls][1].index("within")
+    place = [one.name for one in structs.fields(cls)].index("within")
 
     def build(values: list[Any]) -> Any:
         if len(values) > place:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 import attrs
+from msgspec import Struct, field
 
 from wfcore.domain.kernel.json_type import JSON
 
@@ -26,8 +27,7 @@ ORIGIN: Final[ContextVar[Origin]] = ContextVar("wfcore_origin", default=Origin()
 """The origin of the current call. The HTTP adapter sets it for each request."""
 
 
-@attrs.frozen
-class AuditRow:
+class AuditRow(Struct, frozen=True):
     """One recorded action. `user_id` is None for the operator and for the system, which act without a principal.
 
     `action` is `<kind>.<verb>`; `kind` and `resource_id` name its object. `key` numbers the rows of a store.
@@ -38,8 +38,8 @@ class AuditRow:
     action: str
     kind: str
     resource_id: str
-    details: Mapping[str, JSON] = attrs.field(factory=dict)
-    origin: Origin = attrs.field(factory=ORIGIN.get)
+    details: Mapping[str, JSON] = field(default_factory=dict)
+    origin: Origin = field(default_factory=ORIGIN.get)
     key: int = 0
 
 

@@ -8,15 +8,13 @@ resource. Who has decided is also a subject (`u:`).
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import attrs
-from msgspec import structs
+from msgspec import Struct, structs
 
 from wfcore.domain.run.entries import Decision, Entry, Resumed
 from wfcore.domain.run.state import Interrupt, Vote
 
 
-@attrs.frozen
-class ClosedInterrupt:
+class ClosedInterrupt(Struct, frozen=True):
     """An interrupt with the decision or deadline that ended it. `at` is in epoch milliseconds."""
 
     interrupt: Interrupt

@@ -26,10 +26,11 @@ def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def decorate(use_case: Callable[P, R]) -> Callable[P, R]:
         begun: Callable[[Any], Any] = within_slice if inspect.iscoroutinefunction(use_case) else _unchanged
+        has_area = any("*" in scope for scope in scopes)
 
         @wraps(use_case)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            check_scopes(_principal(args[1]), _named(scopes, args[0]))
+            check_scopes(_principal(args[1]), _named(scopes, args[0]) if has_area else scopes)
             result: R = begun(use_case(*args, **kwargs))
             return result
 

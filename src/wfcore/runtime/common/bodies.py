@@ -24,7 +24,19 @@ def parsed(
     names: Mapping[str, str] = NO_NAMES,
     key: str | None = None,
 ) -> T:
-    """The value of a body, which the caller gave as a value, as an object in wire names, or as keyword arguments.
+    """The value of a body; see `checked`."""
+    return structure(cls, checked(cls, body, fields, *rules, names=names, key=key))
+
+
+def checked(
+    cls: type[T],
+    body: T | Tree | None,
+    fields: Mapping[str, object],
+    *rules: Rule,
+    names: Mapping[str, str] = NO_NAMES,
+    key: str | None = None,
+) -> Tree:
+    """The object of a body, which the caller gave as a value, as an object in wire names, or as keyword arguments.
 
     `fields` are the keyword arguments, in snake case; `names` has short forms of theirs. `rules` are the rules of the
     domain on the tree; each must accept a tree of any shape. `key` is the Idempotency-Key. Null for an optional
@@ -32,10 +44,10 @@ def parsed(
     Raises Malformed or Invalid with every fault of the key, the shape and the rules; TypeError for a body with fields.
     """
     tree = tree_of(cls, body, fields, names)
-    if isinstance(tree, Mapping):
+    if isinstance(tree, dict | Mapping):
         tree = without_nulls(cls, tree)
     refuse([*key_issues(key), *check(cls, tree), *(issue for rule in rules for issue in rule(tree))])
-    return structure(cls, tree)
+    return tree
 
 
 def tree_of(cls: type, body: Any, fields: Mapping[str, object], names: Mapping[str, str] = NO_NAMES) -> Tree:
@@ -51,9 +63,11 @@ def tree_of(cls: type, body: Any, fields: Mapping[str, object], names: Mapping[s
 
 def _plain(value: Any) -> JSON:
     """A keyword argument as JSON; it, and what it holds, may be values."""
+    if isinstance(value, str | int):  # nearly always
+        return value
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):  # a dict is recognized much faster
         return {name: _plain(item) for name, item in value.items()}
     tree: JSON = to_json(value) if is_value(type(value)) else value
     return tree

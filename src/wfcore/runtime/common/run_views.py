@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import attrs
+from msgspec import Struct, field
 
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.json_readers import as_object, as_objects
@@ -22,8 +23,7 @@ MOST_OPEN: Final = 1_000
 Batches = AsyncGenerator[list[Event], None]
 
 
-@attrs.frozen
-class RunView:
+class RunView(Struct, frozen=True):
     """The record of a run. `interrupts` are the open ones.
 
     `is_outline`: the caller can only decide, so the record hides the result.
@@ -32,7 +32,7 @@ class RunView:
     row: RunRow
     interrupts: tuple[Interrupt, ...] = ()
     is_outline: bool = False
-    links: Mapping[str, str] = attrs.field(factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
     """Where the caller can authorize the connections that connect interrupts need, by interrupt."""
 
     @property

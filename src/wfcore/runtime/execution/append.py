@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, TypedDict
 
-import attrs
+from msgspec import Struct
 
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.json_type import JSON
@@ -33,8 +33,7 @@ class ProjectedFields(TypedDict):
     verdict: VerdictRow | None
 
 
-@attrs.frozen
-class Projected:
+class Projected(Struct, frozen=True):
     """The rows of an append that are projections of its entries and records (`wfcore.domain.projections`)."""
 
     messages: Sequence[MessageRow] = ()
@@ -57,8 +56,7 @@ class Projected:
 NOTHING: Final = Projected()
 
 
-@attrs.frozen
-class Projection:
+class Projection(Struct, frozen=True):
     """The projections of one execution: what their rows depend on, besides the machine."""
 
     target: NewExecution | Execution

@@ -68,12 +68,12 @@ class Session:
 
     async def drive(self) -> None:
         """Go on until the turn has ended, or only time has to pass and the claim was released."""
-        while True:
+        while self._view is not View.released:
             now = self._time.now()
             await self._time_slice.take(self, now)
             if self._view in OUTDATED:
                 await self._catch_up()
-            if self._view is View.released or await self._step(now):
+            if await self._step(now):
                 return
 
     async def _step(self, now: int) -> bool:

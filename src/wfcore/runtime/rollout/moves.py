@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 import attrs
+from msgspec import structs
 
 from wfcore.api.repairs import MoveRuns
 from wfcore.domain.json.values import given
@@ -136,7 +137,7 @@ class RunMoves:
         """Write the entry with the row of the turn, its interrupts and its next deadline."""
         expected, before = machine.length, tuple(machine.interrupts.values())
         machine.apply(entry)
-        change = attrs.evolve(run_change(machine), variation_id=entry.pinned[2])
+        change = structs.replace(run_change(machine), variation_id=entry.pinned[2])
         rows = Projection.of(self._ports, execution).rows(machine, before, (entry,))
         waiting = tuple(machine.interrupts.values())
         append = Append(expected, (entry,), None, (change,), waiting, updates_claim=True, wake_at=machine.next_due(),

@@ -10,21 +10,21 @@ on, and those of a resume replace the earlier ones. `config` is kept as far as i
 from collections.abc import Mapping
 from functools import partial
 
-import attrs
+from msgspec import Struct
 
 from wfcore.api.runs import Action, AttachmentsDto, Chat, CreateRun, ResumeRun, RunAction
 from wfcore.domain.agents.attachments import AttachmentLimits, attachment_issues
 from wfcore.domain.agents.end_users import end_user_issues
 from wfcore.domain.expressions.templates import template_issues
 from wfcore.domain.json.codec import check, fingerprint
-from wfcore.domain.json.values import UNSET, to_json
+from wfcore.domain.json.values import UNSET, structure
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.triggers.schedule import time_zones
 from wfcore.ports.journal import StarterKind
-from wfcore.runtime.common.bodies import Tree, parsed
+from wfcore.runtime.common.bodies import Tree, checked, parsed
 
 Sent = CreateRun | ResumeRun | RunAction
 
@@ -37,8 +37,7 @@ TARGETS = ("workflowId", "skillId", "assistant")
 DECISION_FIELDS = ("decision", "decisions", "interruptId", "data")
 
 
-@attrs.frozen
-class RequestedRun:
+class RequestedRun(Struct, frozen=True):
     """The run of a request. `key` is the prefix of its effects' keys ("": the id)."""
 
     id: str
@@ -51,10 +50,11 @@ class RequestedRun:
 
 def start_body(
     body: CreateRun | Tree | None, fields: Mapping[str, object], key: str | None, limits: AttachmentLimits
-) -> CreateRun:
-    """The body of a start. Raises Malformed or Invalid with all faults."""
+) -> tuple[CreateRun, Tree]:
+    """The body of a start, and its object. Raises Malformed or Invalid with all faults."""
     rules = (partial(_attachment_issues, limits), _start_issues, _target_issues, _user_issues)
-    return parsed(CreateRun, body, fields, *rules, names=NAMES, key=key)
+    tree = checked(CreateRun, body, fields, *rules, names=NAMES, key=key)
+    return structure(CreateRun, tree), tree
 
 
 def chat_body(body: Chat | Tree | None, fields: Mapping[str, object], key: str | None) -> Chat:
@@ -64,10 +64,11 @@ def chat_body(body: Chat | Tree | None, fields: Mapping[str, object], key: str |
 
 def resume_body(
     body: ResumeRun | Tree | None, fields: Mapping[str, object], key: str | None, limits: AttachmentLimits
-) -> ResumeRun:
-    """The body of a resume. Raises Malformed or Invalid with all faults."""
+) -> tuple[ResumeRun, Tree]:
+    """The body of a resume, and its object. Raises Malformed or Invalid with all faults."""
     rules = (partial(_attachment_issues, limits), _decision_issues, _user_issues)
-    return parsed(ResumeRun, body, fields, *rules, key=key)
+    tree = checked(ResumeRun, body, fields, *rules, key=key)
+    return structure(ResumeRun, tree), tree
 
 
 def action_body(
@@ -77,9 +78,8 @@ def action_body(
     return parsed(RunAction, body, fields, partial(_place_issues, me), _params_issues, key=key)
 
 
-def run_fields(body: Sent) -> dict[str, JSON]:
-    """The fields of the body that expressions read as fields of `run`."""
-    tree = to_json(body)
+def run_fields(tree: Tree) -> dict[str, JSON]:
+    """The fields of a body that expressions read as fields of `run`."""
     return {name: tree[name] for name in CARRIED if name in tree}
 
 
@@ -93,11 +93,9 @@ def requests_debug(body: CreateRun | ResumeRun) -> bool:
     return body.debug is True or (body.config is not UNSET and body.config.debug is True)
 
 
-def request_fingerprint(me: Principal, what: str, body: Sent) -> bytes:
+def request_fingerprint(me: Principal, what: str, tree: Tree) -> bytes:
     """The fingerprint of caller, target and body, without the run id: equal requests with one id join the same run."""
-    tree = to_json(body)
-    tree.pop("runId", None)
-    return short_fingerprint([me.user_id, what, tree])
+    return short_fingerprint([me.user_id, what, {name: tree[name] for name in tree if name != "runId"}])
 
 
 def short_fingerprint(value: JSON) -> bytes:

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import TypeGuard, Unpack
 
 import attrs
+from msgspec import structs
 
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
@@ -329,7 +330,7 @@ def reached(me: Principal, items: Iterable[OpenInterrupt]) -> list[OpenInterrupt
 def outline_of(me: Principal, view: RunView, delegators: Sequence[Delegator]) -> RunView:
     """The view of an approver: the open interrupts that it can see, also for others, without the result."""
     own = tuple(one for one in view.interrupts if sees_as_approver(me, one, delegators))
-    return RunView(attrs.evolve(view.row, result=None), own, is_outline=True)
+    return RunView(structs.replace(view.row, result=None), own, is_outline=True)
 
 
 def _is_by(entry: e.Entry, me: Principal) -> TypeGuard[e.Resumed]:

@@ -59,16 +59,17 @@ class Runs(RunStarting):
         fields: Mapping[str, object],
         key: str | None,
     ) -> RunView:
-        body = resume_body(sent, fields, key, self._ports.settings.attachments)
+        body, tree = resume_body(sent, fields, key, self._ports.settings.attachments)
         chosen = key or (None if body.run_id == run_id else given(body.run_id))
-        new_id, fingerprint = chosen or self._ports.ids.uuid(), request_fingerprint(me, f"resume {run_id}", body)
+        new_id = chosen or self._ports.ids.uuid()
+        fingerprint = request_fingerprint(me, f"resume {run_id}", tree)
         row, execution, can_use = await self._visible(me, run_id)
         if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
             return await self._join(me, chosen, fingerprint)
         for _ in range(TRIES):
             machine = await self._machine(execution)
             row = await self._current(row, machine)
-            entry = await self._resume_entry(me, row, execution, machine, can_use, body, new_id)
+            entry = await self._resume_entry(me, row, execution, machine, can_use, body, tree, new_id)
             try:
                 return await self._take_over(me, row, execution, machine, entry, fingerprint, can_use, body)
             except JournalConflict:
@@ -91,6 +92,7 @@ class Runs(RunStarting):
         machine: Machine,
         can_use: bool,
         body: ResumeRun,
+        tree: Tree,
         new_id: str,
     ) -> e.Resumed:
         """The entry of the caller's request, after every check."""
@@ -105,7 +107,7 @@ class Runs(RunStarting):
         attached = await self._attachments.save(me, body.attachments)
         now, actor = max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email)
         debug = await self._targets.debug(me, target) if requests_debug(body) else {}
-        info = {**of_the_client(machine.info), **run_fields(body), **debug, **config, **attached}
+        info = {**of_the_client(machine.info), **run_fields(tree), **debug, **config, **attached}
         return e.Resumed(now, new_id, actor, decisions, info or None, behalf)
 
     async def _take_over(

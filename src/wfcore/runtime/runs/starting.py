@@ -8,7 +8,7 @@ reveals nothing of the run.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Self, Unpack
 
-import attrs
+from msgspec import structs
 
 from wfcore.api.runs import (
     Chat,
@@ -127,7 +127,8 @@ class RunStarting(RunReading):
         key: str | None,
         by: StarterKind = "person",
     ) -> RunView:
-        return await self._start(me, start_body(body, fields, key, self._ports.settings.attachments), key, by=by)
+        parsed, tree = start_body(body, fields, key, self._ports.settings.attachments)
+        return await self._start(me, parsed, tree, key, by=by)
 
     async def _chat(
         self, me: Principal, skill: int | None, body: Chat | Tree | None, fields: Mapping[str, object], key: str | None
@@ -154,19 +155,20 @@ class RunStarting(RunReading):
         `fingerprint` identifies the request where that is not its whole input.
         """
         body = CreateRun(workflow_id=workflow_id, input=dict(given), origin="other")
-        return await self._start(deployer, body, run_id, more, fingerprint, by)
+        return await self._start(deployer, body, to_json(body), run_id, more, fingerprint, by)
 
     async def _start(
         self,
         me: Principal,
         body: CreateRun,
+        tree: Tree,
         key: str | None,
         more: Mapping[str, JSON] = NOTHING,
         fingerprint: bytes | None = None,
         by: StarterKind = "person",
     ) -> RunView:
-        """`more` are fields of the expression variable `run` in addition to those of the body."""
-        chosen, fingerprint = key or given(body.run_id), fingerprint or request_fingerprint(me, "run", body)
+        """`more` are fields of the expression variable `run` in addition to those of `tree`, the object of the body."""
+        chosen, fingerprint = key or given(body.run_id), fingerprint or request_fingerprint(me, "run", tree)
         if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
             return await self._join(me, chosen, fingerprint)
         target, values = await self._targets.of(me, body), {} if body.input is UNSET else body.input
@@ -180,7 +182,7 @@ class RunStarting(RunReading):
         attached = await self._attachments.save(me, body.attachments)
         run = self._requested_run(me, chosen, fingerprint, body, by)
         debug = await self._targets.debug(me, target) if requests_debug(body) else NOTHING
-        return await self.launch(me, target, run, values, {**run_fields(body), **debug, **more, **config, **attached})
+        return await self.launch(me, target, run, values, {**run_fields(tree), **debug, **more, **config, **attached})
 
     @needs("workflows:invoke")
     def act(
@@ -202,13 +204,14 @@ class RunStarting(RunReading):
     ) -> RunView:
         check_not_limited(me)
         body = action_body(me, sent, fields, key)
-        chosen, fingerprint = key or given(body.run_id), request_fingerprint(me, "action", body)
+        chosen, tree = key or given(body.run_id), to_json(body)
+        fingerprint = request_fingerprint(me, "action", tree)
         if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
             return await self._join(me, chosen, fingerprint)
         run = self._requested_run(me, chosen, fingerprint, body)
-        readable = {"id": run.id, "userId": me.user_id, "threadId": run.thread_id, **run_fields(body)}
+        readable = {"id": run.id, "userId": me.user_id, "threadId": run.thread_id, **run_fields(tree)}
         target, action, params = await self._targets.action(me, body, readable)
-        return await self.launch(me, target, run, params, {**run_fields(body), "action": action})
+        return await self.launch(me, target, run, params, {**run_fields(tree), "action": action})
 
     async def launch(
         self, me: Principal, target: Target, run: RequestedRun, given: JSON, info: Mapping[str, JSON]
@@ -248,7 +251,7 @@ class RunStarting(RunReading):
         projection = Projection.of(self._ports, new)
         if not machine.turn_open:
             rows = projection.rows(machine, ())
-            rows = attrs.evolve(rows, audit=audit) if audit else rows
+            rows = structs.replace(rows, audit=audit) if audit else rows
             append = settled(machine, 0, entries, begun=run, projected=rows)
         else:
             append = Append(0, entries, run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,

@@ -6,7 +6,7 @@ A workflow runs with its deployer's access, a skill and the assistant with the c
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-import attrs
+from msgspec import Struct
 
 from wfcore.api.runs import CreateRun, RunAction, RunConfig
 from wfcore.domain.agents.narrowing import Allowance, connections_of, merged, narrowed
@@ -43,8 +43,7 @@ SINGLE_AGENT_FIELDS: Final = ("model", "modelSettings")
 """The fields of a `config` that only a run of a single agent can have."""
 
 
-@attrs.frozen
-class Target:
+class Target(Struct, frozen=True):
     """The plan to run. With a `refusal` the run ends at once with this error; "" is none."""
 
     kind: Literal["workflow", "skill", "assistant", "action"]
@@ -55,8 +54,7 @@ class Target:
     is_draft: bool = False
 
 
-@attrs.frozen
-class Chosen:
+class Chosen(Struct, frozen=True):
     """The plan that a run goes on with; `pinned` is its variation if that is another one than before."""
 
     plan: Plan

@@ -6,8 +6,8 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
-import attrs
 import pytest
+from msgspec import structs
 
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.state import RunStatus
@@ -158,7 +158,7 @@ class RepairContract:
         await journal.append(ref, Append(1, steps(1, 1), changes=(change,)))
         moved = await find(journal, "r-1")
         assert (before.variation_id, before.is_draft) == (OLD, True)
-        assert moved == attrs.evolve(before, variation_id=NEW, is_draft=False, updated_at=NOW + 1)
+        assert moved == structs.replace(before, variation_id=NEW, is_draft=False, updated_at=NOW + 1)
         assert (await names(journal, variation_id=OLD), await names(journal, variation_id=NEW)) == (set(), {"r-1"})
         await journal.append(ref, Append(2, (), changes=(RunChange("r-1", RunStatus.cancelled, NOW + 2),)))
         assert (await find(journal, "r-1")).variation_id == NEW

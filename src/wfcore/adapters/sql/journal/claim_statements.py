@@ -6,7 +6,7 @@ from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.schema.tables import executions, organizations, runs, workers
 
 ADD_WORKER: Final = Statement(
-    lambda d: f"INSERT INTO {d[workers]} (host, pid, beats) VALUES ({d[1]}, {d[2]}, 0) RETURNING id"
+    lambda d: f"INSERT INTO {d[workers]} (host, pid, beats) VALUES ({d[1]}, {d[2]}, 0)", key="id"
 )
 
 SEE_WORKER: Final = Statement(

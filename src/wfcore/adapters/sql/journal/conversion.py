@@ -1,9 +1,9 @@
 """The conversion of the rows of the journal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final
 
-import attrs
 import msgspec
 from msgspec import structs
 
@@ -11,7 +11,7 @@ from wfcore.adapters.sql.repositories.row_values import from_key
 from wfcore.adapters.sql.schema.tables import NO_RESOURCE
 from wfcore.domain.kernel.ids import is_uuid
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.entries import Actor, Entry, Started
+from wfcore.domain.run.entries import Actor, Entry, Started, shortened
 from wfcore.domain.run.machine.states.interrupts import interrupt_id
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import (
@@ -33,8 +33,13 @@ MOST_FIRST_RUNS: Final = 1_000
 
 OTHER_TARGETS: Final = {"assistant": NO_RESOURCE + 1, "action": NO_RESOURCE + 2}
 
-_FIELDS: Final = structs.fields(Interrupt)
-_interrupt = msgspec.json.Decoder(list[Any]).decode
+
+class _Stored(Interrupt, frozen=True, array_like=True):
+    """An interrupt as an array of its fields."""
+
+
+_interrupt = msgspec.json.Decoder(_Stored).decode
+_OPENED_AT: Final = [field.name for field in structs.fields(Interrupt)].index("opened_at")
 
 
 def to_json(value: Any) -> str:
@@ -44,28 +49,26 @@ def to_json(value: Any) -> str:
 
 def interrupt_text(interrupt: Interrupt) -> str:
     """An interrupt as a JSON array of its fields, the id first, without trailing fields that have their default."""
-    values = structs.astuple(interrupt)
-    length = len(values)
-    while values[length - 1] == _FIELDS[length - 1].default:
-        length -= 1
-    return to_json(values[:length])
+    return to_json(shortened(interrupt))
 
 
 def first_interrupt_text(interrupt: Interrupt, run: NewRun) -> str:
     """The same for one that opens with the first run of its execution: without id and time, if they derive from it."""
-    if interrupt.opened_at == run.at and interrupt.id == interrupt_id(run.id, interrupt.node_id, interrupt.visit):
-        interrupt = structs.replace(interrupt, id="", opened_at=0)
-    return interrupt_text(interrupt)
+    if interrupt.opened_at != run.at or interrupt.id != interrupt_id(run.id, interrupt.node_id, interrupt.visit):
+        return interrupt_text(interrupt)
+    _, *others = shortened(interrupt)
+    others[_OPENED_AT - 1] = 0
+    return to_json(["", *others])
 
 
 def to_interrupt(text: str, root_run_id: str, began_at: int) -> Interrupt:
     """The inverse of both, with the id and the time of the execution's first run."""
-    names = (field.name for field in _FIELDS)
-    fields = dict(zip(names, _interrupt(text), strict=False))
-    if not fields["id"]:
-        fields["id"] = interrupt_id(root_run_id, fields["node_id"], fields["visit"])
-        fields["opened_at"] = began_at
-    return msgspec.convert(fields, Interrupt)
+    stored = _interrupt(text)
+    if stored.id:
+        return Interrupt(*structs.astuple(stored))
+    _, *others = structs.astuple(stored)
+    others[_OPENED_AT - 1] = began_at
+    return Interrupt(interrupt_id(root_run_id, stored.node_id, stored.visit), *others)
 
 
 def compacted(entries: Sequence[Entry], run: NewRun, new: NewExecution) -> Sequence[Entry]:
@@ -73,13 +76,15 @@ def compacted(entries: Sequence[Entry], run: NewRun, new: NewExecution) -> Seque
 
     These values would take half of the storage of a waiting run.
     """
-    shared = run_info(new.kind, new.resource_id, new.thread_id)
-    match entries:
-        case [Started(at=run.at, run_id=run.id, info=info) as started, *more] if _begins_with(info, shared):
-            own = {name: value for name, value in info.items() if name not in shared}
-            by = None if started.by == Actor(new.user_id) else started.by
-            return [structs.replace(started, at=0, run_id="", by=by, info=own), *more]
-    return entries
+    started = entries[0] if entries else None
+    if type(started) is not Started or (started.at, started.run_id) != (run.at, run.id):
+        return entries
+    shared, info = run_info(new.kind, new.resource_id, new.thread_id), started.info
+    if list(islice(info.items(), len(shared))) != list(shared.items()):
+        return entries
+    own = {name: value for name, value in info.items() if name not in shared}
+    by = None if started.by == Actor(new.user_id) else started.by
+    return [structs.replace(started, at=0, run_id="", by=by, info=own), *entries[1:]]
 
 
 def stored_thread(thread_id: str, run_id: str) -> str | None:
@@ -135,10 +140,6 @@ def restored(entry: Entry, row: Row) -> Entry:
     by = entry.by if entry.by != Actor("") else Actor(*user_id)
     info = {**run_info(kind, resource_id, thread_id), **entry.info}
     return structs.replace(entry, at=at, run_id=run_id, by=by, info=info)
-
-
-def _begins_with(info: Mapping[str, JSON], shared: Mapping[str, JSON]) -> bool:
-    return list(info.items())[: len(shared)] == list(shared.items())
 
 
 def to_execution(org: str, row: Row) -> Execution:
@@ -203,7 +204,7 @@ def to_open_interrupt(org: str, row: Row) -> OpenInterrupt:
 
 def to_inbox_item(org: str, row: Row) -> OpenInterrupt:
     *fields, decision, decided_at = row
-    return attrs.evolve(to_open_interrupt(org, fields), decision=decision, decided_at=decided_at)
+    return structs.replace(to_open_interrupt(org, fields), decision=decision, decided_at=decided_at)
 
 
 def _from_json(text: str | None) -> JSON:

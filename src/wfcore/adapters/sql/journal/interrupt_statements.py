@@ -36,9 +36,9 @@ def _resource(d: Dialect, execution: int, is_of_users: int) -> str:
 ADD_INTERRUPT: Final = Statement(
     lambda d: (
         f"""
-INSERT INTO {d[interrupts]} (org, execution, body, resource) VALUES ({d[1]}, {d[2]}, {d[3]}, {_resource(d, 2, 4)})
-RETURNING key"""
-    )
+INSERT INTO {d[interrupts]} (org, execution, body, resource) VALUES ({d[1]}, {d[2]}, {d[3]}, {_resource(d, 2, 4)})"""
+    ),
+    key="key",
 )
 """An interrupt: organization, execution, body, and whether everybody who can use the resource is an approver."""
 

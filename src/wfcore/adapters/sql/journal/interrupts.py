@@ -54,7 +54,7 @@ def write(
         is_of_users = not one.named and target[1] is not None
         if old is None:
             text = interrupt_text(one) if new is None or run is None else first_interrupt_text(one, run)
-            ((key,),) = transaction.execute(inbox.ADD_INTERRUPT, (org, number, text, is_of_users)).fetchall()
+            key = transaction.insert(inbox.ADD_INTERRUPT, (org, number, text, is_of_users))
         else:
             key = old.key
             transaction.execute(inbox.CHANGE_INTERRUPT, (key, number, interrupt_text(one), is_of_users))

@@ -88,14 +88,14 @@ class SqlJournal:
         texts = chained(map(encode_entry, conversion.compacted(append.entries, run, new)), 0)
 
         def write(transaction: CommitTransaction) -> int:
-            ((number,),) = transaction.execute(sql.ADD_EXECUTION, execution).fetchall()
+            number = transaction.insert(sql.ADD_EXECUTION, execution)
             _add_run(transaction, number, org, run, new)
             transaction.executemany(sql.BEGIN, [(number, pos, *text) for pos, text in enumerate(texts, 1)])
             for change in append.changes:
                 _change_run(transaction, number, org, change)
             interrupts.write(transaction, number, org, append, new)
             _add_projections(transaction, number, org, append)
-            return int(number)
+            return number
 
         ref = ExecutionRef(new.org, await self._commits.run(write, run.id))
         if texts:
@@ -289,8 +289,7 @@ class SqlJournal:
 
     async def register(self, host: str, pid: int) -> int:
         def write(transaction: CommitTransaction) -> int:
-            ((worker,),) = transaction.execute(claims.ADD_WORKER, (host, pid)).fetchall()
-            return int(worker)
+            return transaction.insert(claims.ADD_WORKER, (host, pid))
 
         worker = await self._commits.run(write)
         self._workers[worker] = host, pid

@@ -113,8 +113,9 @@ ADD_EXECUTION: Final = Statement(
         f"""
 INSERT INTO {d[executions]}
     (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by, epoch)
-VALUES {row(d, 11)} RETURNING id"""
-    )
+VALUES {row(d, 11)}"""
+    ),
+    key="id",
 )
 
 CLAIM: Final = Statement(

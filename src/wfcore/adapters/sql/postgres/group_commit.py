@@ -90,6 +90,10 @@ class PostgresCommitTransaction:
         if rows:
             await_(_Call(statement, rows))
 
+    def insert(self, statement: Statement, values: Any, /) -> int:
+        ((key,),) = self.execute(statement, values).fetchall()
+        return int(key)
+
     def may_find(self, statement: Statement, /) -> bool:
         """True: all functions of a group wait for each of their statements together."""
         return True

@@ -134,13 +134,19 @@ SQLITE: Final = SqliteDialect()
 
 
 class Statement:
-    """A statement. `sqlite` is its text for SQLite. Statements are compared by identity."""
+    """A statement. `sqlite` is its text for SQLite. Statements are compared by identity.
 
-    __slots__ = ("_build", "_clauses", "_servers", "sqlite")
+    An INSERT into a table with a numeric key can return it: `key` is its column, and `sqlite_insert` the text without
+    RETURNING, which SQLite does not need to return a key, and which would double the cost.
+    """
 
-    def __init__(self, build: Callable[[Dialect], str]) -> None:
-        self.sqlite: Final = build(SQLITE)
-        self._build = build
+    __slots__ = ("_build", "_clauses", "_servers", "sqlite", "sqlite_insert")
+
+    def __init__(self, build: Callable[[Dialect], str], key: str = "") -> None:
+        returning = f" RETURNING {key}" if key else ""
+        self._build: Callable[[Dialect], str] = (lambda d: build(d) + returning) if key else build
+        self.sqlite_insert: Final = build(SQLITE)
+        self.sqlite: Final = self.sqlite_insert + returning
         self._servers: dict[str, str] = {}
         self._clauses: dict[str, sa.TextClause] = {}
 

@@ -46,6 +46,9 @@ class SqliteCommitTransaction:
         if rows:
             self._connection.executemany(statement.sqlite, rows)
 
+    def insert(self, statement: Statement, values: Sequence[Any], /) -> int:
+        return self._connection.execute(statement.sqlite_insert, values).lastrowid or 0
+
     def may_find(self, statement: Statement, /) -> bool:
         found = self._found.get(statement)
         if found is None:

@@ -3,8 +3,8 @@
 from datetime import timedelta
 from itertools import product
 
-import attrs
 import pytest
+from msgspec import structs
 
 from wfcore.ports.repositories.audit import ORIGIN, AuditFilter, AuditRow, Origin
 from wfcore.ports.storage import Storage
@@ -22,13 +22,13 @@ class AuditContract:
 
     async def test_the_audit_is_read_newest_first(self, store: Storage) -> None:
         """By time and key, descending, each row as written; the store assigns the key."""
-        rows = [*_ROWS, attrs.evolve(_ROWS[-1], resource_id="the same moment")]
+        rows = [*_ROWS, structs.replace(_ROWS[-1], resource_id="the same moment")]
         async with store.transaction(ORG) as work:
             for row in rows:
                 await work.audit.add(row)
         async with store.reading(ORG) as work:
             found = await work.audit.page(EVERYTHING, limit=99)
-        assert [attrs.evolve(row, key=0) for row in found] == rows[::-1]
+        assert [structs.replace(row, key=0) for row in found] == rows[::-1]
         assert len({row.key for row in found}) == len(rows)
 
     async def test_pages_of_the_audit_are_complete(self, store: Storage) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from msgspec import structs
 
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.projections.notices import Notice
@@ -90,10 +91,10 @@ class HooksContract:
         await subscribe(store, HOOK, "run.finished", "interrupt.opened")
         await subscribe(store, OTHER_HOOK, "run.finished", workflow=8)
         await subscribe(store, HOOK, "run.finished", org=OTHER_ORG)
-        await add(store, DONE, OPENED, attrs.evolve(DONE, event="run.failed"))
+        await add(store, DONE, OPENED, structs.replace(DONE, event="run.failed"))
         assert await events(store, HOOK) == ["interrupt.opened", "run.finished"]
         assert await of(store, OTHER_HOOK) == await of(store, HOOK, OTHER_ORG) == []
-        await add(store, attrs.evolve(DONE, resource_id=8), attrs.evolve(DONE, kind="skill", resource_id=8))
+        await add(store, structs.replace(DONE, resource_id=8), structs.replace(DONE, kind="skill", resource_id=8))
         assert [row.notice.kind for row in await of(store, OTHER_HOOK)] == ["workflow"]
         opened, done = (await of(store, HOOK))[-2:]
         assert (opened.notice, done.notice) == (OPENED, DONE)
@@ -104,7 +105,7 @@ class HooksContract:
         store, _ = stores
         await subscribe(store, HOOK, "run.finished", "run.failed", workflow=8)
         await subscribe(store, HOOK, "run.finished")
-        await add(store, DONE, attrs.evolve(DONE, event="run.failed"))
+        await add(store, DONE, structs.replace(DONE, event="run.failed"))
         await subscribe(store, HOOK)
         await add(store, DONE)
         assert await events(store, HOOK) == ["run.finished"]
@@ -137,7 +138,7 @@ class HooksContract:
         store, _ = stores
         for hook in (HOOK, OTHER_HOOK):
             await subscribe(store, hook, "run.finished")
-        await add(store, *(attrs.evolve(DONE, at=at) for at in (1, 2, 3)))
+        await add(store, *(structs.replace(DONE, at=at) for at in (1, 2, 3)))
         first, second, third = reversed(await of(store, HOOK))
         async with store.transaction(ORG) as work:
             assert await work.deliveries.page(HOOK, limit=2) == [third, second]
@@ -155,8 +156,8 @@ class HooksContract:
         store, _ = stores
         for org in (ORG, OTHER_ORG):
             await subscribe(store, HOOK, "run.finished", org=org)
-        await add(store, *(attrs.evolve(DONE, at=at) for at in range(4)), attrs.evolve(DONE, at=20))
-        await add(store, *(attrs.evolve(DONE, at=7) for _ in range(2)), org=OTHER_ORG)
+        await add(store, *(structs.replace(DONE, at=at) for at in range(4)), structs.replace(DONE, at=20))
+        await add(store, *(structs.replace(DONE, at=7) for _ in range(2)), org=OTHER_ORG)
         own = [DueDelivery(ORG, row.id) for row in reversed(await of(store, HOOK))]
         others = [DueDelivery(OTHER_ORG, row.id) for row in reversed(await of(store, HOOK, OTHER_ORG))]
         assert await store.due_deliveries(9, limit=9) in ([*own[:4], *others], [*own[:4], *others[::-1]])
@@ -174,7 +175,7 @@ class HooksContract:
         await add(store, DONE)
         await store.register_handler("mail", ["run.failed"])
         await store.register_handler("mail", ["run.finished"])
-        await add(store, DONE, attrs.evolve(DONE, event="run.failed"))
+        await add(store, DONE, structs.replace(DONE, event="run.failed"))
         await add(store, DONE, org=OTHER_ORG)
         found = await store.due_deliveries(9, handler="mail", limit=9)
         assert sorted(one.org for one in found) == [ORG, OTHER_ORG]
@@ -190,7 +191,7 @@ class HooksContract:
     async def test_a_handler_that_the_notice_names(self, stores: Stores) -> None:
         """It gets the event before it is registered, and once when it is; the notice is read without the names."""
         store, _ = stores
-        named = attrs.evolve(DONE, handlers=("mail", "log"))
+        named = structs.replace(DONE, handlers=("mail", "log"))
         await store.register_handler("log", ["run.finished"])
         await add(store, named)
         for name in ("mail", "log"):

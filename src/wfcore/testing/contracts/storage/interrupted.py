@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
 import pytest
+from msgspec import structs
 
 from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.channels.hooks import Hook
@@ -130,7 +130,7 @@ async def _deliveries(work: Any) -> object:
 
 
 async def _audited(work: Any) -> object:
-    return [attrs.evolve(row, key=0) for row in await work.audit.page(AuditFilter(), limit=9)]
+    return [structs.replace(row, key=0) for row in await work.audit.page(AuditFilter(), limit=9)]
 
 
 async def _organization(store: Storage, org: str) -> object:

@@ -318,7 +318,7 @@ class MaintenanceContract(OnAsyncio):
             first = NewRun(run_id, "bob", b"f", RunStatus.running, NOW, forked_from=origin)
             forks.append(await journal.begin(new, Append(0, steps(1), new_run=first)))
         turn = NewRun("resumed", "ann", b"f", RunStatus.running, NOW, parent_run_id="part")
-        part = await journal.begin(new, Append(0, steps(1), new_run=attrs.evolve(turn, id="part", user_id="bob")))
+        part = await journal.begin(new, Append(0, steps(1), new_run=structs.replace(turn, id="part", user_id="bob")))
         await journal.append(part, Append(1, steps(1, 1), new_run=turn))
         found = await storage.maintenance.executions_of(ORG, "ann")
         assert {one.id: one.is_own for one in found} == {

@@ -57,6 +57,14 @@ def test_a_text_is_made_once() -> None:
     assert made == ["wfcore_runs", '"a".runs', '"b".runs', '"a".runs']
 
 
+def test_an_insert_can_return_its_key() -> None:
+    """SQLite has it without RETURNING, which is the more expensive way."""
+    one = Statement(lambda d: f"INSERT INTO {d[runs]} VALUES ({d[1]})", key="key")
+    assert one.server("s") == 'INSERT INTO "s".runs VALUES ($1) RETURNING key'
+    assert one.sqlite == f"{one.sqlite_insert} RETURNING key"
+    assert one.sqlite_insert == "INSERT INTO wfcore_runs VALUES (?1)"
+
+
 def test_values_by_name() -> None:
     """Numbered values are named by their position, counted from 1; named ones keep their names."""
     assert named((7, None)) == {"p1": 7, "p2": None}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import TypedDict
 
-import attrs
+from msgspec import structs
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.ag_ui import wants_ag_ui
@@ -97,7 +97,7 @@ class RunRoutes:
     async def _linked(self, call: Call, views: Sequence[RunView]) -> Sequence[RunView]:
         """The records, whose connect interrupts have new links."""
         links = await self._connects.links_of_runs(call.me, views, call.address)
-        return [attrs.evolve(view, links=links) for view in views] if links else views
+        return [structs.replace(view, links=links) for view in views] if links else views
 
     async def events(self, call: Call) -> Response:
         after = last_event_id(call.headers)

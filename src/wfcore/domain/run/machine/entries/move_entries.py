@@ -8,7 +8,7 @@ votes stay if nothing of what its approvers decide on has changed. Children stay
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
+from msgspec import structs
 from msgspec.structs import replace
 
 from wfcore.domain.expressions.expression import ExpressionError
@@ -146,7 +146,7 @@ def _refill(values: dict[Any, Any], new: Mapping[Any, Any]) -> None:
 
 def _renewed(run: RunState, frame: Frame, node: NodePlan, interrupt: Interrupt) -> Interrupt:
     """The open approval of a node, as if the node had opened it at the time when it was opened."""
-    origin = attrs.evolve(origin_of(run, frame, node), at=interrupt.opened_at)
+    origin = structs.replace(origin_of(run, frame, node), at=interrupt.opened_at)
     made = replace(approval_of(origin, approval_text(run, frame, node)), id=interrupt.id)
     is_same = all(getattr(made, name) == getattr(interrupt, name) for name in DECIDED_ON)
     return replace(

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-import attrs
-from msgspec import structs
+from msgspec import Struct, structs
 
 from wfcore.domain.graph.node_types import ELSE, Approvers, NodeType
 from wfcore.domain.json.codec import dumps, fingerprint, iso_ms
@@ -136,8 +135,7 @@ def renamed(name: str, root: str) -> str:
     return "int_" + hashlib.sha256(f"{root}\n{name}".encode()).hexdigest()[:24]
 
 
-@attrs.frozen
-class InterruptOrigin:
+class InterruptOrigin(Struct, frozen=True):
     """Where an interrupt comes from: a visit of a node in a frame of an execution, at a time in epoch milliseconds; the
     step of the visit, or -1 for the whole visit. `root` is the id of the execution's first run.
     """
