@@ -2,6 +2,7 @@
 
 import json
 import statistics
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from servers import Server
 from watching import Open
 
 SLACK = 3
-"""How many times the bound a loaded machine may take."""
+"""How many times the bound an idle machine may take; a busy one may take as many times longer as it is shared out."""
+
+MEASURED = 0.05
+"""Seconds of CPU that are spent on finding out how busy the machine is."""
 
 SLOW_NETWORK = {"offline": False, "latency": 0, "downloadThroughput": 1_250_000, "uploadThroughput": 1_250_000}
 """Bytes a second."""
@@ -152,7 +156,7 @@ def test_large_graphs(open_page: Open, server: Server, ids: dict[str, str], node
     found = page.evaluate("window.frames_found")
     page.mouse.up()
     print(f"pan at {nodes}: {found['fps']:.0f} fps, p95 {found['p95']:.0f} ms")
-    assert found["p95"] <= 34 * SLACK
+    assert found["p95"] <= 34 * slack()
 
 
 @pytest.mark.parametrize(("nodes", "bound"), [(500, 1_000), (5_000, 3_000)])
@@ -186,7 +190,7 @@ def test_large_graphs_in_the_builder(
     found = page.evaluate("window.frames_found")
     page.mouse.up()
     print(f"drag at {nodes}: {found['fps']:.0f} fps, p95 {found['p95']:.0f} ms")
-    assert nodes > 500 or found["p95"] <= 34 * SLACK  # the goal is for 500 nodes: more are measured only
+    assert nodes > 500 or found["p95"] <= 34 * slack()  # the goal is for 500 nodes: more are measured only
 
 
 @pytest.mark.parametrize(("count", "bound"), [(1_001, 250), (10_001, 500)])
@@ -228,7 +232,7 @@ def compare(name: str, took: dict[int, list[float]], bound: float) -> None:
     full, slow = (statistics.median(took[rate]) for rate in (1, 4))
     report(f"{name} at a quarter of the speed", slow, bound)
     print(f"{slow / full:.1f} times as long as at full speed")
-    assert slow <= 4 * SLACK * full
+    assert slow <= 4 * slack() * full
 
 
 def test_a_slow_processor(open_page: Open, server: Server, ids: dict[str, str]) -> None:
@@ -264,6 +268,14 @@ def test_large_runs_on_a_slow_processor(
     compare(name, took, bound)
 
 
+def slack() -> float:
+    """`SLACK`, times the processes that a core is shared by: the time of some work by its CPU time."""
+    wall, cpu = time.perf_counter(), time.thread_time()
+    while time.thread_time() < cpu + MEASURED:
+        pass
+    return SLACK * max(1.0, (time.perf_counter() - wall) / MEASURED)
+
+
 def report(name: str, milliseconds: float, bound: float) -> None:
     print(f"{name}: {milliseconds:.0f} ms (bound {bound:.0f})")
-    assert milliseconds <= bound * SLACK
+    assert milliseconds <= bound or milliseconds <= bound * slack()

@@ -177,7 +177,7 @@ class Bench:
         await eventually(lambda: sentinel not in self.handler.under_way)
 
 
-async def eventually(condition: Callable[[], Any], within: float = 10) -> Any:
+async def eventually(condition: Callable[[], Any], within: float = 60) -> Any:
     """The first result of `condition` that is neither None nor False; the event loop runs meanwhile."""
     async with asyncio.timeout(within):
         attempts = count()

@@ -15,6 +15,7 @@ from wfcore.adapters.blobs import LocalBlobs
 from wfcore.adapters.inmemory.maintenance import texts_in
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.resources.resource import Kind
+from wfcore.runtime.data import erasure
 
 pytestmark = pytest.mark.anyio
 
@@ -145,8 +146,9 @@ async def test_a_run_that_depends_on_an_erased_text_is_deleted(bench: Bench) -> 
         await core.runs.get(me, turn.id)
 
 
-async def test_it_waits_for_workers(bench: Bench) -> None:
+async def test_it_waits_for_workers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A journal that a worker holds is rewritten after its release; `start` goes on meanwhile, and is joined."""
+    monkeypatch.setattr(erasure, "PROMPT", 60)
     core, me = bench.core, await bench.joined("me", "owner")
     ann = await bench.joined("ann", "admin")
     held = await bench.deployed(graph("s>h h:approved>a", h=ask(), a=act("hold")))
