@@ -24,6 +24,12 @@ for (const entry of readdirSync(OUT, { recursive: true, withFileTypes: true })) 
   files[path.slice(OUT.length + 1)] = { sha256: sha256(data), bytes: data.length, gzip: packed.length };
 }
 
+// A product chooses the prefix of tags and events, and the name of the module: nothing else may have the default one.
+for (const name of Object.keys(files)) {
+  if (name !== "wfcore.js" && /wfcore/i.test(name)) throw new Error(`${name} is named after the library`);
+  if (/wfcore/i.test(readFileSync(join(OUT, name), "utf8"))) throw new Error(`${name} names the library`);
+}
+
 const key = (file) => Object.keys(built).find((name) => built[name].src === file || name === file);
 function closure(name, found = new Set()) {
   const chunk = built[name];

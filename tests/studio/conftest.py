@@ -20,7 +20,7 @@ REPORTS = """addEventListener('securitypolicyviolation', (event) => {
   (window.__csp ??= []).push(`${event.violatedDirective} ${event.blockedURI}`);
 })"""
 SIGN_IN = """if (!sessionStorage.getItem('once')) {
-  sessionStorage.setItem('wfcore-studio-token', '%s');
+  sessionStorage.setItem('studio-token', '%s');
   sessionStorage.setItem('once', '1');
 }"""
 

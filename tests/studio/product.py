@@ -19,6 +19,20 @@ import wfcore
 from wfcore.adapters.http import app
 from wfcore.ports.identity import Identity
 
+ACME = wfcore.http.Studio(
+    title="Acme Automation",
+    logo="data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw==",
+    theme={"--wf-color-accent": "rgb(120, 20, 60)"},
+    links=[("Back to Acme", "/")],
+    labels={"nav.runs": "Jobs", "de": {"nav.inbox": "Postfach"}, "fr": {"nav.inbox": "Boîte"}},
+    prefix="acme",
+)
+WHITE = """<!doctype html>
+<html lang="en"><head><title>Acme</title><link rel="icon" href="data:,">
+<link rel="stylesheet" href="/style.css">
+<script type="module" src="/d/studio/acme.js"></script>
+</head>
+<body><main><h1>Acme</h1><acme-studio heading="Automation" %s></acme-studio></main></body></html>"""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
@@ -36,6 +50,7 @@ PAGE = """<!doctype html>
 <wfcore-inbox skin="minimal"></wfcore-inbox><wfcore-run run-id="%s"></wfcore-run></wfcore-provider>
 </body></html>"""
 STYLE = """wfcore-inbox, wfcore-runs, wfcore-run { height: 420px; margin: 8px; --wf-color-accent: rgb(1, 102, 68); }
+acme-studio { height: 700px; --wf-color-accent: rgb(1, 102, 68); }
 button { color: rgb(255, 0, 0) !important; }"""
 SCRIPT = """window.seen = [];
 for (const name of ['ready', 'navigate', 'decided', 'before-decide', 'error', 'auth-required', 'run-end']) {
@@ -86,6 +101,20 @@ async def main() -> None:
             mounts.append(Mount(f"/{name}", app(core, authenticate=by_cookie) if name == "a" else app(core)))
 
         core = await stack.enter_async_context(wfcore.open("sqlite://"))
+        org = (await core.directory.create_organization("d")).uuid
+        await core.directory.add_member(org, "zoe", "zoe@product.test", role="owner")
+        zoe = core.principal(org, user="zoe", email="zoe@product.test", role="owner")
+        flow = await core.workflows.create(zoe, name="Publish fourth", structure=demo.PLAIN)
+        await core.workflows.deploy(zoe, flow.id)
+        waiting.append((await core.runs.start(zoe, workflow=flow.id, input={"order": "d"})).id)
+        await core.skills.create(zoe, {"name": "Fourth"})
+
+        async def of_acme(connection: HTTPConnection) -> wfcore.Principal | None:
+            return zoe if connection.cookies.get("session") == "zoe" else None
+
+        mounts.append(Mount("/d", app(core, authenticate=of_acme, studio=ACME)))
+
+        core = await stack.enter_async_context(wfcore.open("sqlite://"))
         org = (await core.directory.create_organization("c")).uuid
         await core.directory.add_member(org, "zoe", "zoe@product.test")
         me = core.principal(org, user="zoe", email="zoe@product.test")
@@ -99,6 +128,13 @@ async def main() -> None:
             shown.set_cookie("session", "zoe", httponly=True, samesite="lax")
             return shown
 
+        async def white(request: Request) -> Response:
+            """The whole application in a page: its place in the path, in the fragment, or kept by the product."""
+            base = {"path": 'base-path="/white/path"', "hash": 'base-path="#/"'}.get(request.path_params["kind"], "")
+            shown = HTMLResponse(WHITE % base, headers={"Content-Security-Policy": POLICY})
+            shown.set_cookie("session", "zoe", httponly=True, samesite="lax")
+            return shown
+
         async def script(request: Request) -> Response:
             return Response(SCRIPT.replace("TOKEN", token), media_type="text/javascript")
 
@@ -106,6 +142,7 @@ async def main() -> None:
             return Response(STYLE, media_type="text/css")
 
         routes = [Route("/", page), Route("/product.js", script), Route("/style.css", style), *mounts]
+        routes += [Route(path, white) for path in ("/white/{kind}", "/white/{kind}/{rest:path}")]
         config = uvicorn.Config(Starlette(routes=routes), "127.0.0.1", 0, log_level="error", ws="none", lifespan="off")
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve())

@@ -186,4 +186,4 @@ def test_one_sign_in_for_all_tabs(open_page: Open, chats: dict[str, Any]) -> Non
     third.get_by_role("button", name="Sign out").click()
     for page in (first, second, third):
         expect(page.get_by_label("Access token")).to_be_visible()
-        assert page.evaluate("sessionStorage.getItem('wfcore-studio-token')") is None
+        assert page.evaluate("sessionStorage.getItem('studio-token')") is None

@@ -116,8 +116,8 @@ def test_attributes_are_documented() -> None:
 
 
 def test_elements_are_documented() -> None:
-    elements = set(re.findall(r"\"(wfcore-[a-z]+)\": \w+Element", sources("wfcore.ts")))
-    assert elements == documented(r"`<(wfcore-[a-z]+)>` \|")
+    names = re.findall(r"^  ([a-z]+): \w+Element,$", sources("elements.ts"), re.MULTILINE)
+    assert {f"wfcore-{name}" for name in names} == documented(r"`<(wfcore-[a-z]+)>` \|")
 
 
 def test_events_are_documented() -> None:

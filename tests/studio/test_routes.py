@@ -109,8 +109,16 @@ async def test_names_and_colours_are_the_products(core: Core) -> None:
         assert "<title>&lt;b&gt;Acme&lt;/b&gt;</title>" in page.text
         assert '<html lang="de">' in page.text
         assert "--wf-color-accent" in page.text
+    with pytest.raises(ValueError, match="`Acme` is not a valid prefix"):
+        Studio(prefix="Acme")
     with pytest.raises(ValueError, match="unknown property `color` of the theme"):
         Studio(theme={"color": "red"})
+
+
+async def test_the_module_is_named_after_the_prefix(core: Core) -> None:
+    async with client_of(app(core, studio=Studio(prefix="acme"))) as visitor:
+        assert (await visitor.get("/studio/acme.js")).status_code == 200
+        assert (await visitor.get("/studio/wfcore.js")).headers["Content-Type"] == "text/html; charset=utf-8"
 
 
 async def test_the_pages_are_not_part_of_the_api(core: Core) -> None:

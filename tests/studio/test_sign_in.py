@@ -46,4 +46,4 @@ def test_authorization_code_with_pkce(open_page: Open, product: dict[str, Any], 
     assert asked["code_challenge"] == base64.urlsafe_b64encode(digest).decode().rstrip("=")
     assert (asked["code_challenge_method"], asked["client_id"], asked["response_type"]) == ("S256", "studio", "code")
     assert (sent["code"], sent["redirect_uri"]) == ("the-code", asked["redirect_uri"])
-    assert page.evaluate("sessionStorage.getItem('wfcore-studio-sign-in')") is None
+    assert page.evaluate("sessionStorage.getItem('studio-sign-in')") is None

@@ -62,7 +62,7 @@
     browser_origins = ["https://app.example.org"]    # further pages that can call the API (CORS) and write
     public_url = "https://flows.example.org"         # the address in links; default: that of the request
     [studio]
-    enabled = true                  # also title, logo, locale, theme, oauth_client_id, oauth_scope
+    enabled = true                  # also title, logo, locale, theme, labels, links, prefix and oauth_*
     [http]
     hosts = ["flows.example.org"]   # names of this server; without: browsers reach its MCP servers by address only
     [http_tool]

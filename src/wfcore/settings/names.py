@@ -13,8 +13,8 @@ from wfcore.settings.installation import PREFIX, Configuration, DatabaseSettings
 from wfcore.settings.models import ModelSettings
 from wfcore.settings.oauth import OAuthSettings
 
-_THEME: Final = "studio.theme."
-"""The keys of this table are CSS properties, which have any name."""
+_ANY_NAME: Final = ("studio.theme.", "studio.labels.")
+"""The keys of these tables are CSS properties and keys of texts, which have any name."""
 
 _MODEL: Final = re.compile(rf"models_.+_(?:{'|'.join(ModelSettings.__struct_fields__)})", re.DOTALL)
 
@@ -71,7 +71,7 @@ def unknown_keys(tree: Mapping[str, JSON], source: str, options: Collection[str]
     for name in _keys(tree):
         parts = name.split(".")
         plain = f"models.*.{parts[2]}" if parts[0] == "models" and len(parts) == 3 else name
-        if plain not in known and not name.startswith(_THEME):
+        if plain not in known and not name.startswith(_ANY_NAME):
             guess = nearest(plain, known)
             found.append(UnknownName(name, source, guess and guess.replace("*", parts[min(1, len(parts) - 1)])))
     return found

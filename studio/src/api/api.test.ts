@@ -1,8 +1,8 @@
 import { describe, expect, it, vi } from "vitest";
-import { addressOf, routeOf } from "../app/router";
+import { pathOf, routeOf } from "../app/router";
+import { language, merged } from "../i18n/texts";
 import de from "../i18n/de.json";
 import en from "../i18n/en.json";
-import { language } from "../i18n/texts";
 import { brief, visible } from "../kit/safe";
 import { Client, expiryOf } from "./client";
 import { FrameParser } from "./sse";
@@ -73,12 +73,22 @@ describe("texts", () => {
 });
 
 describe("routes", () => {
-  it("are found again from their addresses", () => {
-    const base = "/a b/studio/".replace(" ", "%20");
+  it("are found again from their paths", () => {
     for (const id of ["1", "a/b", "%2F", "ü?#"]) {
-      const url = new URL(addressOf({ page: "run", id }, base), "http://x");
-      expect(routeOf(url, base)).toEqual({ page: "runs", id, query: {} });
+      expect(routeOf(pathOf({ page: "run", id }))).toEqual({ page: "runs", id, query: {} });
+      expect(routeOf(pathOf({ page: "administration", section: "hooks", id }))).toEqual({ page: "hooks", id, query: {} });
     }
-    expect(addressOf({ page: "runs", query: { status: "error" } }, base)).toBe(`${base}runs?status=error`);
+    expect(pathOf({ page: "runs", query: { status: "error" } })).toBe("runs?status=error");
+    expect(routeOf("runs?status=error")).toEqual({ page: "runs", id: null, query: { status: "error" } });
+  });
+});
+
+describe("texts", () => {
+  it("are replaced for all languages or for one, and a further language is English where it has none", () => {
+    const labels = merged({ "nav.runs": "Jobs", fr: { "nav.inbox": "A", "nav.skills": "B" } }, { fr: { "nav.inbox": "Boîte" }, de: { "nav.chat": "Plausch" } });
+    const of = (locale: string) => ["nav.runs", "nav.inbox", "nav.skills", "nav.chat"].map((key) => language(locale, labels).t(key));
+    expect(of("fr-FR")).toEqual(["Jobs", "Boîte", "B", "Chat"]);
+    expect(of("de")).toEqual(["Jobs", "Eingang", "Skills", "Plausch"]);
+    expect([language("fr-FR", labels).locale, language("it", labels).locale]).toEqual(["fr-FR", "en"]);
   });
 });

@@ -15,13 +15,11 @@ export function ChatApp({ element, config }: { element: ApplicationElement; conf
   const { state, reason, onToken, signOut } = useSession(element, config);
   const box = useRef<HTMLElement>(null);
   useEffect(() => {
-    document.documentElement.lang = language(localeOf(config)).locale;
+    document.documentElement.lang = language(localeOf(config), config.labels).locale;
     if (state !== "in") return;
     const id = decodeURIComponent(location.pathname.replace(/\/+$/, "").split("/").at(-1) ?? "");
-    const chat = document.createElement("wfcore-chat") as HTMLElement & { getToken?: unknown };
-    const attributes = { "base-url": config.baseUrl, locale: localeOf(config), "color-scheme": element.getAttribute("color-scheme") ?? "auto", "interface-id": id };
-    for (const [name, value] of Object.entries(attributes)) chat.setAttribute(name, value);
-    chat.getToken = element.getToken;
+    const chat = document.createElement(`${config.prefix}-chat`);
+    chat.setAttribute("interface-id", id);
     box.current?.replaceChildren(chat);
     void client.get<ChatAppRow>(`/interfaces/chatapp/${encodeURIComponent(id)}/workflow`).then((app) => (document.title = app.name), () => undefined);
     return () => chat.remove();

@@ -4,6 +4,7 @@ import type { Caller } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import type { ApplicationElement, Config } from "./Application";
+import { Brand } from "./Brand";
 import { beginSignIn, endSignIn, forgetToken, shareSession, type Sharing, storedToken, storeToken } from "./session";
 
 export interface Session {
@@ -61,14 +62,14 @@ export function useSession(element: ApplicationElement, config: Config): Session
       event.stopPropagation();
       leave(storedToken() ? "signIn.expired" : null);
     };
-    element.addEventListener("wfcore-auth-required", out);
+    element.addEventListener(`${config.prefix}-auth-required`, out);
     const shared = shareSession(config.baseUrl, (token) => void onToken(token, true), () => leave(null));
     sharing.current = shared;
     return () => {
-      element.removeEventListener("wfcore-auth-required", out);
+      element.removeEventListener(`${config.prefix}-auth-required`, out);
       shared.close();
     };
-  }, [element, config.baseUrl, leave, onToken]);
+  }, [element, config.prefix, config.baseUrl, leave, onToken]);
   useEffect(() => {
     void (async () => {
       const query = new URL(location.href).searchParams;
@@ -94,15 +95,6 @@ export function useSession(element: ApplicationElement, config: Config): Session
     setReason(null);
   };
   return { state, reason, me, onToken, signOut: storedToken() ? signOut : undefined, returned };
-}
-
-export function Brand({ config }: { config: Config }) {
-  return (
-    <div className="brand">
-      {config.logo ? <img src={config.logo} alt="" /> : <span className="mark"><Icon name="workflows" /></span>}
-      <span className="clip">{config.title}</span>
-    </div>
-  );
 }
 
 export function SignIn({ config, reason, onToken }: {

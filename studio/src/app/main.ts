@@ -1,12 +1,15 @@
 import "./app.css";
-import "../elements/wfcore";
+import { define } from "../elements/elements";
 import { ApplicationElement, type Config, preload } from "./Application";
 
 const place = document.getElementById("app");
 if (place) {
-  if (!customElements.get("wfcore-application")) customElements.define("wfcore-application", ApplicationElement);
-  const application = document.createElement("wfcore-application") as ApplicationElement;
-  application.config = JSON.parse(place.dataset.config ?? "{}") as Config;
-  preload(new URL(location.href), application.config);
+  const config = JSON.parse(place.dataset.config ?? "{}") as Config;
+  const tag = `${config.prefix}-application`;
+  define(config.prefix);
+  if (!customElements.get(tag)) customElements.define(tag, ApplicationElement);
+  const application = document.createElement(tag) as ApplicationElement;
+  application.config = config;
+  preload(config);
   place.append(application);
 }

@@ -1,7 +1,7 @@
 /** The credential of this tab: a token in `sessionStorage`, which open tabs share, or the cookie of the product. */
 
-const KEY = "wfcore-studio-token";
-const FLOW = "wfcore-studio-sign-in";
+const KEY = "studio-token";
+const FLOW = "studio-sign-in";
 
 export interface OAuth {
   issuer: string;
@@ -81,7 +81,7 @@ export interface Sharing {
 
 /** One sign-in for the open tabs of a server: a token is only sent between pages of this origin, and never stored. */
 export function shareSession(baseUrl: string, onToken: (token: string) => void, onSignOut: () => void): Sharing {
-  const channel = new BroadcastChannel(`wfcore-studio-session ${baseUrl}`);
+  const channel = new BroadcastChannel(`studio-session ${baseUrl}`);
   let answer: ((token: string) => void) | null = null;
   channel.onmessage = ({ data }: MessageEvent<{ kind: "request" | "out" } | { kind: "token"; token: string }>) => {
     const token = storedToken();

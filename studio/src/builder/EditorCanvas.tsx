@@ -22,7 +22,7 @@ const MARKER = { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "va
 const MARGIN = 24;
 const FIT = { padding: 0.12, maxZoom: 1, minZoom: 0.25 };
 /** What a drag from the palette carries. */
-export const DRAGGED = "application/x-wfcore-node";
+export const DRAGGED = "application/x-studio-node";
 
 interface Shown extends Record<string, unknown> {
   node: GraphNode;

@@ -5,7 +5,7 @@ import type { Keeper } from "./editor";
  * stored there, and never a credential. A page without storage keeps none.
  */
 export function keeperOf(baseUrl: string, id: number): Keeper {
-  const key = `wfcore-draft ${baseUrl} ${id}`;
+  const key = `studio-draft ${baseUrl} ${id}`;
   const storage = () => {
     try {
       return globalThis.localStorage;

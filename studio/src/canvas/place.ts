@@ -12,7 +12,7 @@ let policy: { createScriptURL(url: string): string } | undefined;
 /** The address of our own worker, trusted where the page requires Trusted Types. */
 function trusted(url: string): string {
   const types = (globalThis as { trustedTypes?: TrustedTypes }).trustedTypes;
-  policy ??= types?.createPolicy("wfcore-studio", {
+  policy ??= types?.createPolicy("studio", {
     createScriptURL: (given) => {
       if (new URL(given, location.href).href !== new URL(workerUrl, import.meta.url).href) throw new TypeError("unknown script");
       return given;

@@ -226,7 +226,7 @@ export class ChatSession {
   }
 
   private get storageKey(): string {
-    return `wfcore-chat ${this.chats.client.baseUrl} ${this.thread}`;
+    return `studio-chat ${this.chats.client.baseUrl} ${this.thread}`;
   }
 
   private pending(): Pending | null {

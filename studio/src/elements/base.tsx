@@ -3,7 +3,7 @@ import { createRoot, type Root } from "react-dom/client";
 import { Api } from "../api/api";
 import { Client, type GetToken } from "../api/client";
 import { LanguageContext } from "../i18n/context";
-import { type Labels, language } from "../i18n/texts";
+import { type Labels, language, merged } from "../i18n/texts";
 import base from "../kit/base.css?inline";
 import { Failure, Loading, type Problem } from "../kit/kit";
 import { type Host, HostContext, type Place, problemOf } from "./context";
@@ -23,6 +23,18 @@ export function sheet(text: string): CSSStyleSheet {
   }
   return found;
 }
+
+/** Tags and events of one module have the same prefix: `acme` of `<acme-run>`. */
+export const prefixOf = (element: Element) => element.localName.slice(0, element.localName.lastIndexOf("-"));
+
+/** What an element takes from the one around it, a provider or a whole application. */
+interface Provider extends HTMLElement {
+  getToken: GetToken | undefined;
+  labels: Labels | undefined;
+  setting: (name: string) => string | null;
+}
+
+const CHANGED = "settings-change";
 
 /** The settings of the elements inside; any of them can have its own instead. */
 export class ProviderElement extends HTMLElement {
@@ -52,7 +64,11 @@ export class ProviderElement extends HTMLElement {
   }
 
   attributeChangedCallback() {
-    this.dispatchEvent(new Event("wfcore-provider-change"));
+    this.dispatchEvent(new Event(CHANGED));
+  }
+
+  setting(name: string): string | null {
+    return this.getAttribute(name);
   }
 }
 
@@ -83,7 +99,7 @@ class Boundary extends Component<{ children: ReactNode; onError: (error: Error) 
 }
 
 /** The base of the elements: an open shadow root with a React tree, and no state that two elements share. */
-export abstract class StudioElement extends HTMLElement {
+export abstract class PageElement extends HTMLElement {
   static readonly own: string[] = [];
   static get observedAttributes(): string[] {
     return [...SHARED, ...this.own];
@@ -96,7 +112,7 @@ export abstract class StudioElement extends HTMLElement {
   #used: GetToken | undefined;
   #getToken: GetToken | undefined;
   #labels: Labels | undefined;
-  #provider: Element | null = null;
+  #provider: Provider | null = null;
   #pending = false;
   #ready = false;
   #problem: Problem | null = null;
@@ -104,17 +120,17 @@ export abstract class StudioElement extends HTMLElement {
   protected abstract page(): { page: Deferred; props: Record<string, unknown>; css: string[] };
 
   /** Set by the application: the address of a place. */
-  declare hrefOf: ((place: Place) => string) | undefined;
+  declare hrefOf: ((place: Place) => string | undefined) | undefined;
 
   get getToken(): GetToken | undefined {
-    return this.#getToken;
+    return this.#getToken ?? this.#provider?.getToken;
   }
   set getToken(value: GetToken | undefined) {
     this.#getToken = value;
     this.schedule();
   }
   get labels(): Labels | undefined {
-    return this.#labels;
+    return merged(this.#provider?.labels, this.#labels);
   }
   set labels(value: Labels | undefined) {
     this.#labels = value;
@@ -123,13 +139,13 @@ export abstract class StudioElement extends HTMLElement {
 
   connectedCallback() {
     upgrade(this, ["getToken", "labels", "hrefOf"]);
-    this.#provider = this.closest("wfcore-provider") ?? providerAbove(this);
-    this.#provider?.addEventListener("wfcore-provider-change", this.schedule);
+    this.#provider = providerOf(this);
+    this.#provider?.addEventListener(CHANGED, this.schedule);
     this.schedule();
   }
 
   disconnectedCallback() {
-    this.#provider?.removeEventListener("wfcore-provider-change", this.schedule);
+    this.#provider?.removeEventListener(CHANGED, this.schedule);
     // A move within the document disconnects and connects again: only a real removal ends the tree.
     queueMicrotask(() => {
       if (this.isConnected) return;
@@ -144,6 +160,7 @@ export abstract class StudioElement extends HTMLElement {
   }
 
   protected schedule = () => {
+    this.dispatchEvent(new Event(CHANGED));
     if (this.#pending) return;
     this.#pending = true;
     queueMicrotask(() => {
@@ -152,30 +169,28 @@ export abstract class StudioElement extends HTMLElement {
     });
   };
 
-  private setting(name: string): string | null {
-    return this.getAttribute(name) ?? this.#provider?.getAttribute(name) ?? null;
-  }
-
-  private token(): GetToken | undefined {
-    return this.#getToken ?? (this.#provider as Partial<ProviderElement> | null)?.getToken;
+  setting(name: string): string | null {
+    return this.getAttribute(name) ?? this.#provider?.setting(name) ?? null;
   }
 
   private host(): Host {
     const baseUrl = this.setting("base-url") ?? DEFAULT_BASE;
     const features = this.setting("features");
-    const isReadonly = this.hasAttribute("readonly") || (this.#provider?.hasAttribute("readonly") ?? false);
+    const isReadonly = this.setting("readonly") !== null;
     const settings = JSON.stringify([baseUrl, features, isReadonly]);
-    const token = this.token();
+    const token = this.getToken;
     if (this.#host && settings === this.#settings && token === this.#used) return this.#host;
     this.#settings = settings;
     this.#used = token;
+    const prefix = prefixOf(this);
     const emit = (name: string, detail: object = {}) =>
-      this.dispatchEvent(new CustomEvent(`wfcore-${name}`, {
+      this.dispatchEvent(new CustomEvent(`${prefix}-${name}`, {
         detail, bubbles: true, composed: true, cancelable: name.startsWith("before-") || name === "navigate",
       }));
-    this.#client = new Client({ baseUrl, getToken: () => this.token(), onAuthRequired: () => void emit("auth-required") });
+    this.#client = new Client({ baseUrl, getToken: () => this.getToken, onAuthRequired: () => void emit("auth-required") });
     const names = features?.split(/[\s,]+/).filter(Boolean);
     this.#host = {
+      prefix,
       client: this.#client,
       api: new Api(this.#client),
       readonly: isReadonly,
@@ -213,10 +228,10 @@ export abstract class StudioElement extends HTMLElement {
     }
     const host = this.host();
     const locale = this.setting("locale") || this.closest("[lang]")?.getAttribute("lang") || navigator.language;
-    const labels = { ...(this.#provider as ProviderElement | null)?.labels, ...this.#labels };
-    this.shadowRoot?.firstElementChild?.setAttribute("lang", language(locale).locale);
+    const texts = language(locale, this.labels);
+    this.shadowRoot?.firstElementChild?.setAttribute("lang", texts.locale);
     this.#root.render(
-      <LanguageContext value={language(locale, labels)}>
+      <LanguageContext value={texts}>
         <HostContext value={host}>
           <Boundary onError={(error) => void host.emit("error", { status: -1, message: error.message })}>
             {Shown ? <Shown {...props} />
@@ -232,7 +247,10 @@ export abstract class StudioElement extends HTMLElement {
   }
 }
 
-function providerAbove(element: Element): Element | null {
+/** The nearest provider around the element, or the application that shows it; in the document or in shadow roots. */
+function providerOf(element: Element, prefix = prefixOf(element)): Provider | null {
+  const found = element.closest<Provider>(`${prefix}-provider`);
   const root = element.getRootNode();
-  return root instanceof ShadowRoot ? (root.host.closest("wfcore-provider") ?? providerAbove(root.host)) : null;
+  if (found || !(root instanceof ShadowRoot)) return found;
+  return root.host instanceof PageElement ? root.host : providerOf(root.host, prefix);
 }

@@ -6,12 +6,14 @@ import type { Problem } from "../kit/kit";
 
 /** What a page gets from the element that shows it. */
 export interface Host {
+  /** Of the tags and events of the elements. */
+  prefix: string;
   client: Client;
   api: Api;
   readonly: boolean;
   /** Whether the host wants this feature; a feature list hides and never grants. */
   wants: (feature: string) => boolean;
-  /** Dispatches `wfcore-NAME`; false when the host prevented it. */
+  /** Dispatches `PREFIX-NAME`; false when the host prevented it. */
   emit: (name: string, detail?: object) => boolean;
   /** Where the application shows this place; undefined in elements outside of the application. */
   href: (place: Place) => string | undefined;

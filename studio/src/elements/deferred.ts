@@ -37,4 +37,5 @@ export const pages = {
   workflows: new Deferred(() => import("../pages/WorkflowsPage")),
   builder: new Deferred(() => import("../pages/BuilderPage")),
   administration: new Deferred(() => import("../pages/admin/AdministrationPage")),
+  studio: new Deferred(() => import("../app/Embedded")),
 };

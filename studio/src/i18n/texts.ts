@@ -1,8 +1,20 @@
 import de from "./de.json";
 import en from "./en.json";
 
-export type Labels = Record<string, string>;
-const TEXTS: Record<string, Labels> = { en, de };
+type Texts = Record<string, string>;
+/** Texts by key for every language, or by language and key: these can be a further language. */
+export type Labels = Record<string, string | Texts>;
+const TEXTS: Record<string, Texts> = { en, de };
+
+/** Both; of two texts for the same key the second. */
+export function merged(some: Labels | undefined, more: Labels | undefined): Labels {
+  const found: Labels = { ...some };
+  for (const [key, value] of Object.entries(more ?? {})) {
+    const known = found[key];
+    found[key] = typeof value === "object" && typeof known === "object" ? { ...known, ...value } : value;
+  }
+  return found;
+}
 
 export type Translate = (key: string, values?: Record<string, string | number>) => string;
 
@@ -16,14 +28,17 @@ export interface Language {
   ago: (at: number | string, now?: number) => string;
   duration: (ms: number) => string;
   /** This language with further texts, by language. What replaces single texts still counts. */
-  extend: (texts: Record<string, Labels>) => Language;
+  extend: (texts: Record<string, Texts>) => Language;
 }
 
 /** The texts and formats of a language. `labels` replace single texts; a missing text is the English one. */
-export function language(locale: string, labels: Labels = {}, more: Record<string, Labels> = {}): Language {
+export function language(locale: string, labels: Labels = {}, more: Record<string, Texts> = {}): Language {
   const base = locale.split("-")[0] ?? "en";
-  const texts = { ...en, ...(TEXTS[base] ?? {}), ...(more.en ?? {}), ...(more[base] ?? {}), ...labels } as Labels;
-  const known = base in TEXTS ? locale : "en";
+  const given = (name: string) => (typeof labels[name] === "object" ? labels[name] : {});
+  const forAll = Object.fromEntries(Object.entries(labels).filter(([, value]) => typeof value === "string")) as Texts;
+  const of = (name: string): Texts => ({ ...TEXTS[name], ...more[name], ...given(name) });
+  const texts: Texts = { ...of("en"), ...of(base), ...forAll };
+  const known = base in TEXTS || base in labels ? locale : "en";
   const plural = new Intl.PluralRules(known);
   const numbers = new Intl.NumberFormat(known);
   const dates = new Intl.DateTimeFormat(known, { dateStyle: "medium", timeStyle: "medium" });

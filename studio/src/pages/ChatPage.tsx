@@ -125,7 +125,7 @@ function Threads({ partner, prefix, chats, sessionId, embedded }: {
 }) {
   const { t } = useLanguage();
   const host = useHost();
-  const storageKey = `wfcore-chat ${host.client.baseUrl} ${prefix}`;
+  const storageKey = `studio-chat ${host.client.baseUrl} ${prefix}`;
   const [chosen, setChosen] = useState(() => sessionId ?? remembered(storageKey) ?? randomId());
   const [rows, setRows] = useState<Conversation[]>([]);
   const [isListed, setListed] = useState(false);

@@ -5,7 +5,9 @@ import { useLanguage } from "../i18n/context";
 import { brief } from "../kit/safe";
 
 /** A link in the application, a button elsewhere: the host decides what a place is. */
-export function PlaceLink({ to, className, children, label, style }: { to: Place; className?: string; children: ReactNode; label?: string; style?: CSSProperties }) {
+export function PlaceLink({ to, className, children, label, style, current = false }: {
+  to: Place; className?: string; children: ReactNode; label?: string; style?: CSSProperties; current?: boolean;
+}) {
   const host = useHost();
   const href = host.href(to);
   const go = (event: MouseEvent) => {
@@ -13,7 +15,7 @@ export function PlaceLink({ to, className, children, label, style }: { to: Place
     event.preventDefault();
     host.navigate(to);
   };
-  const shared = { className, style, "aria-label": label };
+  const shared = { className, style, "aria-label": label, "aria-current": current ? "page" : undefined } as const;
   return <a {...shared} href={href ?? "#"} onClick={go}>{children}</a>;
 }
 

@@ -398,6 +398,15 @@ def test_the_table_of_the_studio(toml: Path) -> None:
     found = load(str(toml), {"WFCORE_STUDIO_LOCALE": "de"}).studio.studio()
     assert found == Studio(title="Acme", theme={"--wf-color-accent": "#0a7a5c"}, locale="de")
     assert load(environ={}).studio.studio() == Studio()
+    toml.write_text("""[studio]
+        prefix = "acme"
+        labels = { "nav.runs" = "Jobs", fr = { "nav.inbox" = "Boîte" } }
+        links = [{ text = "Back", url = "/" }]""")
+    found = load(str(toml), {}).studio.studio()
+    labels = {"nav.runs": "Jobs", "fr": {"nav.inbox": "Boîte"}}
+    assert found == Studio(prefix="acme", labels=labels, links=(("Back", "/"),))
+    with pytest.raises(BadSettings, match=r"studio\.prefix"):
+        load(None, {"WFCORE_STUDIO_PREFIX": "Acme-"})
     assert load(str(toml), {"WFCORE_STUDIO_ENABLED": "false"}).studio.studio() is None
 
 

@@ -151,9 +151,11 @@ class Application:
         self._admission = Admission(settings.max_waiting_requests)
         self._streams = StreamGuard(OpenStreams(core.ports, core.directory, core.runs))
         document = StudioDocument(studio or STUDIO, oauth)
-        pages = () if studio is None else StudioRoutes(document).table()
+        own = [*StudioFileRoutes((studio or STUDIO).prefix).table()]
+        if studio is not None:
+            own += StudioRoutes(document).table()
         routes = route_table(core, oauth, metrics, document)
-        self._router = Router([*routes, *ReferenceRoutes().table(), *StudioFileRoutes().table(), *pages])
+        self._router = Router([*routes, *ReferenceRoutes().table(), *own])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -21,10 +21,13 @@ _SHARED: Final = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Pol
 
 
 class StudioFileRoutes:
-    """The files below `/studio`, which the chat pages of interfaces need too."""
+    """The files below `/studio`, which the chat pages of interfaces need too. The module is named after the prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
 
     def table(self) -> Iterator[Route]:
-        yield _route("studio.module", f"{BASE}/wfcore.js", self.module, "The module of the custom elements")
+        yield _route("studio.module", f"{BASE}/{self._prefix}.js", self.module, "The module of the custom elements")
         yield _route("studio.asset", f"{BASE}/assets/{{name}}", self.asset, "A built file of the studio")
 
     async def module(self, call: Call) -> Response:

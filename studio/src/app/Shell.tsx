@@ -1,0 +1,195 @@
+import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { Caller } from "../api/types";
+import type { PageElement } from "../elements/base";
+import { HostContext, type Place, useChanges, useHost } from "../elements/context";
+import type { RunsElement } from "../elements/elements";
+import { useLanguage } from "../i18n/context";
+import { Icon } from "../kit/icons";
+import { Empty } from "../kit/kit";
+import { PlaceLink } from "../pages/parts";
+import { type Navigation, pathOf, type Route, routeOf, SECTIONS } from "./router";
+import { Brand } from "./Brand";
+
+export interface Link {
+  text: string;
+  url: string;
+}
+
+/** What the product chooses of the application. Without a title there is no brand above the navigation. */
+export interface ShellConfig {
+  title: string;
+  logo: string | null;
+  links: Link[];
+}
+
+const PAGES: Record<string, string> = {
+  "runs/": "runs", "runs/1": "run", "inbox/": "inbox", "inbox/1": "approval", "workflows/": "workflows", "workflows/1": "builder", "chat/": "chat", "skills/": "skills", "skills/1": "skill",
+  ...Object.fromEntries(SECTIONS.flatMap((section) => [[`${section}/`, "administration"], [`${section}/1`, "administration"]])),
+};
+/** The attributes of the chat, and their names in the address. */
+const CHAT = [["skill-id", "skillId"], ["workflow-id", "workflowId"], ["assistant", "assistant"], ["session-id", "sessionId"]] as const;
+const ID_OF: Record<string, string> = { run: "run-id", builder: "workflow-id", skill: "skill-id" };
+const ICONS: Record<string, string> = {
+  connections: "link", tools: "tool", schedules: "clock", members: "user", groups: "group", delegations: "inbox", tokens: "key", hooks: "hook", policies: "policy", usage: "usage", audit: "audit",
+};
+
+const maySeeSkills = (me: Caller) => me.scopes.includes("skills:read") || me.scopes.includes("skills:write");
+
+/** The sections that the caller may see. */
+function sectionsOf(me: Caller): string[] {
+  const has = (area: string) => me.scopes.includes(`${area}:read`) || me.scopes.includes(`${area}:write`);
+  const needs: Record<string, boolean> = {
+    connections: has("connections"), tools: has("workflows"), schedules: has("workflows"), members: has("members"), groups: has("members"), delegations: has("workflows"), tokens: me.scopes.includes("tokens:write"),
+    hooks: has("hooks"), policies: has("policies"), usage: has("usage"), audit: me.role !== "member" && me.scopes.includes("members:write"),
+  };
+  return SECTIONS.filter((section) => needs[section]);
+}
+
+export const START: Place = { page: "runs" };
+
+/** The name of the element that shows the route; undefined for an unknown page. */
+export const elementOf = (route: Route): string | undefined => PAGES[`${route.page}/${route.id === null ? "" : "1"}`];
+
+/** The navigation, and beside it the element of the route. `tools` is about the session of the user. */
+export function Shell({ element, config, navigation, path, me, tools, view: View = "section" }: {
+  element: PageElement; config: ShellConfig; navigation: Navigation; path: string; me: Caller; tools?: ReactNode; view?: "main" | "section";
+}) {
+  const host = useHost();
+  const route = useMemo(() => routeOf(path || pathOf(START)), [path]);
+  const main = useRef<HTMLElement>(null);
+  const open = useCallback((place: Place) => {
+    if (host.emit("navigate", { ...place, route: pathOf(place) })) navigation.go(pathOf(place));
+  }, [host, navigation]);
+  const here = useMemo(() => ({ ...host, href: (place: Place) => navigation.href(pathOf(place)), navigate: open }), [host, navigation, open]);
+  useEffect(() => {
+    const box = main.current;
+    const show = (event: Event) => {
+      event.stopPropagation();
+      open((event as CustomEvent<Place>).detail);
+    };
+    box?.addEventListener(`${host.prefix}-navigate`, show);
+    return () => box?.removeEventListener(`${host.prefix}-navigate`, show);
+  }, [host, open]);
+  return (
+    <HostContext value={here}>
+      <div className="shell">
+        <Nav config={config} route={route} me={me} tools={tools} onSkip={() => main.current?.focus()} />
+        <View className="view" ref={main} tabIndex={-1}>
+          {route.page === "more" ? <More config={config} me={me} tools={tools} /> : <Page route={route} navigation={navigation} element={element} />}
+        </View>
+      </div>
+    </HostContext>
+  );
+}
+
+/** The element of the route. It is a custom element, as a product would use it. */
+function Page({ route, navigation, element }: { route: Route; navigation: Navigation; element: PageElement }) {
+  const { t } = useLanguage();
+  const { client, href, prefix } = useHost();
+  const box = useRef<HTMLDivElement>(null);
+  const name = elementOf(route);
+  const isSection = name === "administration";
+  const key = isSection ? `${name}/${route.page}` : `${name}/${route.id}`;
+  const shown = useRef<PageElement | null>(null);
+  useEffect(() => {
+    if (!name) return;
+    const one = document.createElement(`${prefix}-${name}`) as PageElement;
+    if (isSection) one.setAttribute("section", route.page);
+    else if (route.id !== null) one.setAttribute(ID_OF[name] ?? "interrupt-id", route.id);
+    one.hrefOf = href;
+    shown.current = one;
+    box.current?.replaceChildren(one);
+    return () => one.remove();
+  }, [key, client]);
+  useEffect(() => {
+    if (isSection) shown.current?.toggleAttribute("record-id", route.id !== null);
+    if (isSection && route.id !== null) shown.current?.setAttribute("record-id", route.id);
+  }, [key, client, route.id]);
+  const query = JSON.stringify(route.query);
+  useEffect(() => {
+    if (name !== "runs") return;
+    const runs = shown.current as RunsElement;
+    runs.query = route.query;
+    runs.onQuery = (next) => navigation.go(pathOf({ page: "runs", query: next }), true);
+  }, [key, client, query]);
+  useEffect(() => {
+    if (name !== "chat") return;
+    const chat = shown.current!;
+    for (const [attribute, field] of CHAT) {
+      const value = route.query[field];
+      if (value === undefined) chat.removeAttribute(attribute);
+      else chat.setAttribute(attribute, value);
+    }
+    const onThread = (event: Event) => {
+      const found = Object.entries((event as CustomEvent<Record<string, unknown>>).detail).filter(([, value]) => value);
+      navigation.go(pathOf({ page: "chat", query: Object.fromEntries(found.map(([field, value]) => [field, String(value)])) }), true);
+    };
+    chat.addEventListener(`${prefix}-thread`, onThread);
+    return () => chat.removeEventListener(`${prefix}-thread`, onThread);
+  }, [key, client, query, navigation]);
+  useEffect(() => {
+    const scheme = element.setting("color-scheme");
+    if (scheme) shown.current?.setAttribute("color-scheme", scheme);
+  });
+  if (!name) {
+    return <Empty icon="error" title={t("page.notFound")} action={<PlaceLink to={START} className="button">{t("page.toRuns")}</PlaceLink>} />;
+  }
+  return <div ref={box} style={{ height: "100%" }} />;
+}
+
+function Entry({ place, icon, text, current = false, children }: { place: Place; icon: string; text: string; current?: boolean; children?: ReactNode }) {
+  return <PlaceLink to={place} className="entry" current={current}><Icon name={icon} />{text}{children}</PlaceLink>;
+}
+
+const Links = ({ config }: { config: ShellConfig }) => config.links.map((link) => <a key={link.url} className="entry" href={link.url}><Icon name="link" />{link.text}</a>);
+
+function Nav({ config, route, me, tools, onSkip }: { config: ShellConfig; route: Route; me: Caller; tools: ReactNode; onSkip: () => void }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const [count, setCount] = useState(0);
+  const read = useCallback(() => void host.api.inboxCount().then(setCount, () => undefined), [host]);
+  useEffect(read, [read]);
+  useChanges(["interrupt"], read, 500);
+  const entry = (page: "runs" | "inbox" | "chat" | "workflows" | "skills", children?: ReactNode) => (
+    <Entry place={{ page }} icon={page} text={t(`nav.${page}`)} current={route.page === page}>{children}</Entry>
+  );
+  const sections = sectionsOf(me);
+  return (
+    <nav className="nav" aria-label={t("nav.main")}>
+      <button type="button" className="button skip" onClick={onSkip}>{t("nav.skip")}</button>
+      {config.title && <Brand config={config} />}
+      {entry("runs")}
+      {entry("inbox", count ? <span className="badge num" aria-label={t("inbox.count", { count })}>{count > 99 ? "99+" : count}</span> : null)}
+      {me.scopes.includes("workflows:invoke") && entry("chat")}
+      {entry("workflows")}
+      {maySeeSkills(me) && <span className="wide">{entry("skills")}</span>}
+      <span className="more-entry">
+        <Entry place={{ page: "administration", section: "more" }} icon="more" text={t("nav.more")} current={["more", "skills"].includes(route.page) || sections.includes(route.page)} />
+      </span>
+      <div className="sections">
+        {sections.length > 0 && <h2>{t("nav.administration")}</h2>}
+        {sections.map((section) => (
+          <Entry key={section} place={{ page: "administration", section }} icon={ICONS[section]!} text={t(`nav.${section}`)} current={route.page === section} />
+        ))}
+        <Links config={config} />
+      </div>
+      {tools && <div className="foot">{tools}</div>}
+    </nav>
+  );
+}
+
+/** What the narrow navigation of a phone has no room for. */
+function More({ config, me, tools }: { config: ShellConfig; me: Caller; tools: ReactNode }) {
+  const { t } = useLanguage();
+  return (
+    <div className="morepage">
+      <h1>{t("nav.more")}</h1>
+      {maySeeSkills(me) && <Entry place={{ page: "skills" }} icon="skills" text={t("nav.skills")} />}
+      {sectionsOf(me).map((section) => (
+        <Entry key={section} place={{ page: "administration", section }} icon={ICONS[section]!} text={t(`nav.${section}`)} />
+      ))}
+      <Links config={config} />
+      {tools && <div className="stack session">{tools}</div>}
+    </div>
+  );
+}
