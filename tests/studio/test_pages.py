@@ -6,7 +6,8 @@ from contextlib import suppress
 import pytest
 from appearance import APPEARANCES, check_accessibility
 from demo import run, settle
-from playwright.sync_api import TimeoutError, expect
+from playwright.sync_api import TimeoutError as TooLate
+from playwright.sync_api import expect
 from servers import Server
 from watching import Open
 
@@ -187,7 +188,7 @@ def test_a_decision_of_somebody_else_shows(open_page: Open, server: Server, ids:
             f"/agent/v1/runs/{run_id}/resume", json={"decision": "deny"}, headers={"Accept": "application/json"}
         )
         assert done.status_code in (200, 202)
-        with suppress(TimeoutError):  # the page may show the decision before the click
+        with suppress(TooLate):  # the page may show the decision before the click
             page.get_by_role("button", name="Approve").click(timeout=3_000)
         expect(page.get_by_text(re.compile("decided meanwhile|does not exist|Denied")).first).to_be_visible()
 

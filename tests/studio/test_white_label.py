@@ -1,4 +1,4 @@
-"""The whole application in the page of a product, in its name: where it keeps its place, and that nothing names wfcore."""
+"""The whole application in a product's page, in its name: where it keeps its place, and that nothing names wfcore."""
 
 import re
 from typing import Any
@@ -43,7 +43,7 @@ def test_nothing_names_the_library(open_page: Open, product: dict[str, Any], ori
     expect(page.locator("acme-runs .line").first).to_be_visible()
     assert [text for text in page.evaluate(DOCUMENT) if "wfcore" in text.lower()] == []
     traffic: list[Response] = []
-    page.on("response", lambda one: traffic.append(one))  # a bound method of a list cannot be a listener
+    page.on("response", lambda one: traffic.append(one))  # noqa: PLW0108  (Playwright needs a function with attributes)
     page.goto(f"{origin}/d/studio/")
     expect(page).to_have_url(f"{origin}/d/studio/runs")
     for place in PLACES:
@@ -83,7 +83,7 @@ def test_title_logo_colours_texts_and_languages(open_page: Open, origin: str) ->
 @pytest.mark.parametrize("base", ["/white/path/", "/white/hash#/"])
 def test_it_has_its_place_in_the_address(open_page: Open, origin: str, base: str) -> None:
     """Only below the base path: links, Back, a reload and a link in a message lead to the same place."""
-    page = open_page(base.split("#")[0].rstrip("/"), token=None, origin=origin)
+    page = open_page(base.split("#", maxsplit=1)[0].rstrip("/"), token=None, origin=origin)
     started = page.url
     expect(page.locator("acme-runs .line").first).to_be_visible()
     assert page.url == started
