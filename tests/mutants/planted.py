@@ -205,6 +205,11 @@ RUNS: Final = [
         ("a segment goes through a cycle", "-1 if nest.loops else _following", "_following"),
     ),
     *planted(
+        f"{ADAPTERS}/sql/sqlite/group_commit.py",
+        "tests/unit/adapters/sql/sqlite/test_group_commit.py",
+        ("an execution beside others waits for no group", "if row[0] != self._last and not _is_quiet", "if self._last is None and not _is_quiet"),
+    ),
+    *planted(
         f"{RUNTIME}/execution/session.py",
         f"{CASES}/test_taking_turns.py {CASES}/test_driving.py {CASES}/execution/test_fencing.py",
         ("a conflict in a segment loses the outcome", "                await self._catch_up()\n                await self._record((outcome,))", "                await self._record((outcome,))"),

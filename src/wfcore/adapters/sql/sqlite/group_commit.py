@@ -88,17 +88,23 @@ class GroupCommit:
         self._flusher: asyncio.Task[None] | None = None
         self._commit_seconds = 0.0
         self._busy_timeout: tuple[sqlite3.Connection, int] | None = None
+        self._last: Hashable = None
+        """The execution of the last part or row."""
 
     def insert(self, rows: Rows) -> Awaitable[None]:
         """Insert rows with `APPEND`, all or none. Raises JournalConflict when one of them is refused."""
-        return self._submit(rows, None)
+        return self._submit(rows, None, rows[0][0])
 
     def insert_alone(self, row: tuple[Any, ...]) -> bool:
-        """Commit a row at once. False if it would wait, was refused, or another process writes."""
-        if self._scheduled or self._database.lock.locked():
+        """Commit a row at once. False if it would wait, was refused, or another process writes.
+
+        While only one execution writes, a wait would not enlarge the group, whatever else is ready on the loop.
+        """
+        if self._scheduled or self._database.lock.locked() or self._commit_seconds > INLINE_SECONDS:
             return False
-        if self._commit_seconds > INLINE_SECONDS or not _is_quiet(asyncio.get_running_loop()):
+        if row[0] != self._last and not _is_quiet(asyncio.get_running_loop()):
             return False
+        self._last = row[0]
         try:
             connection = self._database.commit_connection
             if self._busy_timeout != (connection, INLINE_BUSY_MS):
@@ -114,13 +120,14 @@ class GroupCommit:
 
     def run(self, work: Callable[[SqliteCommitTransaction], T], conflict_key: Hashable = None) -> asyncio.Future[T]:
         """Call `work` within the transaction. It can be called again after its effects were rolled back."""
-        return self._submit((), work)
+        return self._submit((), work, conflict_key)
 
     def lock_execution(self, transaction: SqliteCommitTransaction, execution: int) -> None:
         """Does nothing: the transaction already locks the whole file."""
 
-    def _submit(self, rows: Rows, work: Work | None) -> asyncio.Future[Any]:
+    def _submit(self, rows: Rows, work: Work | None, execution: Hashable) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
+        self._last = execution
         done = loop.create_future()
         self._pending.append(CommitPart(rows, work, done))
         if not self._scheduled:

@@ -113,6 +113,17 @@ class TestSharing:
         assert left.cancelled()
         assert await journal.lengths([one, two]) == {one: 1, two: 2}
 
+    async def test_an_execution_that_writes_alone_waits_for_no_group(self, journal: SqlJournal) -> None:
+        """Its next row is committed at once, although a callback is ready; the row of another execution waits."""
+        one, two = await many(journal, 2)
+        turns: list[str] = []
+        for ref, length, seen in ((one, 1, []), (one, 2, []), (two, 1, ["turn"])):
+            journal._commits._commit_seconds = 0.0
+            await journal.append(ref, Append(length, steps(1)))
+            assert turns == seen
+            if ref == one and length == 1:
+                asyncio.get_running_loop().call_soon(turns.append, "turn")
+
 
 class TestWhere:
     async def test_on_the_event_loop_while_the_disk_is_fast(self, journal: SqlJournal, database: Database) -> None:
