@@ -17,6 +17,7 @@ from benchmarks.lists import lists
 from benchmarks.loop import loop
 from benchmarks.management import management
 from benchmarks.scale import Scale
+from benchmarks.starts import http_starts
 from benchmarks.table import Figure, as_json, as_table
 
 ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
@@ -39,6 +40,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "stalled": stalled,
     "contexts": contexts,
     "management": management,
+    "http-starts": http_starts,
     "lists": lists,
     "loop": loop,
     "import": imports,

@@ -48,7 +48,7 @@ async def _management(scale: Scale) -> list[Figure]:
         _multiply(path, scale.rows)
         await library.core.directory.add_member(ORG, "u1", email="u1@example.org")
         token = await library.core.directory.create_token(ORG, "u1", scopes=library.me.scopes)
-        client = _Client(app(library.core), token)
+        client = Client(app(library.core), token)
         async with _bare(path) as raw:
             return [
                 *await _read(scale, raw, client),
@@ -57,12 +57,12 @@ async def _management(scale: Scale) -> list[Figure]:
             ]
 
 
-async def _read(scale: Scale, raw: "_Client", client: "_Client") -> list[Figure]:
+async def _read(scale: Scale, raw: "Client", client: "Client") -> list[Figure]:
     turns = await _turns(scale, raw, "/one", client, ONE, CALLS)
     return [_time("read one workflow", turns, CALLS, 2.0)]
 
 
-async def _list(scale: Scale, raw: "_Client", client: "_Client") -> list[Figure]:
+async def _list(scale: Scale, raw: "Client", client: "Client") -> list[Figure]:
     """A page of 100: against the bare statement, and a page in the middle of the list against the first one."""
     turns = await _turns(scale, raw, "/list", client, LIST, CALLS // 10)
     page = LIST
@@ -75,7 +75,7 @@ async def _list(scale: Scale, raw: "_Client", client: "_Client") -> list[Figure]
     ]
 
 
-async def _store(scale: Scale, client: "_Client") -> list[Figure]:
+async def _store(scale: Scale, client: "Client") -> list[Figure]:
     """Validate and store a graph with twice as many edges as nodes."""
     graph, pairs = _meshed(scale.nodes), []
     for number in range(scale.rounds + 1):
@@ -105,17 +105,17 @@ def _time(work: str, turns: Turns, calls: int, at_most: float, what: str = "CPU 
     return Figure(work, what, 1 / turns.ratio("cpu"), "", raw, ours, at_most=at_most)
 
 
-async def _turns(scale: Scale, raw: "_Client", theirs: str, client: "_Client", path: str, calls: int) -> Turns:
+async def _turns(scale: Scale, raw: "Client", theirs: str, client: "Client", path: str, calls: int) -> Turns:
     pairs = [(await raw.timed(theirs, calls), await client.timed(path, calls)) for _ in range(scale.rounds + 1)]
     return Turns(*zip(*pairs[1:], strict=True))
 
 
-class _Client:
+class Client:
     """Calls an ASGI application in process, so that neither side of the comparison has the cost of a client."""
 
     def __init__(self, application: ASGIApp, token: str = "") -> None:
         self._application = application
-        self._headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
+        self.headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
 
     async def timed(self, path: str, calls: int) -> Cost:
         with Stopwatch() as watch:
@@ -129,7 +129,7 @@ class _Client:
         scope = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": plain, "raw_path": plain.encode(), "query_string": query.encode(), "root_path": "",
-            "headers": self._headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+            "headers": self.headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
         }  # fmt: skip
         sent: list[Message] = []
 
@@ -147,7 +147,7 @@ class _Client:
 
 
 @asynccontextmanager
-async def _bare(path: Path) -> AsyncIterator[_Client]:
+async def _bare(path: Path) -> AsyncIterator[Client]:
     """The same rows by Starlette and SQLAlchemy Core alone: without callers, tenants, access and checks."""
     engine = create_async_engine(f"sqlite+aiosqlite:///{path}")
     active = resources.c.active_variation_id == variations.c.id
@@ -164,7 +164,7 @@ async def _bare(path: Path) -> AsyncIterator[_Client]:
             rows = (await connection.execute(found)).mappings().all()
         return JSONResponse({"workflows": [_shown(row) for row in rows[:100]]})
 
-    yield _Client(Starlette(routes=[Route("/one", one), Route("/list", many)]))
+    yield Client(Starlette(routes=[Route("/one", one), Route("/list", many)]))
     await engine.dispose()
 
 

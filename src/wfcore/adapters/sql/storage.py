@@ -150,6 +150,8 @@ WHERE o.uuid = {d[1]} AND r.kind = {d[2]} AND r.id = {d[3]}"""
 
 CACHED_RESOURCES: Final = 256
 """Parsed resources in the cache, the most recently used ones."""
+CACHED_CREDENTIALS: Final = 256
+"""The same for tokens with their members."""
 
 _TOKEN: Final = tuple(column.name for column in tokens.c)
 _TOKEN_MEMBER: Final = (*_TOKEN, "email", "member_name", "role", "email_verified", "groups")
@@ -196,9 +198,8 @@ class SqlStorage:
         return None
 
     async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
-        for values in await self.database.look_up(CREDENTIAL, org, prefix):
-            row = dict(zip(_TOKEN_MEMBER, values, strict=True))
-            return to_token(row), to_token_member(row)
+        for row in await self.database.look_up(CREDENTIAL, org, prefix):
+            return _credential_of(row)
         return None
 
     async def due_timers(self, now: int, *, limit: int) -> list[DueTimer]:
@@ -306,6 +307,13 @@ def _plain_errors(what: str) -> Iterator[None]:
 def _resource_of(org: str, row: tuple[Any, ...]) -> Resource:
     """The resource of a row. The cache avoids parsing an unchanged row again."""
     return to_resource(dict(zip(_RESOURCE, row, strict=True)), org)
+
+
+@lru_cache(maxsize=CACHED_CREDENTIALS)
+def _credential_of(values: tuple[Any, ...]) -> tuple[AccessToken, Member]:
+    """The token of a row and its member; cached for the same reason."""
+    row = dict(zip(_TOKEN_MEMBER, values, strict=True))
+    return to_token(row), to_token_member(row)
 
 
 async def _unit_of_work(connection: Transaction, org: str, *, exclusive: bool = False) -> SqlUnitOfWork:

@@ -28,6 +28,8 @@ _NODE_ENDED: Final = (EventKind.node_failed, EventKind.node_retrying, EventKind.
 def wants_ag_ui(headers: Headers) -> bool:
     """Whether `Accept` has an event stream with the parameter `profile=ag-ui`."""
     for value in headers.getlist("Accept"):
+        if PROFILE not in value.lower():
+            continue
         for media_range in value.split(","):
             name, *parameters = (part.strip().lower() for part in media_range.split(";"))
             if name == "text/event-stream" and {f"profile={PROFILE}", f'profile="{PROFILE}"'} & set(parameters):

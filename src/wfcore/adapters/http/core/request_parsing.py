@@ -7,8 +7,9 @@ many bytes is 413; a body that does not arrive in time is 408. Each value has on
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
@@ -223,24 +224,21 @@ def prefers_json(headers: Headers) -> bool:
 
     At equal quality a media type that is named precedes one that a wildcard allows; then the stream wins.
     """
-    ranges = _ranges(headers)
-    return _rank("application/json", ranges) > _rank("text/event-stream", ranges)
+    accepted = tuple(headers.getlist("Accept"))
+    return _rank("application/json", accepted) > _rank("text/event-stream", accepted)
 
 
 def accepts(headers: Headers, media_type: str) -> bool:
     """Whether `Accept` allows the media type; without the header, all are allowed (RFC 9110, 12.5.1)."""
-    ranges = _ranges(headers)
-    return not ranges or _rank(media_type, ranges) > (0.0, 0)
+    accepted = tuple(headers.getlist("Accept"))
+    return not accepted or _rank(media_type, accepted) > (0.0, 0)
 
 
-def _ranges(headers: Headers) -> list[str]:
-    return [part for value in headers.getlist("Accept") for part in value.split(",")]
-
-
-def _rank(media_type: str, ranges: Iterable[str]) -> tuple[float, int]:
+@lru_cache(maxsize=64)  # the same few headers come again and again
+def _rank(media_type: str, accepted: tuple[str, ...]) -> tuple[float, int]:
     """Quality and precision of the most precise range that covers the type; (0, 0) when none does."""
     found = [(0, 0.0)]
-    for text in ranges:
+    for text in ",".join(accepted).split(","):
         name, *parameters = (part.strip().lower() for part in text.split(";"))
         quality = next((p[2:].strip() for p in parameters if p.startswith("q=")), "1")
         patterns = ("*/*", media_type.partition("/")[0] + "/*", media_type)

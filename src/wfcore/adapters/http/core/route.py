@@ -149,6 +149,7 @@ class Route:
     @property
     def has_etag(self) -> bool:
         """Whether its response is the representation of one resource, which has an entity tag."""
+        if self.method not in ("GET", "PATCH") or self.scopes is None:
+            return False
         is_json = self.media_type == "application/json" and not self.streams
-        is_tagged = self.etag or self.path.endswith("}")
-        return self.method in ("GET", "PATCH") and self.scopes is not None and is_json and is_tagged
+        return is_json and (self.etag or self.path.endswith("}"))

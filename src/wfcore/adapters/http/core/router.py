@@ -68,7 +68,9 @@ def segments_of(scope: Mapping[str, Any], root: str) -> list[str]:
     """The decoded segments of the request's path below `root`. Raises NotFound when they are not UTF-8."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     try:
-        segments = [unquote_to_bytes(part).decode() for part in raw.split(b"/")[1:]]
+        segments = raw.decode().split("/")[1:]
+        if b"%" in raw:
+            segments = [unquote_to_bytes(part).decode() for part in segments]
     except UnicodeDecodeError:
         raise NotFound from None
     above = root.split("/")[1:]
