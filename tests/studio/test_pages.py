@@ -171,6 +171,20 @@ def test_two_keys_approve(open_page: Open, server: Server, ids: dict[str, str]) 
         assert record["status"] == "done"
 
 
+def test_a_key_goes_to_the_decision_at_once(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Also on a phone, where the request takes the place of the list: the next key cannot come too early."""
+    page = open_page("/studio/inbox", **APPEARANCES["phone"])
+    row = page.locator(".request .open").first
+    expect(row).to_be_visible()
+    focused = row.evaluate("""async (row) => {
+      row.focus();
+      row.dispatchEvent(new KeyboardEvent('keydown', { key: 'a', bubbles: true, composed: true }));
+      for (let turn = 0; turn < 5; turn++) await null;
+      return row.getRootNode().activeElement?.dataset.decision;
+    }""")
+    assert focused == "approve"
+
+
 DEEP = "let e = document.activeElement; while (e.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;"
 FOCUSED = f"() => {{ {DEEP} return e.className }}"
 FOCUSED_TEXT = f"() => {{ {DEEP} return e.textContent }}"

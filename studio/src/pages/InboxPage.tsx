@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useCallback, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, JsonObject } from "../api/types";
 import { problemOf, useChanges, useHost } from "../elements/context";
@@ -54,11 +54,16 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
       if (!item) return;
       event.preventDefault();
       setSelected(item);
-      const root = target.getRootNode() as ShadowRoot;
-      const wanted = event.key === "a" ? ["approve", "connected"] : ["deny", "cancelled"];
-      setTimeout(() => wanted.forEach((one) => root.querySelector<HTMLElement>(`[data-decision="${one}"]`)?.focus()), 30);
+      setWanted(event.key === "a" ? ["approve", "connected"] : ["deny", "cancelled"]);
     }
   };
+  const [wanted, setWanted] = useState<string[] | null>(null);
+  // Before the next key can arrive.
+  useLayoutEffect(() => {
+    if (!wanted) return;
+    for (const one of wanted) rows.current?.parentElement?.querySelector<HTMLElement>(`[data-decision="${one}"]`)?.focus();
+    setWanted(null);
+  }, [wanted]);
 
   return (
     <div className="page">
