@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint serve bench crash power mutants mutate extras image package lowest lock clean studio studio-check studio-test typing browser
+.PHONY: demo docs test lint serve bench crash power mutants mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -124,6 +124,10 @@ studio/node_modules/.package-lock.json: $(STUDIO_READY) studio/package-lock.json
 
 studio: studio/node_modules/.package-lock.json
 	cd studio && $(STUDIO_ENV) npm run --silent build
+
+# The page of a product that bundles its own React 18, for the tests: built with the tools of the studio, and committed.
+react18: studio/node_modules/.package-lock.json
+	cd tests/studio/react18 && $(STUDIO_ENV) npm ci && $(STUDIO_ENV) ../../../studio/node_modules/.bin/vite build --logLevel warn
 
 # Builds anew and compares with the committed output, byte for byte.
 studio-check: studio

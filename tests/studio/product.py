@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import demo
 import uvicorn
@@ -33,6 +34,14 @@ WHITE = """<!doctype html>
 <script type="module" src="/d/studio/acme.js"></script>
 </head>
 <body><main><h1>Acme</h1><acme-studio heading="Automation" %s></acme-studio></main></body></html>"""
+REACT = """<!doctype html>
+<html lang="en"><head><title>React</title><link rel="icon" href="data:,">
+<link rel="stylesheet" href="/style.css">
+<script type="module" src="/react.js"></script>
+<script type="module" src="/d/studio/acme.js"></script>
+</head>
+<body><div id="root"></div></body></html>"""
+BUNDLE = Path(__file__).parent / "react18" / "built" / "page.js"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
@@ -51,7 +60,7 @@ PAGE = """<!doctype html>
 </body></html>"""
 STYLE = """wfcore-inbox, wfcore-runs, wfcore-run { height: 420px; margin: 8px; --wf-color-accent: rgb(1, 102, 68); }
 acme-studio { height: 700px; --wf-color-accent: rgb(1, 102, 68); }
-button { color: rgb(255, 0, 0) !important; }"""
+button { color: rgb(160, 0, 0) !important; }"""
 SCRIPT = """window.seen = [];
 for (const name of ['ready', 'navigate', 'decided', 'before-decide', 'error', 'auth-required', 'run-end']) {
   addEventListener('wfcore-' + name, (event) => {
@@ -107,6 +116,7 @@ async def main() -> None:
         flow = await core.workflows.create(zoe, name="Publish fourth", structure=demo.PLAIN)
         await core.workflows.deploy(zoe, flow.id)
         waiting.append((await core.runs.start(zoe, workflow=flow.id, input={"order": "d"})).id)
+        await core.runs.start(zoe, workflow=flow.id, input={"order": "react"})
         await core.skills.create(zoe, {"name": "Fourth"})
 
         async def of_acme(connection: HTTPConnection) -> wfcore.Principal | None:
@@ -129,19 +139,33 @@ async def main() -> None:
             return shown
 
         async def white(request: Request) -> Response:
-            """The whole application in a page: its place in the path, in the fragment, or kept by the product."""
-            base = {"path": 'base-path="/white/path"', "hash": 'base-path="#/"'}.get(request.path_params["kind"], "")
-            shown = HTMLResponse(WHITE % base, headers={"Content-Security-Policy": POLICY})
+            """The whole application in a page: its place in the path, in the fragment, or kept by the product; or
+            elements in a page of React 18.
+            """
+            kind = request.path_params["kind"]
+            base = {"path": 'base-path="/white/path"', "hash": 'base-path="#/"'}.get(kind, "")
+            shown = HTMLResponse(
+                REACT if kind == "react" else WHITE % base, headers={"Content-Security-Policy": POLICY}
+            )
             shown.set_cookie("session", "zoe", httponly=True, samesite="lax")
             return shown
 
         async def script(request: Request) -> Response:
             return Response(SCRIPT.replace("TOKEN", token), media_type="text/javascript")
 
+        async def react(request: Request) -> Response:
+            return Response(BUNDLE.read_text(), media_type="text/javascript")
+
         async def style(request: Request) -> Response:
             return Response(STYLE, media_type="text/css")
 
-        routes = [Route("/", page), Route("/product.js", script), Route("/style.css", style), *mounts]
+        routes = [
+            Route("/", page),
+            Route("/product.js", script),
+            Route("/style.css", style),
+            Route("/react.js", react),
+            *mounts,
+        ]
         routes += [Route(path, white) for path in ("/white/{kind}", "/white/{kind}/{rest:path}")]
         config = uvicorn.Config(Starlette(routes=routes), "127.0.0.1", 0, log_level="error", ws="none", lifespan="off")
         server = uvicorn.Server(config)

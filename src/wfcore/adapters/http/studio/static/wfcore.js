@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-BLCjqnaD.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-B9OGBrRq.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
