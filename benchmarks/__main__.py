@@ -25,6 +25,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "diamonds": memory.conditions,
     "parallel": memory.parallel,
     "durable": durable.chains,
+    "followed": durable.followed,
     "crowd": durable.crowd,
     "growth": durable.growth,
     "durable-diamonds": durable.conditions,

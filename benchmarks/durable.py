@@ -28,20 +28,30 @@ def chains(scale: Scale) -> Iterator[Figure]:
         yield Figure("", "commits a node", a_node, at_most=1.05)
 
 
-async def _chain(scale: Scale, synchronous: Literal["FULL", "NORMAL"]) -> tuple[Turns, float]:
-    ours, theirs = files(scale, f"chain-{synchronous}")
+async def _chain(
+    scale: Scale, synchronous: Literal["FULL", "NORMAL"], *, followed: bool = False
+) -> tuple[Turns, float]:
+    ours, theirs = files(scale, f"followed-{synchronous}" if followed else f"chain-{synchronous}")
     bare = raw.connect(theirs, synchronous)
     async with opened(ours, synchronous) as library:
-        flow = await library.deploy(chain(scale.nodes))
-        await library.timed(flow)
+        flow, timed = await library.deploy(chain(scale.nodes)), library.followed if followed else library.timed
+        await timed(flow)
         before, pairs = commits(ours), []
         for number in range(scale.rounds):
             with Stopwatch() as watch:
                 raw.commit_each(bare, number, scale.nodes)
-            pairs.append((watch.cost, await library.timed(flow)))
+            pairs.append((watch.cost, await timed(flow)))
         a_node = (commits(ours) - before) / scale.rounds / scale.nodes
     bare.close()
     return Turns(*zip(*pairs, strict=True)), a_node
+
+
+def followed(scale: Scale) -> Iterator[Figure]:
+    """One run whose events a reader follows, each step durable before the next begins."""
+    with asyncio.Runner() as runner:
+        turns, _ = runner.run(_chain(scale, "NORMAL", followed=True))
+    yield Figure("chain on disk, NORMAL, one reader", "speed to raw (cpu)", turns.ratio("cpu"), "%", at_least=0.45)
+    yield Figure("", "CPU a node", turns.typical("ours", "cpu") / scale.nodes * 1e6, "us")
 
 
 def crowd(scale: Scale) -> Iterator[Figure]:

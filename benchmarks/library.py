@@ -65,6 +65,15 @@ class Library:
             await self.run(flow, count)
         return watch.cost
 
+    async def followed(self, flow: int) -> Cost:
+        """Complete a run whose events a reader follows; AssertionError if its last event is another than `done`."""
+        with Stopwatch() as watch:
+            (run_id,) = await self.start(flow)
+            kinds = [event.kind async for event in await self.core.runs.follow(self.me, run_id)]
+            await self.at_rest()
+        assert kinds[-1] == "done"
+        return watch.cost
+
 
 @asynccontextmanager
 async def opened(
