@@ -170,8 +170,8 @@ class LogJournal(MemoryJournal):
     async def delete(self, execution: ExecutionRef, length: int, audit: Sequence[AuditRow] = ()) -> None:
         await self._written("delete", execution, length, audit)
 
-    async def register(self, host: str, pid: int) -> int:
-        return await self._written("register", host, pid)  # type: ignore[no-any-return]
+    async def register(self, host: str, pid: int, worker: int | None = None) -> int:
+        return await self._written("register", host, pid, worker)  # type: ignore[no-any-return]
 
     async def heartbeat(self, worker: int) -> None:
         await self._written("heartbeat", worker)

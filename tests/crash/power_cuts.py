@@ -88,9 +88,9 @@ class AcknowledgedJournal(SqlJournal):
         super().__init__(database)
         self._calls = calls
 
-    async def register(self, host: str, pid: int) -> int:
+    async def register(self, host: str, pid: int, worker: int | None = None) -> int:
         """Register a process that does not exist: after the cut, this one takes over from it."""
-        return await super().register(host, NO_PROCESS)
+        return await super().register(host, NO_PROCESS, worker)
 
     async def begin(self, new: Any, append: Any) -> Any:
         ref = await super().begin(new, append)

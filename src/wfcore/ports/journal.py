@@ -407,8 +407,11 @@ class Journal(Protocol):
 
     # Workers and claims
 
-    async def register(self, host: str, pid: int) -> int:
-        """Register a new worker, without heartbeats. Returns its number, which is never reused."""
+    async def register(self, host: str, pid: int, worker: int | None = None) -> int:
+        """Register a new worker, without heartbeats. Returns its number, which is never reused.
+
+        With `worker`: under this number, which another database of the installation has assigned.
+        """
         ...
 
     async def heartbeat(self, worker: int) -> None:

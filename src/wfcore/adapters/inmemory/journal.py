@@ -235,8 +235,8 @@ class MemoryJournal:
 
     # Who works on what
 
-    async def register(self, host: str, pid: int) -> int:
-        worker = len(self._registered) + 1
+    async def register(self, host: str, pid: int, worker: int | None = None) -> int:
+        worker = len(self._registered) + 1 if worker is None else worker
         self._registered[worker] = host, pid
         self._workers[worker] = _Worker(host, pid, 0)
         return worker

@@ -207,6 +207,14 @@ class ClaimsContract(OnAsyncio):
         await journal.release(loud)
         assert await journal.holders() == [Holder(silent, "host", 1, 0)]
 
+    async def test_a_worker_can_have_the_number_of_another_database(self, journal: Journal) -> None:
+        """It is a holder with its host, without heartbeats; registered again it stays one."""
+        number = 2**40 + 1
+        for _ in range(2):
+            assert await journal.register("host", 7, number) == number
+        await begin(journal, claimed_by=number)
+        assert await journal.holders() == [Holder(number, "host", 7, 0)]
+
     async def test_a_heartbeat_registers_a_worker(self, journal: Journal) -> None:
         """A heartbeat or a claim registers a released worker again; an unknown worker has none."""
         worker = await journal.register("host", 7)

@@ -9,6 +9,14 @@ ADD_WORKER: Final = Statement(
     lambda d: f"INSERT INTO {d[workers]} (host, pid, beats) VALUES ({d[1]}, {d[2]}, 0)", key="id"
 )
 
+PUT_WORKER: Final = Statement(
+    lambda d: (
+        f"""
+INSERT INTO {d[workers]} (id, host, pid, beats) VALUES ({d[1]}, {d[2]}, {d[3]}, 0)
+ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid"""
+    )
+)
+
 SEE_WORKER: Final = Statement(
     lambda d: (
         f"""

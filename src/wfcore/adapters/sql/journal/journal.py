@@ -97,7 +97,12 @@ class SqlJournal:
             _add_projections(transaction, number, org, append)
             return number
 
-        ref = ExecutionRef(new.org, await self._commits.run(write, run.id))
+        try:
+            number = await self._commits.run(write, run.id)
+        except JournalConflict as error:
+            self._orgs.pop(new.org, None)
+            raise NotFound(f"unknown organization `{new.org}`") from error
+        ref = ExecutionRef(new.org, number)
         if texts:
             self._checksums.put(ref.id, 0, 0, texts)
         return ref
@@ -287,13 +292,18 @@ class SqlJournal:
 
     # Who works on what
 
-    async def register(self, host: str, pid: int) -> int:
+    async def register(self, host: str, pid: int, worker: int | None = None) -> int:
         def write(transaction: CommitTransaction) -> int:
-            return transaction.insert(claims.ADD_WORKER, (host, pid))
+            if worker is None:
+                return transaction.insert(claims.ADD_WORKER, (host, pid))
+            transaction.execute(claims.PUT_WORKER, (worker, host, pid))
+            return worker
 
-        worker = await self._commits.run(write)
-        self._workers[worker] = host, pid
-        return worker
+        if worker is not None:
+            self._workers[worker] = host, pid
+        number = await self._commits.run(write)
+        self._workers[number] = host, pid
+        return number
 
     async def heartbeat(self, worker: int) -> None:
         await self._commits.run(lambda transaction: self._record_heartbeat(transaction, worker))

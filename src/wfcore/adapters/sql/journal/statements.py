@@ -113,10 +113,11 @@ ADD_EXECUTION: Final = Statement(
         f"""
 INSERT INTO {d[executions]}
     (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by, epoch)
-VALUES {row(d, 11)}"""
+VALUES ((SELECT key FROM {d[organizations]} WHERE key = {d[1]}), {", ".join(d[n] for n in range(2, 12))})"""
     ),
     key="id",
 )
+"""An IntegrityError means that the organization is not there any more: it was deleted or moved."""
 
 CLAIM: Final = Statement(
     lambda d: (
