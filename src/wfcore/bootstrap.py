@@ -1,7 +1,7 @@
 """The composition root: only this module connects ports to adapters. `open` takes an adapter of your own for each."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -34,6 +34,7 @@ from wfcore.ports.guardrails import Guardrail
 from wfcore.ports.hints import Hints
 from wfcore.ports.journal import Journal
 from wfcore.ports.providers import MemoryBackend, ModelProvider, Tool
+from wfcore.ports.shards import MAIN
 from wfcore.ports.storage import Storage
 from wfcore.ports.system import Clock
 from wfcore.ports.telemetry import Telemetry, Timed
@@ -272,7 +273,7 @@ async def _stores(given: _Given, listener: Telemetry | None) -> _Stores:
     if own.storage is not None and own.journal is not None:
         stores = _Stores(own.storage, own.journal, own.memories or InMemoryMemories())
     else:
-        opened = await _database_stores(given, listener)
+        opened = await (_sharded_stores if given.settings.shards else _database_stores)(given, listener)
         stores = attrs.evolve(opened, memories=own.memories or opened.memories)
     if listener is None:
         return stores
@@ -304,6 +305,35 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
     opened = await _database(given.database, given.schema, given.settings)
     on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
     return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit), SqlMemories(opened))
+
+
+async def _sharded_stores(given: _Given, listener: Telemetry | None) -> _Stores:
+    """The stores over the database and those of the shards."""
+    urls = {MAIN: given.database, **{name: address_of(url) for name, url in given.settings.shards.items()}}
+    if len(urls) == len(given.settings.shards) or not all(map(is_server, urls.values())):
+        raise ValueError(f"`shards` are further PostgreSQL databases, beside that of `open`, which is shard `{MAIN}`")
+    from wfcore.adapters.sharding.journal import ShardedJournal
+    from wfcore.adapters.sharding.routing import Shards
+    from wfcore.adapters.sharding.storage import ShardedMemories, ShardedStorage
+
+    with needs_extra("postgres", "shards"):
+        from wfcore.adapters.sql.shards.placements import SqlPlacements
+
+    async with AsyncExitStack() as stack:
+        opened: dict[str, _Stores] = {}
+        for name, url in urls.items():
+            opened[name] = await _database_stores(attrs.evolve(given, database=url), listener)
+            stack.push_async_callback(opened[name].storage.close)
+        main: Any = opened[MAIN].storage
+        placements = SqlPlacements(main.database)
+        await placements.create()
+        stack.pop_all()
+    shards = Shards(opened, placements)
+    return _Stores(
+        ShardedStorage(shards.of_part(lambda stores: stores.storage)),
+        ShardedJournal(shards.of_part(lambda stores: stores.journal)),
+        ShardedMemories(shards.of_part(lambda stores: stores.memories)),
+    )
 
 
 async def _database(url: str, schema: str | None, settings: Settings) -> "Store":

@@ -117,3 +117,11 @@ async def test_storage_and_journal_are_replaced_together(name: str) -> None:
     async with wfcore.open("sqlite://", worker=False) as core:
         with pytest.raises(ValueError, match="`storage` and `journal` must be given together"):
             wfcore.Overrides(**{name: getattr(core.ports, name)})
+
+
+@pytest.mark.parametrize("shards", [{"main": "postgresql://127.0.0.1:1/w"}, {"b": "sqlite:///b.db"}])
+async def test_shards_are_further_servers(shards: dict[str, str]) -> None:
+    """Neither the database of `open` nor a file."""
+    with pytest.raises(ValueError, match="`shards` are further PostgreSQL databases"):
+        async with wfcore.open("postgresql://127.0.0.1:1/w", settings=wfcore.Settings(shards=shards)):
+            pass

@@ -29,6 +29,7 @@ _areas = {
     "org": "Organizations.",
     "config": "The configuration.",
     "db": "The database: its schema, copies, backups.",
+    "shard": "The databases of an installation with several of them.",
 }
 _commands = {
     "serve": ("serve:serve", "Serve both APIs on one port."),
@@ -78,6 +79,9 @@ _commands = {
     "db prune": ("database:prune", "Delete what is older than the settings say."),
     "db copy": ("database:copy", "Copy a database, and verify every row."),
     "db backup": ("database:backup", "Write a backup: the database, its attachments and its key."),
+    "shard add": ("wfcore.cli.setup.shards:add", "Place new organizations on a shard too."),
+    "shard list": ("wfcore.cli.setup.shards:list_shards", "List the shards."),
+    "shard move": ("wfcore.cli.setup.shards:move", "Move an organization to a shard while its runs go on."),
     "db restore": ("database:restore", "Restore a backup."),
 }
 """The function or the area and the help of each command. Its module is imported when it is called."""

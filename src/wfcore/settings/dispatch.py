@@ -1,10 +1,13 @@
-"""The table `[dispatch]` of the settings: what decides which worker drives which run."""
+"""The tables `[dispatch]` and `[shards]` of the settings: which worker drives which run, and where its rows are."""
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from wfcore.ports.shards import MAIN
 from wfcore.runtime.common.installation import Dispatch
 from wfcore.settings.models import BadSettings
 
@@ -43,3 +46,13 @@ class DispatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadSettings("`dispatch.url`: is missing, such as `nats://127.0.0.1:4222`")
         if self.tls_key is not None and self.tls_certificate is None:
             raise BadSettings("`dispatch.tls_key`: needs `tls_certificate`")
+
+
+def check_shards(shards: Mapping[str, str], source: str) -> None:
+    """Raise BadSettings, without the URL, for a shard with a name or a URL that is not valid."""
+    for name, url in shards.items():
+        if name == MAIN or not re.fullmatch("[a-z][a-z0-9_]{0,31}", name):
+            allowed = f"a letter and up to 31 of `a-z`, `0-9` and `_`, but not `{MAIN}`"
+            raise BadSettings(f"`shards.{name}` in {source}: is not a valid name: use {allowed}")
+        if not url.startswith("postgresql://"):
+            raise BadSettings(f"`shards.{name}` in {source}: is not a valid URL: use `postgresql://user@host/name`")

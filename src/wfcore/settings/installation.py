@@ -38,6 +38,8 @@
     name = "wfcore"                 # of this installation, if several share an account of NATS
     replicas = 3                    # of how many servers the queue survives the loss of one: 3 or 5
     credentials = "/etc/wfcore/nats.creds"  # optional, like `tls_ca`, `tls_certificate` and `tls_key`
+    [shards]                        # further databases for organizations; `database` is the shard `main`
+    east = "postgresql://..."       # a name of up to 32 of `a-z0-9_`, and the URL
     [telemetry]
     metrics = true                  # default: true if the extra `metrics` is installed
     metrics_token = "..."           # optional: the bearer token that `/metrics` requires
@@ -92,7 +94,7 @@ from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import Clock
 from wfcore.runtime.common.installation import Retention, Settings
-from wfcore.settings.dispatch import DispatchSettings
+from wfcore.settings.dispatch import DispatchSettings, check_shards
 from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 from wfcore.settings.oauth import OAuthSettings
 from wfcore.settings.server import LISTS as SERVER_LISTS
@@ -109,8 +111,8 @@ PLAIN: Final = frozenset({"database", "schema", "blobs", "secret_key", "default_
 NUMBERS: Final = frozenset({"busy_seconds"})
 LISTS: Final = frozenset({"previous_secret_keys"})
 TABLES: Final = frozenset(
-    {"budgets", "dispatch", "http", "http_tool", "limits", "oauth", "retention", "server", "studio", "telemetry"}
-)
+    {"budgets", "dispatch", "http", "http_tool", "limits", "oauth", "retention", "server", "shards", "studio"}
+) | {"telemetry"}
 
 T = TypeVar("T")
 Cost = Annotated[float, Meta(gt=0, le=1e12)]
@@ -217,6 +219,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: LimitSettings = LimitSettings()
     budgets: BudgetSettings = BudgetSettings()
     dispatch: DispatchSettings = DispatchSettings()
+    shards: dict[str, str] = {}
     http: HttpSettings = HttpSettings()
     http_tool: HttpToolSettings = HttpToolSettings()
     oauth: OAuthSettings | None = None
@@ -247,6 +250,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             budgets=self.budgets.budgets(),
             retention=self.retention.retention(),
             dispatch=self.dispatch.dispatch(),
+            shards=self.shards,
             prices={name: price for name, model in self.models.items() if (price := model.price())},
         )
 
@@ -349,6 +353,7 @@ def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
     found = _convert(own, Configuration, "", source)
     _check_allowed(found.http_tool.allow, source)
     check_proxies(found.server.trusted_proxies, source)
+    check_shards(found.shards, source)
     if found.telemetry.metrics is False and found.telemetry.metrics_token is not None:
         raise BadSettings(f"`telemetry.metrics_token` in {source}: requires metrics")
     return msgspec.structs.replace(found, models=models, options=rest)
@@ -396,6 +401,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
         area, _, rest = key.partition("_")
         if area in ("limits", "budgets", "retention"):
             tree.setdefault(area, {})[rest] = _number(text)
+        elif area == "shards" and rest:
+            tree.setdefault(area, {})[rest] = text
         elif area == "dispatch" and rest:
             tree.setdefault(area, {})[rest] = _number(text) if rest == "replicas" else text
         elif area == "models":

@@ -13,8 +13,8 @@ from wfcore.settings.installation import PREFIX, Configuration, DatabaseSettings
 from wfcore.settings.models import ModelSettings
 from wfcore.settings.oauth import OAuthSettings
 
-_ANY_NAME: Final = ("studio.theme.", "studio.labels.")
-"""The keys of these tables are CSS properties and keys of texts, which have any name."""
+_ANY_NAME: Final = ("shards.", "studio.theme.", "studio.labels.")
+"""The keys of these tables are shards, CSS properties and keys of texts, which have any name."""
 
 _MODEL: Final = re.compile(rf"models_.+_(?:{'|'.join(ModelSettings.__struct_fields__)})", re.DOTALL)
 
@@ -60,7 +60,7 @@ def unknown_variables(environ: Mapping[str, str], options: Collection[str]) -> l
     return [
         UnknownName(name, "the environment", nearest(name, known))
         for name in sorted(environ)
-        if name.startswith(PREFIX) and name not in known and not _is_of_model(name)
+        if name.startswith(PREFIX) and name not in known and not _has_any_name(name)
     ]
 
 
@@ -77,8 +77,9 @@ def unknown_keys(tree: Mapping[str, JSON], source: str, options: Collection[str]
     return found
 
 
-def _is_of_model(variable: str) -> bool:
-    return _MODEL.fullmatch(variable.removeprefix(PREFIX).lower()) is not None
+def _has_any_name(variable: str) -> bool:
+    name = variable.removeprefix(PREFIX).lower()
+    return name.startswith("shards_") or _MODEL.fullmatch(name) is not None
 
 
 def _keys(tree: Mapping[str, JSON], prefix: str = "") -> Iterator[str]:

@@ -134,6 +134,23 @@ def test_the_table_of_the_dispatch(toml: Path) -> None:
     assert "canary" not in repr(found) + repr(found.settings())
 
 
+def test_the_table_of_the_shards(toml: Path) -> None:
+    """Names and URLs; the environment adds shards, and replaces their URLs."""
+    toml.write_text('[shards]\neast = "postgresql://east/w"\nwest = "postgresql://west/w"\n')
+    environ = {"WFCORE_SHARDS_WEST": "postgresql://far/w", "WFCORE_SHARDS_NORTH_1": "postgresql://north/w"}
+    shards = {"east": "postgresql://east/w", "west": "postgresql://far/w", "north_1": "postgresql://north/w"}
+    found = load(str(toml), environ).settings()
+    assert found.shards == shards
+    assert "north" not in repr(found)
+
+
+@pytest.mark.parametrize("text", ['main = "postgresql://h/w"', 'East = "postgresql://h/w"', 'east = "sqlite:///w.db"'])
+def test_an_invalid_shard_is_refused_by_name(toml: Path, text: str) -> None:
+    toml.write_text(f"[shards]\n{text}\n")
+    with pytest.raises(BadSettings, match=r"`shards\.\w+` in .*toml: is not a valid (name|URL): use "):
+        load(str(toml), {})
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -16,7 +16,7 @@ def test_an_unknown_variable_names_the_nearest() -> None:
     """Settings, models and options of commands are known; other programs' variables do not count."""
     environ = dict.fromkeys((
         "WFCORE_DATABASE", "WFCORE_LIMITS_MAX_NODES", "WFCORE_MODELS_MY_FAST_API_KEY", "WFCORE_PORT", "WFCORE_CONFIG",
-        "HOME", "WFCORE_OAUTH_CLAIMS_USER", "WFCORE_DATABSE", "WFCORE_XQZ",
+        "HOME", "WFCORE_OAUTH_CLAIMS_USER", "WFCORE_SHARDS_EAST", "WFCORE_DATABSE", "WFCORE_XQZ",
     ), "x")  # fmt: skip
     found = unknown_variables(environ, {"port"})
     assert [str(one) for one in found] == [

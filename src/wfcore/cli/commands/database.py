@@ -197,6 +197,8 @@ def _installation(database: str, config: str | None, schema: str | None) -> "Ins
     from wfcore.settings.installation import load
 
     found = load(config)
+    if found.shards:
+        raise CycloptsError(msg="a backup has one database: use those of the servers for an installation with shards")
     return Installation(_address(database, schema), Path(found.blobs) if found.blobs else None, found.secret())
 
 

@@ -92,6 +92,8 @@ class Settings:
     """How long a writer of a SQLite file waits for another process, or for a transaction of the embedding product."""
     retention: Retention = attrs.field(factory=Retention)
     dispatch: Dispatch = attrs.field(factory=Dispatch)
+    shards: Mapping[str, str] = attrs.field(factory=dict, repr=False)
+    """The URLs of further PostgreSQL databases, by the names of their shards; the database of `open` is `main`."""
     grace: float = 5.0
     """How long active runs can continue at exit to reach a durable point."""
 

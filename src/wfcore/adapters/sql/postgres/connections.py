@@ -13,6 +13,7 @@ from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, check_schema
 from wfcore.adapters.sql.store import Synchronous
 from wfcore.addresses import server_options
 from wfcore.domain.kernel.errors import Invalid, Unavailable
+from wfcore.ports.shards import Moving
 
 _PLANNER_SETTINGS: Final = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
 """A list scans an index until its page is full. The planner overestimates the cost of the look-ups on the way; without
@@ -23,7 +24,8 @@ _ROLLED_BACK: Final = "40"
 _NO_TABLE: Final = "42P01"
 _READ_ONLY: Final = "25006"
 _DAMAGED: Final = "XX"
-"""Classes and codes of errors (PostgreSQL, appendix A)."""
+_MOVING: Final = "WF001"
+"""Classes and codes of errors (PostgreSQL, appendix A); `_MOVING` is raised by the triggers of `shards.capture`."""
 
 
 class RolledBack(Unavailable):
@@ -90,6 +92,8 @@ def _refusal(error: BaseException | None) -> Unavailable | Invalid | None:
     code = getattr(error, "sqlstate", None) or ""
     if isinstance(error, psycopg.DataError):
         return Invalid(f"the database cannot store a value: {message}")
+    if code == _MOVING:
+        return Moving("the organization is being moved to another database: try again")
     if code.startswith(_ROLLED_BACK):
         return RolledBack(f"the database rolled a transaction back: {message}")
     if code.startswith(_DAMAGED):

@@ -30,6 +30,7 @@ from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.schema.tables import executions, journal
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
+from wfcore.ports.shards import Moving
 
 T = TypeVar("T")
 Rows = Sequence[tuple[Any, ...]]
@@ -155,7 +156,7 @@ class PostgresCommits:
         if len(parts) > 1:
             try:
                 return await self._transaction(parts)
-            except RolledBack:
+            except (RolledBack, Moving):
                 pass
             except Unavailable as error:
                 return [Unavailable(error.message) for _ in parts]

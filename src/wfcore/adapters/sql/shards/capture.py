@@ -1,0 +1,198 @@
+"""What changes in an organization while it is copied: triggers note the keys of its rows, and can refuse its writes.
+
+All of it is in a schema of its own, which is deleted at the end. `LOCK` is held shared by each transaction that writes
+rows of the organization; while another session holds it exclusively, such writes are refused with `Moving`. It ends
+with the session: a move that was killed refuses nothing any more, until `refuse_for_good`.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import psycopg as dialects
+
+from wfcore.adapters.sql.maintenance.tenancy import TABLES, deletion_order, of_organization
+from wfcore.adapters.sql.postgres.names import TableNames
+from wfcore.adapters.sql.schema.statement import PostgresDialect, own_name
+from wfcore.adapters.sql.schema.tables import metadata
+
+LOCK: Final = 7_766_070_004
+
+TRIGGER: Final = "wfcore_moving"
+
+LOCK_SECONDS: Final = 5
+"""How long a move waits for transactions that are under way."""
+
+_OFF: Final = "wfcore.is_moving_rows"
+"""The setting of the session that deletes the rows of an organization that has left."""
+
+Row = tuple[Any, ...]
+Connection = psycopg.Connection[Any]
+
+
+def run(connection: Connection, statement: str, values: Sequence[Any] | None = None) -> psycopg.Cursor[Any]:
+    """Run a statement with the names of tables in it."""
+    text: Any = statement
+    return connection.execute(text, values)
+
+
+@attrs.frozen
+class ChangedRows:
+    """Rows of one table: those that are there now, and the keys of those that are gone."""
+
+    table: sa.Table
+    rows: Sequence[Row]
+    gone: Sequence[Sequence[str]]
+
+
+@attrs.frozen
+class TenantRows:
+    """The rows of the organization with the key `org` in the tables of a schema."""
+
+    schema: str
+    org: int
+
+    @property
+    def own_schema(self) -> str:
+        """The schema of the notes, the functions and the lock."""
+        return f'"{self.schema}_moving"'
+
+    def name(self, table: sa.Table) -> str:
+        return PostgresDialect(self.schema, str)[table]
+
+    def condition(self, table: sa.Table, row: str = "") -> str:
+        """The condition for its rows, as text. `row` is put before the name of the first column."""
+        dialect: sa.Dialect = dialects.dialect()  # type: ignore[no-untyped-call]
+        dialect.identifier_preparer = TableNames(dialect, metadata, self.schema)
+        options = {"literal_binds": True}
+        text = str(of_organization(table, self.org).compile(dialect=dialect, compile_kwargs=options))
+        return row + text.partition(f"{own_name(table)}.")[2]
+
+    def select(self, table: sa.Table) -> str:
+        return f"SELECT {columns(table)} FROM {self.name(table)} WHERE {self.condition(table)}"
+
+
+def columns(table: sa.Table, prefix: str = "") -> str:
+    return ", ".join(f'{prefix}"{column.name}"' for column in table.columns)
+
+
+def start(source: Connection, tenant: TenantRows) -> None:
+    """Note every change from now on. Each table waits a moment for the transactions that are writing it."""
+    own = tenant.own_schema
+    run(source, f"CREATE SCHEMA {own}")
+    run(source, f"CREATE TABLE {own}.state AS SELECT false AS is_final")
+    run(source, f"CREATE TABLE {own}.notes (of smallint, key jsonb)")
+    run(source, ";".join(_function(tenant, number, table) for number, table in enumerate(TABLES)))
+    run(source, f"SET lock_timeout = '{LOCK_SECONDS}s'")
+    for table in TABLES:
+        trigger = f"{TRIGGER} AFTER INSERT OR UPDATE OR DELETE ON {tenant.name(table)} FOR EACH ROW"
+        run(source, f"CREATE TRIGGER {trigger} EXECUTE FUNCTION {own}.{own_name(table)}()")
+
+
+def _function(tenant: TenantRows, number: int, table: sa.Table) -> str:
+    """The function of a table's trigger. A row without an organization of its own may be deleted after its parent."""
+    own, name = tenant.own_schema, tenant.name(table)
+    keys = ", ".join(f'r."{column.name}"::text' for column in table.primary_key.columns)
+    note = f"INSERT INTO {own}.notes VALUES ({number}, jsonb_build_array({keys}));"
+    condition = tenant.condition(table, "r.")
+    gone = f"ELSIF TG_OP = 'DELETE' THEN {note}" if "SELECT" in condition else ""
+    return f"""
+CREATE FUNCTION {own}.{own_name(table)}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE r {name};
+BEGIN
+    IF current_setting('{_OFF}', true) = 'on' THEN RETURN NULL; END IF;
+    IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;
+    IF {condition} THEN
+        IF NOT pg_try_advisory_xact_lock_shared({LOCK}) OR (SELECT is_final FROM {own}.state) THEN
+            RAISE EXCEPTION 'the organization is being moved' USING ERRCODE = 'WF001';
+        END IF;
+        {note}
+    {gone}
+    END IF;
+    RETURN NULL;
+END $$"""
+
+
+def noted(source: Connection, tenant: TenantRows) -> Iterator[ChangedRows]:
+    """The rows that changed since the last call, in the open transaction, which sees one state of the database."""
+    own = tenant.own_schema
+    found = {number for (number,) in run(source, f"SELECT DISTINCT of FROM {own}.notes")}
+    for number in sorted(found):
+        table = TABLES[number]
+        keys = table.primary_key.columns
+        same = " AND ".join(f't."{key.name}" = (n.key->>{at})::{_type(key)}' for at, key in enumerate(keys))
+        query = f"""
+SELECT n.key, {columns(table, "t.")} FROM (SELECT DISTINCT key FROM {own}.notes WHERE of = {number}) n
+LEFT JOIN {tenant.name(table)} t ON {same} AND {tenant.condition(table, "t.")}"""
+        rows = run(source, query).fetchall()
+        first = 1 + list(table.columns).index(next(iter(keys)))
+        there = [row[1:] for row in rows if row[first] is not None]
+        yield ChangedRows(table, there, [row[0] for row in rows if row[first] is None])
+    run(source, f"DELETE FROM {own}.notes")
+
+
+def apply(target: Connection, tenant: TenantRows, changes: Sequence[ChangedRows]) -> int:
+    """Make the rows of the target those of the source. Returns how many there were."""
+    for change in reversed(changes):
+        keys = " AND ".join(f'"{key.name}" = %s::{_type(key)}' for key in change.table.primary_key.columns)
+        _each(target, f"DELETE FROM {tenant.name(change.table)} WHERE {keys}", change.gone)
+    for change in changes:
+        _each(target, _upsert(tenant, change.table), change.rows)
+    return sum(len(change.rows) + len(change.gone) for change in changes)
+
+
+def _type(column: sa.Column[Any]) -> str:
+    return "bigint" if isinstance(column.type, sa.Integer) else "text"
+
+
+def _upsert(tenant: TenantRows, table: sa.Table) -> str:
+    keys = ", ".join(f'"{key.name}"' for key in table.primary_key.columns)
+    others = ", ".join(f'"{c.name}" = excluded."{c.name}"' for c in table.columns if not c.primary_key)
+    return (
+        f"INSERT INTO {tenant.name(table)} ({columns(table)}) VALUES ({', '.join(['%s'] * len(table.columns))})"
+        f" ON CONFLICT ({keys}) DO {f'UPDATE SET {others}' if others else 'NOTHING'}"
+    )
+
+
+def _each(target: Connection, statement: Any, rows: Sequence[Sequence[Any]]) -> None:
+    if rows:
+        with target.cursor() as cursor:
+            cursor.executemany(statement, rows)
+
+
+def is_final(source: Connection, tenant: TenantRows) -> bool:
+    """Whether `refuse_for_good` was called."""
+    ((state,),) = run(source, "SELECT to_regclass(%s)", (f"{tenant.own_schema}.state",)).fetchall()
+    return state is not None and bool(run(source, f"SELECT is_final FROM {tenant.own_schema}.state").fetchall()[0][0])
+
+
+def refuse(source: Connection) -> None:
+    """Wait for the transactions that write rows of the organization, and refuse others while the session lasts."""
+    run(source, f"SET lock_timeout = '{LOCK_SECONDS}s'")
+    run(source, f"SELECT pg_advisory_lock({LOCK})")
+
+
+def refuse_for_good(source: Connection, tenant: TenantRows) -> None:
+    """Refuse all writes of the organization until its rows are deleted."""
+    run(source, f"UPDATE {tenant.own_schema}.state SET is_final = true")
+
+
+def delete(database: Connection, tenant: TenantRows) -> None:
+    """Delete the rows of the organization, also while its writes are refused."""
+    with database.transaction():
+        run(database, f"SET LOCAL {_OFF} = 'on'")
+        for table in deletion_order():
+            run(database, f"DELETE FROM {tenant.name(table)} WHERE {tenant.condition(table)}")
+
+
+def stop(source: Connection, tenant: TenantRows) -> None:
+    """Remove the triggers, the notes and the functions, whichever of them are there."""
+    run(source, f"SET lock_timeout = '{LOCK_SECONDS}s'; SET client_min_messages = warning")
+    schema = f"(SELECT oid FROM pg_namespace WHERE nspname = '{tenant.schema}')"
+    tables = f"(SELECT oid FROM pg_class WHERE relnamespace = {schema})"
+    query = f"SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = '{TRIGGER}' AND tgrelid IN {tables}"
+    for (table,) in run(source, query).fetchall():
+        run(source, f"DROP TRIGGER {TRIGGER} ON {table}")
+    run(source, f"DROP SCHEMA IF EXISTS {tenant.own_schema} CASCADE")
