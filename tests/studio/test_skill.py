@@ -1,6 +1,5 @@
 """The element `wfcore-skill` in a real browser: settings, deploy, evaluations, memories and the context."""
 
-import json
 from typing import Any
 
 import pytest
@@ -38,6 +37,32 @@ def tab(page: Page, name: str) -> None:
     page.get_by_role("tab", name=name).click()
 
 
+def fill_in_cases(page: Page) -> None:
+    """The cases as fields: those of a check follow its kind, and errors stand at their fields."""
+    cases = page.get_by_role("group", name="Evaluation cases")
+    for place, case in enumerate(CASES):
+        cases.get_by_role("button", name="Add entry").last.click()
+        one = cases.get_by_role("group", name="Case").nth(place)
+        one.get_by_label("ID").fill("not an id" if place else case["id"])
+        one.get_by_label("Name", exact=False).first.fill(case.get("name", ""))
+        one.get_by_label("Must pass").set_checked(case.get("required", False))
+        one.get_by_label("Message").fill(case["input"]["message"])
+        one.get_by_label("Kind").select_option("Output matches a pattern")
+        one.get_by_label("Pattern").fill("left behind")
+        one.get_by_label("Kind").select_option("Output contains")
+        page.get_by_role("button", name="Save").click()
+        expect(one.get_by_label("Text")).to_be_focused()
+        one.get_by_label("Text").fill(case["checks"][0]["value"])
+        if place == 0:
+            one.get_by_role("button", name="Add entry").click()
+            one.get_by_label("Kind").nth(1).select_option("Tool was called")
+            one.get_by_label("Name of the tool").select_option("core.transform")
+    page.get_by_role("button", name="Save").click()
+    expect(cases.get_by_label("ID").nth(1)).to_be_focused()
+    cases.get_by_label("ID").nth(1).fill(CASES[1]["id"])
+    page.get_by_role("button", name="Save").click()
+
+
 def test_a_skill_is_made_tried_and_deployed(open_page: Open, chats: dict[str, Any]) -> None:
     """From its name to the draft that is tried and then published; a required case that never ran is in the way."""
     page = open_page("/studio/skills", token=chats["token"], origin=chats["url"])
@@ -51,11 +76,7 @@ def test_a_skill_is_made_tried_and_deployed(open_page: Open, chats: dict[str, An
     page.get_by_role("group", name="Tools").get_by_role("button", name="Add entry").click()
     page.get_by_label("Tool", exact=True).select_option(label="Transform")
     page.get_by_label("Chat page").check()
-    page.get_by_label("Evaluation cases").fill(json.dumps([{**CASES[0], "checks": [{"kind": "nope"}]}]))
-    page.get_by_role("button", name="Save").click()
-    expect(page.get_by_label("Evaluation cases")).to_be_focused()
-    page.get_by_label("Evaluation cases").fill(json.dumps(CASES))
-    page.get_by_role("button", name="Save").click()
+    fill_in_cases(page)
     tab(page, "Try it")
     expect(page.get_by_text("The draft is used here")).to_be_visible()
     say(page, "use it")
@@ -76,6 +97,7 @@ def test_a_skill_is_made_tried_and_deployed(open_page: Open, chats: dict[str, An
         number = int(page.url.rsplit("/", 1)[1])
         found = api.get(f"/api/v1/skills/{number}").json()["variation"]
     assert found["instructions"] == ["Greet everybody."]
+    assert found["evaluations"] == CASES
     assert found["toolset"] == {"core.transform": {"enabled": True, "requiresApproval": False}}
 
 

@@ -3,7 +3,7 @@ import type { Json, JsonObject } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { visible } from "../kit/safe";
-import { type Field, type FieldError, initial } from "./schema";
+import { type Field, type FieldError, fieldsFor, initial } from "./schema";
 
 interface Props {
   field: Field;
@@ -33,8 +33,8 @@ function Part({ field, value, errors, disabled, onChange, at, top = false }: Pro
   const { t } = useLanguage();
   if (field.kind === "group") {
     const held = (value ?? {}) as JsonObject;
-    const inner = field.fields.map((one) => (
-      <Part key={one.name} field={one} value={Object.hasOwn(held, one.name) ? held[one.name] : undefined} errors={errors} disabled={disabled}
+    const inner = fieldsFor(field, held).map((one) => (
+      <Part key={`${one.name} ${one.kind}`} field={one} value={Object.hasOwn(held, one.name) ? held[one.name] : undefined} errors={errors} disabled={disabled}
         onChange={onChange} at={`${at}/${one.pointer.slice(one.pointer.lastIndexOf("/") + 1)}`} />
     ));
     const hidden = field.hidden > 0 && <p className="hint">{t("form.tooMany", { count: field.hidden })}</p>;

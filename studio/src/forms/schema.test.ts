@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JsonObject } from "../api/types";
-import { check, fieldOf, initial, issuesOf, MOST_FIELDS, patchOf, pointerOf, withValue } from "./schema";
+import { check, fieldOf, fieldsFor, initial, issuesOf, MOST_FIELDS, patchOf, pointerOf, withValue } from "./schema";
 
 const ORDER: JsonObject = {
   type: "object",
@@ -31,6 +31,21 @@ describe("fieldOf", () => {
     expect(kindOf({}, [])).toEqual(["boolean", {}]);
     expect(kindOf({ default: false }, ["sure"])).toEqual(["boolean", { sure: false }]);
     expect(kindOf({ const: true }, ["sure"])).toEqual(["boolean", {}]);
+  });
+
+  it("has the fields of the case that fits, and shows other conditions as JSON", () => {
+    const then = (name: string) => ({ required: [name], properties: { [name]: { type: "string" } } });
+    const when = (value: string) => ({ if: { properties: { kind: { const: value } } }, then: then(value) });
+    const schema: JsonObject = { type: "object", properties: { kind: { enum: ["a", "b"] } }, allOf: [when("a"), when("b")] };
+    const field = fieldOf(schema);
+    if (field.kind !== "group") throw new Error(field.kind);
+    const names = (held: JsonObject) => fieldsFor(field, held).map((one) => one.name);
+    expect([names({}), names({ kind: "a" }), names({ kind: "b", a: "" })]).toEqual([["kind"], ["kind", "a"], ["kind", "b"]]);
+    expect(fieldsFor(field, { kind: "b" })[1]).toMatchObject({ pointer: "/b", required: true });
+    expect([...check(schema, { kind: "b" }).keys()]).toEqual(["/b"]);
+    expect([...check(schema, { kind: "b", b: "x" })]).toEqual([]);
+    const others: JsonObject[] = [{ required: ["a"] }, { if: { required: ["a"] }, then: then("b") }, { ...when("a"), else: then("b") }, { if: { properties: { kind: { enum: ["a"] } } }, then: then("b") }];
+    for (const one of others) expect(fieldOf({ type: "object", properties: { kind: {} }, allOf: [one] }).kind).toBe("json");
   });
 
   it("finds an input for each kind of schema", () => {

@@ -15,8 +15,21 @@ export type Field = {
   | { kind: "choice"; choices: Json[]; labels: string[] }
   | { kind: "several"; choices: Json[]; labels: string[] }
   | { kind: "list"; item: Field }
-  | { kind: "group"; fields: Field[]; hidden: number }
+  | { kind: "group"; fields: Field[]; hidden: number; cases: Case[] }
 );
+
+/** Further fields of a group while its field `name` has this value. */
+interface Case {
+  name: string;
+  value: Json;
+  fields: Field[];
+}
+
+/** The fields of a group for what it holds. */
+export function fieldsFor(group: Extract<Field, { kind: "group" }>, held: JsonObject): Field[] {
+  const fitting = group.cases.filter((one) => Object.hasOwn(held, one.name) && JSON.stringify(held[one.name]) === JSON.stringify(one.value));
+  return [...group.fields, ...fitting.flatMap((one) => one.fields)];
+}
 
 export const MOST_FIELDS = 200;
 const DEEPEST = 6;
@@ -56,19 +69,24 @@ export function fieldOf(schema: JsonObject): Field {
     const shared = { pointer, name, required, schema: one, title: asText(one.title) || name, description: asText(one.description) };
     const types = Array.isArray(one.type) ? one.type.filter((type) => type !== "null") : [one.type];
     const type = types.length === 1 ? types[0] : undefined;
-    if (!found || depth > DEEPEST || one.anyOf || one.allOf || one.not || one.if) return { ...shared, kind: "json" };
+    const conditions = Array.isArray(one.allOf) ? one.allOf.map(conditionOf) : [];
+    if (!found || depth > DEEPEST || one.anyOf || one.not || one.if || (one.allOf && !conditions.every((each) => each !== null))) return { ...shared, kind: "json" };
     const choices = choicesOf(one);
     if (choices) return { ...shared, kind: "choice", ...choices };
     if (type === "object" || (type === undefined && isObject(one.properties))) {
       const properties = isObject(one.properties) ? Object.entries(one.properties) : [];
-      if (!properties.length) return { ...shared, kind: depth ? "json" : "group", fields: [], hidden: 0 } as Field;
-      const needed = Array.isArray(one.required) ? one.required : [];
-      const fields: Field[] = [];
-      for (const [key, value] of properties) {
-        if (left <= 0) break;
-        fields.push(make(value, `${pointer}/${escape(key)}`, key, needed.includes(key), depth + 1));
-      }
-      return { ...shared, kind: "group", fields, hidden: properties.length - fields.length };
+      if (!properties.length) return { ...shared, kind: depth ? "json" : "group", fields: [], hidden: 0, cases: [] } as Field;
+      const fieldsOf = (given: [string, unknown][], required: unknown) => {
+        const fields: Field[] = [];
+        for (const [key, value] of given) {
+          if (left <= 0) break;
+          fields.push(make(value, `${pointer}/${escape(key)}`, key, Array.isArray(required) && required.includes(key), depth + 1));
+        }
+        return fields;
+      };
+      const fields = fieldsOf(properties, one.required);
+      const cases = conditions.flatMap((each) => (each ? [{ name: each.name, value: each.value, fields: fieldsOf(Object.entries(each.then.properties as JsonObject), each.then.required) }] : []));
+      return { ...shared, kind: "group", fields, hidden: properties.length - fields.length, cases };
     }
     if (type === "array") {
       const item = resolve(one.items, schema);
@@ -89,6 +107,14 @@ export function fieldOf(schema: JsonObject): Field {
     return { ...shared, kind: "json" };
   };
   return make(schema, "", "", true, 0);
+}
+
+/** A condition on one value of one field, and the fields that it brings; null for any other schema. */
+function conditionOf(schema: Json): { name: string; value: Json; then: JsonObject } | null {
+  if (!isObject(schema) || !isObject(schema.if) || !isObject(schema.if.properties) || !isObject(schema.then) || !isObject(schema.then.properties) || schema.else) return null;
+  const [given, ...more] = Object.entries(schema.if.properties);
+  if (!given || more.length || !isObject(given[1]) || given[1].const === undefined) return null;
+  return { name: given[0], value: given[1].const, then: schema.then };
 }
 
 function choicesOf(schema: JsonObject): { choices: Json[]; labels: string[] } | null {
@@ -138,7 +164,7 @@ export function check(schema: JsonObject, value: Json | undefined): Map<string, 
     if (error.keyword === "required") {
       const name = /"([^"]*)"/.exec(error.error)?.[1];
       if (name !== undefined) errors.set(`${at}/${escape(name)}`, { rule: "required", message: error.error });
-    } else if (!["properties", "items", "$ref", "allOf", "anyOf", "oneOf", "additionalProperties", "prefixItems", "false"].includes(error.keyword)) {
+    } else if (!["properties", "items", "$ref", "allOf", "anyOf", "oneOf", "additionalProperties", "prefixItems", "false", "if"].includes(error.keyword)) {
       const limit = limitOf(schema, at, error.keyword);
       if (!errors.has(at)) {
         errors.set(at, { rule: LIMITS[error.keyword] ?? (error.keyword === "type" ? "type" : "invalid"), message: error.error, ...(limit === undefined ? {} : { limit }) });

@@ -10,6 +10,7 @@ import { Failure, Loading } from "../kit/kit";
 import { brief } from "../kit/safe";
 import type { Context, FormOf } from "../pages/admin/collection";
 import { RecordForm } from "../pages/admin/RecordForm";
+import { casesOf, casesSchema } from "./cases";
 
 const CONTENT = ["instructions", "expectedOutput", "model", "evaluations"] as const;
 const INTERFACES = ["chatapp", "mcp"] as const;
@@ -30,7 +31,7 @@ export function valueOf(skill: SkillRecord): JsonObject {
 /** The body of the change from what was shown to `value`; settings that the form does not show are kept. */
 export function bodyOf(skill: SkillRecord, value: JsonObject): JsonObject {
   const content = (skill.variation ?? {}) as SkillContent;
-  const { tools, subordinates, interfaces, ...plain } = patchOf(valueOf(skill), value);
+  const { tools, subordinates, interfaces, ...plain } = patchOf(valueOf(skill), value.evaluations ? { ...value, evaluations: casesOf(value.evaluations) } : value);
   const body: JsonObject = { ...plain };
   if (tools !== undefined) {
     const disabled = Object.entries(content.toolset ?? {}).filter(([, setting]) => !setting.enabled);
@@ -109,13 +110,13 @@ function formOf(id: number): FormOf<SkillRecord> {
     }
     if (others.length) properties.subordinates = { type: "array", title: t("skill.subordinates"), items: { oneOf: others.map((one) => option(String(one.id), one.name)) } };
     properties.interfaces = { type: "array", title: t("skill.interfaces"), items: { oneOf: INTERFACES.map((kind) => option(kind, t(`skill.interface.${kind}`))) } };
-    properties.evaluations = { title: t("skill.cases"), description: t("skill.casesHint") };
+    properties.evaluations = casesSchema(t, tools);
     return { type: "object", required: ["name"], properties };
   };
   return {
     schema,
     value: valueOf,
     pointer: (pointer) => pointer
-      .replace(/^\/toolset\/.*/, "/tools").replace(/^\/supervisionSubordinateIds.*/, "/subordinates").replace(/^\/(evaluations|interfaces)\/.*/, "/$1"),
+      .replace(/^\/toolset\/.*/, "/tools").replace(/^\/supervisionSubordinateIds.*/, "/subordinates").replace(/^\/(interfaces)\/.*/, "/$1"),
   };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { SkillRecord } from "../api/skills";
+import type { Json } from "../api/types";
 import { bodyOf, valueOf } from "./Settings";
 
 const skill = (variation: SkillRecord["variation"]) => ({ name: "Clerk", description: null, variation }) as SkillRecord;
@@ -24,6 +25,13 @@ describe("the settings of a skill", () => {
     expect(bodyOf(skill(CONTENT), value)).toEqual({
       description: "x", toolset: { "a.drop": { enabled: false }, "a.read": { enabled: true, requiresApproval: true } },
       interfaces: [{ kind: "chatapp", config: { frameAncestors: ["https://a.test"] } }, { kind: "mcp" }],
+    });
+  });
+
+  it("send only what belongs to the kind of a check", () => {
+    const cases: Json = [{ id: "a", required: false, input: { message: "hi" }, checks: [{ kind: "matches", value: "old", pattern: "x" }, { kind: "toolCalled", tool: "t", args: {} }] }];
+    expect(bodyOf(skill(CONTENT), { ...valueOf(skill(CONTENT)), evaluations: cases })).toEqual({
+      evaluations: [{ id: "a", input: { message: "hi" }, checks: [{ kind: "matches", pattern: "x" }, { kind: "toolCalled", tool: "t", args: {} }] }],
     });
   });
 
