@@ -69,6 +69,8 @@ def _storm(options: argparse.Namespace, root: Path, store: Store, fork_servers: 
     try:
         return RandomKills(root, store, fork_servers, options.storm, brokers=brokers).run()
     finally:
+        if isinstance(store, ReplicatedServer) and store.outages:
+            print(f"{len(store.outages)} failovers, {max(store.outages):.1f} s without a primary at most")
         if brokers is not None:
             brokers.close()
 

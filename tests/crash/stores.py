@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import psycopg
 import sqlalchemy as sa
 
+from wfcore.addresses import server_options
+
 HOLD_LOCK = """
 import contextlib, os, signal, sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], timeout=2, isolation_level=None)
@@ -112,7 +114,7 @@ class PostgresServer:
         return seed.set(database=name).render_as_string(hide_password=False)
 
     def rows(self, url: str, question: str) -> list[tuple[Any, ...]]:
-        with psycopg.connect(url) as connection:
+        with psycopg.connect(**server_options(url)) as connection:
             from sql_texts import qualified
 
             return connection.execute(qualified(question)).fetchall()  # type: ignore[arg-type]
@@ -135,9 +137,11 @@ class PostgresServer:
         self._run(f"DROP DATABASE {sa.make_url(url).database} WITH (FORCE)")
 
     def _run(self, statement: str) -> None:
-        url = sa.make_url(self.url).set(database="postgres").render_as_string(hide_password=False)
-        with psycopg.connect(url, autocommit=True) as connection:
+        with self._connected() as connection:
             connection.execute(statement)  # type: ignore[arg-type]
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(**{**server_options(self.url), "dbname": "postgres"}, autocommit=True)
 
 
 def _file(url: str) -> Path:
