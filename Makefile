@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint serve bench crash power mutants mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser
+.PHONY: demo docs test lint serve bench crash chaos power mutants mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -47,8 +47,8 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 
 # Kills real processes at every point: STORE=postgres, SECONDS=600 for as many as that allows. STORM=300 adds a storm: at
-# random, processes are killed and suspended, clocks step, and the store is locked or restarted. With STORE=replica or
-# STORE=async-replica a storm includes a failover of PostgreSQL. HISTORIES=60 checks that what two processes do at the same
+# random, processes are killed and suspended, clocks step, and the store is locked or restarted. With STORE=replica,
+# STORE=async-replica or STORE=patroni (etcd and HAProxy too, of Debian) a storm has failovers of PostgreSQL. HISTORIES=60 checks that what two processes do at the same
 # time to the same runs and workflows is linearizable. With NATS=3 a cluster of NATS dispatches the runs of a storm, whose
 # servers are killed and suspended too; NATS=1 is a single server.
 STORE ?= sqlite
@@ -60,6 +60,14 @@ NATS ?= 0
 crash: $(READY)
 	$(BIN)/python tests/crash --store $(STORE) --seconds $(SECONDS) --storm $(STORM) \
 		--histories $(HISTORIES) --nats $(NATS)
+
+# A storm of CHAOS seconds: PostgreSQL with a replica that takes over again and again, 3 servers of NATS, 3 servers and 4
+# workers of wfcore. DATABASE=patroni lets Patroni decide when the replica takes over.
+CHAOS ?= 1800
+DATABASE ?= replica
+
+chaos: $(READY)
+	$(BIN)/python tests/crash --store $(DATABASE) --scenario none --storm $(CHAOS) --nats 3 --servers 3 --workers 4
 
 # Cuts the power at IMAGES moments of a recorded workload on a SQLite file, with `synchronous` FULL and NORMAL; minutes.
 IMAGES ?= 10000

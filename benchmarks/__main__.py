@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from benchmarks import durable, memory, parked, postgres, streams
+from benchmarks.capacity import capacity
 from benchmarks.contexts import contexts
 from benchmarks.dispatch import dispatch
 from benchmarks.fairness import fairness, stalled
@@ -46,6 +47,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "loop": loop,
     "import": imports,
     "opening": opening,
+    "capacity": capacity,
 }
 
 

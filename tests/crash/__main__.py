@@ -1,16 +1,16 @@
 """Kill real processes at every point of every scenario, and print the results: `make crash`.
 
     python tests/crash [--store STORE] [--seconds S] [--scenario NAME ...] [--point NAME] [--storm S] [--histories S]
-        [--nats N]
+        [--nats N] [--servers N] [--workers N]
 
 Without `--seconds` there is an experiment for every point; with it as many as the time allows, evenly over scenarios
 and boundaries, the same ones each time. `--point` runs the experiment of one point, `write/amid/3`, as the list of
-problems names it. Of the stores, `sqlite` and `postgres` are for all experiments, `replica` and `async-replica` for
-storms with a failover of PostgreSQL to a replica. `--nats` dispatches the runs of a storm by a server of NATS, or by a
-cluster of three, which are killed and suspended too. `--histories` records concurrent operations of two processes for
-so many seconds, and as long while the processes are killed, and checks that they are linearizable. The exit status is 1
-when a completed step was repeated, an acknowledged event lost, a run stranded, an output different, or a history has no
-valid order.
+problems names it. Of the stores, `sqlite` and `postgres` are for all experiments, `replica`, `async-replica` and
+`patroni` for storms with failovers of PostgreSQL to a replica. `--nats` dispatches the runs of a storm by a server of
+NATS, or by a cluster of three, which are killed and suspended too; `--servers` and `--workers` are the processes of a
+storm. `--histories` records concurrent operations of two processes for so many seconds, and as long while the processes
+are killed, and checks that they are linearizable. The exit status is 1 when a completed step was repeated, an
+acknowledged event lost, a run stranded, an output different, or a history has no valid order.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from failover import ReplicatedServer
 from fork_server import ForkServer
 from histories import Histories
 from kill_experiments import FAULTS, SCENARIOS, Baseline, Verdict
+from patroni_cluster import PatroniCluster
 from random_kills import RandomKills
 from scenarios import spec
 from stores import PostgresServer, SqliteFiles, Store
@@ -39,7 +40,10 @@ GOLDEN = 0.6180339887498949
 MIDWAY = "append/acknowledged/4"
 """The kill of the first process of `recovery`: its points are those of the process that takes over."""
 
-STORES = ("sqlite", "postgres", "replica", "async-replica")
+STORES = ("sqlite", "postgres", "replica", "async-replica", "patroni")
+
+Clusters = ReplicatedServer | PatroniCluster
+"""The stores that fail over."""
 
 Task = tuple[Baseline, str]
 
@@ -59,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             for fork_server in fork_servers:
                 fork_server.close()
-            if isinstance(store, ReplicatedServer):
+            if isinstance(store, Clusters):
                 store.close()
     return int(faults > 0)
 
@@ -67,9 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _storm(options: argparse.Namespace, root: Path, store: Store, fork_servers: list[ForkServer]) -> int:
     brokers = Brokers(root / "brokers", options.nats) if options.nats else None
     try:
-        return RandomKills(root, store, fork_servers, options.storm, brokers=brokers).run()
+        roles = ["server"] * options.servers + ["worker"] * options.workers
+        return RandomKills(root, store, fork_servers, options.storm, brokers=brokers, roles=roles).run()
     finally:
-        if isinstance(store, ReplicatedServer) and store.outages:
+        if isinstance(store, Clusters) and store.outages:
             print(f"{len(store.outages)} failovers, {max(store.outages):.1f} s without a primary at most")
         if brokers is not None:
             brokers.close()
@@ -83,6 +88,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--point")
     parser.add_argument("--histories", type=float, default=0.0)
     parser.add_argument("--storm", type=float, default=0.0)
+    parser.add_argument("--servers", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--nats", type=int, choices=(0, 1, 3), default=0)
     return parser.parse_args(arguments)
 
@@ -93,7 +100,9 @@ def _to_warm_up_on(store: str) -> list[str]:
 
 def _store(name: str, root: Path, fork_server: ForkServer) -> Store:
     store: Store
-    if "replica" in name:
+    if name == "patroni":
+        store = PatroniCluster(root / "servers")
+    elif "replica" in name:
         store = ReplicatedServer(root / "servers", synchronous=name == "replica")
     else:
         store = SqliteFiles(root) if name == "sqlite" else PostgresServer()

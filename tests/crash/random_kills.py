@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +31,7 @@ CLIENTS = 4
 """Concurrent clients of a server process."""
 
 KILL_INTERVAL = (0.5, 6.0)
-"""Seconds between the start and the kill of a process, least and most."""
+"""Seconds between the start and the kill of one of two processes, least and most; of more they live longer."""
 
 DISTURBANCE_INTERVAL = (0.2, 1.5)
 """Seconds between two disturbances other than kills."""
@@ -63,7 +63,7 @@ class Process:
 
 
 class RandomKills:
-    """Disturbs a server and a worker for `seconds`, and then runs one process that is left alone.
+    """Disturbs servers and workers for `seconds`, and then runs one process that is left alone.
 
     Each process pretends to be on a machine of its own, and has a clock of its own.
     """
@@ -77,6 +77,7 @@ class RandomKills:
         *,
         seed: int = 1,
         brokers: "Brokers | None" = None,
+        roles: Sequence[str] = ("server", "worker"),
     ) -> None:
         """With `brokers`, runs are dispatched by NATS, and the servers of NATS are killed and suspended too."""
         place = root / "random-kills"
@@ -86,6 +87,7 @@ class RandomKills:
         self._fork_servers = fork_servers
         self._seconds = seconds
         self._brokers = brokers
+        self._roles = roles
         self._random = random.Random(seed)
         self._counts: Counter[str] = Counter()
         self._suspended: set[str] = set()
@@ -125,8 +127,8 @@ class RandomKills:
                 print(f"{name}: {one}")
 
     def _disturb_at_random(self, end: float) -> None:
-        """Run a server and a worker, disturb them, and replace each of them at once after its kill."""
-        processes = [self._start(side) for side in (0, 1)]
+        """Run a process of each role, disturb them, and replace each of them at once after its kill."""
+        processes = [self._start(side) for side in range(len(self._roles))]
         disturb_at = 0.0
         while (now := time.monotonic()) < end:
             for side, process in enumerate(processes):
@@ -177,16 +179,17 @@ class RandomKills:
 
     def _start(self, side: int) -> Process:
         """A new process, whose clock is wrong."""
-        role, name = ("server", "worker")[side], f"{side}-{self._counts['kills']}"
+        role, name = self._roles[side], f"{side}-{self._counts['kills']}"
         ahead = self._random.randint(-LARGEST_STEP, LARGEST_STEP)
-        works = self._brokers is None or side == 1 or self._random.random() < 1 / 3
+        works = self._brokers is None or role == "worker" or self._random.random() < 1 / 3
         own = self._own(name, ahead)
-        pid = self._fork_servers[side].start(self._scenario.spec(role, name, beat=0.1, worker=works, **own))
-        return Process(name, pid, time.monotonic() + self._random.uniform(*KILL_INTERVAL))
+        pid = self._fork_servers[side % 2].start(self._scenario.spec(role, name, beat=0.1, worker=works, **own))
+        lives = self._random.uniform(*KILL_INTERVAL) * len(self._roles) / 2
+        return Process(name, pid, time.monotonic() + lives)
 
     def _kill(self, side: int, process: Process) -> None:
         os.kill(process.pid, signal.SIGKILL)
-        status = self._fork_servers[side].wait(process.pid)
+        status = self._fork_servers[side % 2].wait(process.pid)
         assert status == -signal.SIGKILL, (
             f"a process ended by itself, with {status}: {self._scenario.said(process.name)}"
         )

