@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import quantiles
 
 import attrs
@@ -15,14 +15,15 @@ from benchmarks.scale import Scale
 from benchmarks.simulation import Failure, Observed, simulate
 from benchmarks.table import Figure
 
-SECONDS = 60.0
+SECONDS = 45.0
 """That a simulation covers."""
 
-FAILURES = {
+FAILURES: Mapping[str, Sequence[Failure]] = {
     "nothing fails": (),
-    "the primary fails over in 4 s": (Failure("database", 20, 4),),
-    "the primary fails over in 21 s": (Failure("database", 20, 21),),
-    "a worker and a server die": (Failure("workers", 20, 5), Failure("servers", 30, 2)),
+    "the primary fails over in 4 s": (Failure("database", 10, 4),),
+    "the primary fails over in 21 s": (Failure("database", 10, 21),),
+    "a worker dies": (Failure("workers", 10, 5),),
+    "a server dies": (Failure("servers", 10, 2),),
 }
 
 
@@ -34,12 +35,12 @@ def capacity(scale: Scale) -> Iterator[Figure]:
             return
         constants = asyncio.run(measured(url, nats, scale))
     yield from _constants(constants)
-    demand = Demand()
-    plan = Plan(constants, demand)
+    plan = Plan(constants, Demand(runs_a_day=scale.runs_a_day))
     yield from _machines(plan)
-    share = 0.1 if scale.starts >= Scale(scale.directory).starts else 0.001
     for name, failures in FAILURES.items():
-        yield from _figures(name, simulate(plan, demand, SECONDS, failures=failures, share=share))
+        yield from _figures(name, simulate(plan, plan.demand, SECONDS, failures=failures))
+    twice = attrs.evolve(plan.demand, runs_a_day=2 * scale.runs_a_day)
+    yield from _figures("twice the runs", simulate(plan, twice, SECONDS))
 
 
 def _constants(constants: Constants) -> Iterator[Figure]:

@@ -15,7 +15,7 @@ import psycopg
 from benchmarks.dispatch import Nats, cpu_of
 from benchmarks.graphs import chain
 from benchmarks.idle import memory_of_streams
-from benchmarks.library import ORG, step
+from benchmarks.library import ORG, nap
 from benchmarks.planning import Constants
 from benchmarks.scale import Scale
 from wfcore.adapters.http.application import app
@@ -102,12 +102,12 @@ async def measured(url: str, nats: Nats, scale: Scale) -> Constants:
 @asynccontextmanager
 async def _opened(url: str, *, worker: bool, engine: Dispatch | None = None) -> AsyncIterator[Core]:
     settings = Settings(grace=0, dispatch=engine or Dispatch())
-    async with open_core(url, tools=(step,), settings=settings, worker=worker, secrets=bytes(32)) as core:
+    async with open_core(url, tools=(nap,), settings=settings, worker=worker, secrets=bytes(32)) as core:
         yield core
 
 
 async def _deployed(core: Core, me: Principal, nodes: int) -> int:
-    flow = await core.workflows.create(me, name="Bench", structure=chain(nodes))
+    flow = await core.workflows.create(me, name="Bench", structure=chain(nodes, "nap"))
     return (await core.workflows.deploy(me, flow.id)).id
 
 

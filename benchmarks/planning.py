@@ -49,6 +49,8 @@ class Demand:
     streams: int = 100_000
     steps: int = 10
     tool_seconds: float = 1.0
+    result_bytes: int = 2_000
+    """Of the result of a step; the constants are measured with a small one."""
     peak: float = 5.0
     """The rate of the busiest hour, to that of the whole day."""
     busy: float = 0.6
@@ -74,7 +76,7 @@ class Limits:
 
 @attrs.frozen
 class Plan:
-    """The machines and rates of a demand. Servers, workers and cores of the database have one core each."""
+    """The machines and rates of a demand. Servers and workers have one core each; there are at least two of both."""
 
     constants: Constants
     demand: Demand
@@ -83,12 +85,13 @@ class Plan:
     def servers(self) -> int:
         runs, found, demand = self.demand.peak_runs, self.constants, self.demand
         events = runs * (2 * demand.steps + 2) + demand.streams / KEEP_ALIVE
-        return self._cores(runs * found.server_cpu_start + events * found.server_cpu_event)
+        return max(2, self._cores(runs * found.server_cpu_start + events * found.server_cpu_event))
 
     @property
     def workers(self) -> int:
         found = self.constants
-        return self._cores(self.demand.peak_runs * (found.worker_cpu_run + self.demand.steps * found.worker_cpu_step))
+        a_run = found.worker_cpu_run + self.demand.steps * found.worker_cpu_step
+        return max(2, self._cores(self.demand.peak_runs * a_run))
 
     @property
     def database_cores(self) -> int:
@@ -103,12 +106,14 @@ class Plan:
     @property
     def log(self) -> float:
         """Bytes of the write-ahead log a second, at the peak."""
-        return self.demand.peak_runs * (self.constants.log_run + self.demand.steps * self.constants.log_step)
+        a_step = self.constants.log_step + self.demand.result_bytes
+        return self.demand.peak_runs * (self.constants.log_run + self.demand.steps * a_step)
 
     @property
     def storage(self) -> float:
         """Bytes of all organizations, and of the runs that are kept."""
-        a_run = self.constants.bytes_run + self.demand.steps * self.constants.bytes_step
+        a_step = self.constants.bytes_step + self.demand.result_bytes
+        a_run = self.constants.bytes_run + self.demand.steps * a_step
         runs = self.demand.runs_a_day * self.demand.kept_days
         return runs * a_run + self.demand.organizations * self.constants.bytes_organization
 

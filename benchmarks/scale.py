@@ -23,7 +23,8 @@ class Scale:
     readers: int = 50
     messages: int = 10_000
     starts: int = 100
+    runs_a_day: int = 10_000_000
 
     @classmethod
     def quick(cls, directory: Path) -> "Scale":
-        return cls(directory, 20, (200, 400), 1, 10, 3, 100, 5, 5, 400, 100, 3, 100, 5)
+        return cls(directory, 20, (200, 400), 1, 10, 3, 100, 5, 5, 400, 100, 3, 100, 5, 10_000)

@@ -114,18 +114,16 @@ class Observed:
 
 
 def simulate(
-    plan: Plan, demand: Demand, seconds: float, *, failures: Sequence[Failure] = (), share: float = 1.0, seed: int = 1
+    plan: Plan, demand: Demand, seconds: float, *, failures: Sequence[Failure] = (), seed: int = 1
 ) -> Observed:
-    """Let runs begin for so long, at the rate of the peak. `share`: of the demand and of the machines.
+    """Let runs begin for so long, at the rate of the peak of the demand, on the machines of the plan.
 
     A run begins at a server and is dispatched to a worker. Each step calls a tool, and then uses the worker, the
     database and, for its events, a server. An event or a start is complete when its commit is.
     """
     simulation = Simulation(seed)
-    servers, workers = (
-        [Station(simulation) for _ in range(max(1, round(number * share)))] for number in (plan.servers, plan.workers)
-    )
-    database = Station(simulation, max(1, round(plan.database_cores * share)))
+    servers, workers = ([Station(simulation) for _ in range(number)] for number in (plan.servers, plan.workers))
+    database = Station(simulation, plan.database_cores)
     parts = {"database": [database], "servers": servers, "workers": workers}
     for failure in failures:
         simulation.after(failure.at, partial(parts[failure.part][0].fail, failure.seconds))
@@ -174,6 +172,6 @@ def simulate(
         else:
             ended.append(None)
 
-    simulation.arrive(demand.peak_runs * share, seconds, begin)
+    simulation.arrive(demand.peak_runs, seconds, begin)
     simulation.run(seconds)
     return attrs.evolve(found, begun=len(begun), ended=len(ended), in_progress=len(begun) - len(ended))

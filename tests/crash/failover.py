@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+import psycopg
 from stores import PostgresServer
 
 CONFIGURATION: Final = """
@@ -26,7 +27,8 @@ hot_standby = on
 class ReplicatedServer(PostgresServer):
     """Implements `Store` on two servers: a disturbance is a failover, or lost connections while no replica is ready.
 
-    `synchronous`: a commit is acknowledged once the replica has it. Otherwise a failover loses the latest commits.
+    `synchronous`: a commit is acknowledged once the replica has it. Otherwise the replica lags behind when the primary
+    ends, and the failover loses the latest commits.
     `outages` are the seconds from each end of the primary to the first commit of the next one.
     """
 
@@ -61,6 +63,8 @@ class ReplicatedServer(PostgresServer):
             self._run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname IS NOT NULL"
                       " AND pid <> pg_backend_pid()")  # fmt: skip
             return
+        if not self.keeps_acknowledged:
+            self._lag(seconds)
         began = time.monotonic()
         self._call("pg_ctl", "-D", str(self._data(self._primary)), "-m", "immediate", "-w", "stop")
         self._call("pg_ctl", "-D", str(self._data(self._replica)), "-w", "promote")
@@ -69,6 +73,14 @@ class ReplicatedServer(PostgresServer):
         self.outages.append(time.monotonic() - began)
         self._replication = threading.Thread(target=self._replicate)
         self._replication.start()
+
+    def _lag(self, seconds: float) -> None:
+        """The replica receives nothing any more, for so long."""
+        options = {"host": str(self._sockets(self._replica)), "user": "postgres", "dbname": "postgres"}
+        with psycopg.connect(**options, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
+            connection.execute("SELECT pg_reload_conf()")
+        time.sleep(seconds)  # commits go on meanwhile
 
     def _replicate(self) -> None:
         """Make the other server a replica by a new base backup. Commits wait for it once it has all of them."""

@@ -101,7 +101,7 @@ class PatroniCluster(PostgresServer):
     def _wait_until_ready(self, *, replica: bool = True) -> None:
         """Return once the primary commits, and, with `replica`, a synchronous replica has all of it."""
         while True:
-            with suppress(psycopg.OperationalError):
+            with suppress(psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction):  # of the former primary
                 self._run("CREATE TABLE IF NOT EXISTS promoted ()")
                 if not replica or self._leader() is not None:
                     return

@@ -12,7 +12,16 @@ from benchmarks.simulation import Failure, Simulation, Station, simulate
 CONSTANTS = Constants(
     **{field.name: 1e-3 for field in attrs.fields(Constants) if field.name != "connections"}, connections=10
 )
-SMALL = Demand(runs_a_day=864_000, peak=5.0, streams=150, steps=3, tool_seconds=0.1, kept_days=10, organizations=1_000)
+SMALL = Demand(
+    runs_a_day=864_000,
+    peak=5.0,
+    streams=150,
+    steps=3,
+    tool_seconds=0.1,
+    kept_days=10,
+    organizations=1_000,
+    result_bytes=0,
+)
 
 
 def waits(rate: float, service: float, width: int, *, constant: bool = False, jobs: int = 60_000) -> float:
@@ -101,18 +110,23 @@ class TestInstallations:
 
 class TestPlans:
     def test_the_arithmetic(self) -> None:
-        """50 runs a second at the peak, of 3 steps, with 1 ms of everything, and cores in use to 60 %."""
-        plan = Plan(CONSTANTS, SMALL)
-        assert SMALL.peak_runs == 50
-        assert plan.servers == math.ceil((50 + 50 * 8 + 10) / 1e3 / 0.6)
-        assert plan.workers == math.ceil(50 * 4 / 1e3 / 0.6)
-        assert plan.database_cores == math.ceil((50 * 4 + 2) / 1e3 / 0.6)
-        assert plan.connections == 20
-        assert plan.log == pytest.approx(0.2)
-        assert plan.storage == pytest.approx(8_640_000 * 4e-3 + 1)
-        assert plan.messages == plan.commits == pytest.approx(50 * 4e-3)
+        """500 runs a second at the peak, of 3 steps, with 1 ms of everything, and cores in use to 60 %."""
+        plan = Plan(CONSTANTS, attrs.evolve(SMALL, runs_a_day=8_640_000))
+        assert plan.demand.peak_runs == 500
+        assert plan.servers == math.ceil((500 + 500 * 8 + 10) / 1e3 / 0.6)
+        assert plan.workers == math.ceil(500 * 4 / 1e3 / 0.6)
+        assert plan.database_cores == math.ceil((500 * 4 + 12) / 1e3 / 0.6)
+        assert plan.connections == 120
+        assert plan.log == pytest.approx(500 * 4e-3)
+        assert plan.storage == pytest.approx(86_400_000 * 4e-3 + 1)
+        assert plan.messages == plan.commits == pytest.approx(500 * 4e-3)
         assert plan.stream_memory == pytest.approx(0.15)
+
+    def test_results_are_stored_and_logged(self) -> None:
+        small, large = (Plan(CONSTANTS, attrs.evolve(SMALL, result_bytes=size)) for size in (0, 1_000))
+        assert large.log - small.log == pytest.approx(50 * 3 * 1_000)
+        assert large.storage - small.storage == pytest.approx(8_640_000 * 3 * 1_000)
 
     def test_the_scarcest_resource_is_first(self) -> None:
         needed = Plan(CONSTANTS, SMALL).primaries(Limits(cores=1, connections=10, log=1, storage=1e12))
-        assert list(needed.items())[:2] == [("connections", 2.0), ("CPU", 1.0)]
+        assert list(needed.items())[:2] == [("connections", 4.0), ("CPU", 1.0)]
