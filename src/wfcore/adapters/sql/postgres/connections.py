@@ -20,6 +20,9 @@ _PLANNER_SETTINGS: Final = "SET enable_hashjoin = off; SET enable_mergejoin = of
 these settings it joins whole tables first, or compiles the statement.
 """
 
+_NO_CONNECTION: Final = "This connection is closed"
+"""The error of SQLAlchemy's pool when the server has closed each connection that it tried."""
+
 _ROLLED_BACK: Final = "40"
 _NO_TABLE: Final = "42P01"
 _READ_ONLY: Final = "25006"
@@ -82,6 +85,10 @@ def domain_errors() -> Iterator[None]:
         if refused is None:
             raise
         raise refused from error
+    except sa.exc.InvalidRequestError as error:
+        if str(error) != _NO_CONNECTION:
+            raise
+        raise Unavailable("the database does not answer: it closes its connections") from error
     except UnicodeEncodeError as error:
         raise Invalid("the database cannot store a value: the text has an unpaired surrogate") from error
 

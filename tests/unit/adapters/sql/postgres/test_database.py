@@ -159,6 +159,18 @@ class TestTransactions:
                 await use()
         assert len(await journal.read(ref)) == 2
 
+    async def test_new_connections_that_end_at_once(self, database: PostgresDatabase) -> None:
+        """The pool replaces the first one that is closed, and gives up at the second one."""
+
+        def closed(*_: object) -> None:
+            raise sa.exc.InvalidatePoolError
+
+        assert database._engine
+        sa.event.listen(database._engine.sync_engine, "checkout", closed)
+        with pytest.raises(Unavailable, match="does not answer"):
+            async with database.reading():
+                pass
+
     async def test_connections_that_ended_while_idle_cause_no_error(self, database: PostgresDatabase, url: str) -> None:
         """However long ago the server was restarted: each use finds new ones by itself."""
         journal, storage = SqlJournal(database), SqlStorage(database)
