@@ -86,6 +86,14 @@ asyncio.run(main())
     }
 
 
+def test_a_command_loads_no_other_commands(tmp_path: Path) -> None:
+    """Nor what prints tables and progress on a terminal."""
+    command = ["token", "create", "--database", f"sqlite:///{tmp_path / 'app.db'}", "--org", "x", "--user-id", "u"]
+    loaded = loaded_by(f"from wfcore.cli.main import main; main({[*command, '--all-scopes']})")
+    assert {"wfcore.cli.commands.directory", "wfcore.adapters.sql.storage"} <= loaded
+    assert not loaded & {"difflib", "rich", "ruamel", "wfcore.cli.declared", "wfcore.runtime.runs"}
+
+
 @pytest.mark.parametrize("name", wfcore.__all__)
 def test_public_name(name: str) -> None:
     """Every public name resolves."""

@@ -14,9 +14,9 @@ from wfcore.cli.common import DATABASE, open_core
 from wfcore.cli.credentials import read_credentials
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
-from wfcore.domain.kernel.errors import Unavailable, WfcoreError
+from wfcore.domain.kernel.errors import NotFound, Unavailable, WfcoreError
 from wfcore.domain.kernel.ids import parse_token
-from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
+from wfcore.domain.kernel.json_readers import as_integer, as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import needs_extra
 
@@ -68,6 +68,7 @@ class CommandTarget:
 
 TARGET: Final = CommandTarget()
 
+Reference = Annotated[str, Parameter(help="Its number or its slug.")]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
 
 
@@ -132,6 +133,17 @@ class Api:
             if not token:
                 break
         return rows
+
+    async def number_of(self, kind: str, reference: str) -> int:
+        """The id of the workflow or skill with this number or slug. Raises NotFound."""
+        if reference.isascii() and reference.isdigit():
+            return int(reference)
+        if not reference:
+            raise CycloptsError(msg=f"a {kind} is named by its number or its slug")
+        for row in await self.pages(f"/api/v1/{kind}s", f"{kind}s"):
+            if row["slug"] == reference:
+                return as_integer(row["id"])
+        raise NotFound(f"no {kind} has the slug `{reference}`")
 
     async def _request(
         self,

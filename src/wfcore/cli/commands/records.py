@@ -4,8 +4,7 @@ from typing import Final, Literal
 
 from cyclopts import App
 
-from wfcore.cli.client import TARGET, CommandTarget, Json, connected
-from wfcore.cli.commands.resources import WORKFLOWS, Reference
+from wfcore.cli.client import TARGET, CommandTarget, Json, Reference, connected
 from wfcore.cli.common import DATABASE, Config, Database, Schema, open_core, print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.files import read_workflow
@@ -126,7 +125,7 @@ async def list_schedules(*, json: Json = False, target: CommandTarget = TARGET) 
 async def next_runs(reference: Reference, /, *, json: Json = False, target: CommandTarget = TARGET) -> None:
     """List the next times at which the schedule of a workflow fires."""
     async with connected(target) as api:
-        number = await WORKFLOWS.number(api, reference)
+        number = await api.number_of("workflow", reference)
         found = as_object(await api.get(f"/api/v1/workflows/{number}/next-runs"))
     rows = as_objects(found["nextRuns"])
     print_rows(rows, {"at": "AT", "local": "LOCAL", "note": "NOTE"}, as_json=json)

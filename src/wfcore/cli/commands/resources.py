@@ -3,20 +3,17 @@
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 
-from wfcore.cli.client import TARGET, Api, CommandTarget, Json, connected
+from wfcore.cli.client import TARGET, CommandTarget, Json, Reference, connected
 from wfcore.cli.common import print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.declared.commands import DeclaredCommands
 from wfcore.cli.declared.documents import KINDS
 from wfcore.cli.impacts import impact_text
 from wfcore.cli.output import print_rows
-from wfcore.domain.kernel.errors import NotFound
-from wfcore.domain.kernel.json_readers import as_integer, as_object
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.resources.resource import Kind
-
-Reference = Annotated[str, Parameter(help="Its number or its slug.")]
 
 _COLUMNS: Final = {
     "id": "ID",
@@ -86,7 +83,7 @@ class ResourceCommands:
             The content of the draft instead of the deployed one.
         """
         async with connected(target) as api:
-            number = await self.number(api, reference)
+            number = await api.number_of(self._kind, reference)
             print_result(await api.get(f"{self._path}/{number}", view="draft" if draft else None))
 
     async def deploy_workflow(
@@ -101,7 +98,7 @@ class ResourceCommands:
         """
         headers = {} if impact is None else {"if_match": impact}
         async with connected(target) as api:
-            number = await self.number(api, reference)
+            number = await api.number_of(self._kind, reference)
             print_result(await api.post(f"{self._path}/{number}/deploy", {}, **headers))
 
     async def impact(self, reference: Reference, /, *, json: Json = False, target: CommandTarget = TARGET) -> None:
@@ -110,7 +107,7 @@ class ResourceCommands:
         The last line is a tag for `workflow deploy --impact`.
         """
         async with connected(target) as api:
-            found = await api.read(f"{self._path}/{await self.number(api, reference)}/impact")
+            found = await api.read(f"{self._path}/{await api.number_of(self._kind, reference)}/impact")
         if json:
             print_result({**as_object(found.value), "etag": found.etag})
         else:
@@ -132,19 +129,19 @@ class ResourceCommands:
             Deploy although required evaluations have not passed.
         """
         async with connected(target) as api:
-            number = await self.number(api, reference)
+            number = await api.number_of(self._kind, reference)
             print_result(await api.post(f"{self._path}/{number}/deploy", {"force": True} if force else {}))
 
     async def rollback(self, reference: Reference, variation_id: str, /, *, target: CommandTarget = TARGET) -> None:
         """Deploy an earlier variation again."""
         async with connected(target) as api:
-            number = await self.number(api, reference)
+            number = await api.number_of(self._kind, reference)
             print_result(await api.post(f"{self._path}/{number}/rollback", {"variationId": variation_id}))
 
     async def delete(self, reference: Reference, /, *, yes: Yes = False, target: CommandTarget = TARGET) -> None:
         """Delete it. It can be restored."""
         async with connected(target) as api:
-            number = await self.number(api, reference)
+            number = await api.number_of(self._kind, reference)
             await confirm(f"delete {self._kind} {number}?", yes=yes)
             print_result(await api.delete(f"{self._path}/{number}"))
 
@@ -156,25 +153,11 @@ class ResourceCommands:
 
     async def _do(self, reference: str, what: str, target: CommandTarget) -> None:
         async with connected(target) as api:
-            print_result(await api.post(f"{self._path}/{await self.number(api, reference)}/{what}"))
-
-    async def number(self, api: Api, reference: str) -> int:
-        """The id of the resource with this number or slug. Raises NotFound."""
-        if reference.isascii() and reference.isdigit():
-            return int(reference)
-        if not reference:
-            raise CycloptsError(msg=f"a {self._kind} is named by its number or its slug")
-        for row in await api.pages(self._path, self._key):
-            if row["slug"] == reference:
-                return as_integer(as_object(row)["id"])
-        raise NotFound(f"no {self._kind} has the slug `{reference}`")
+            print_result(await api.post(f"{self._path}/{await api.number_of(self._kind, reference)}/{what}"))
 
 
-WORKFLOWS: Final = ResourceCommands("workflow")
-SKILLS: Final = ResourceCommands("skill")
-
-workflow = WORKFLOWS.app()
-skill = SKILLS.app()
+workflow = ResourceCommands("workflow").app()
+skill = ResourceCommands("skill").app()
 _BOTH: Final = DeclaredCommands(KINDS)
 apply, diff, export = _BOTH.apply, _BOTH.diff, _BOTH.export
 DeclaredCommands([Kind.WORKFLOW]).add_to(workflow)

@@ -8,8 +8,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from wfcore.cli.approvals import prompt_form
-from wfcore.cli.client import TARGET, Api, CommandTarget, Json, connected
-from wfcore.cli.commands.resources import SKILLS, WORKFLOWS, Reference
+from wfcore.cli.client import TARGET, Api, CommandTarget, Json, Reference, connected
 from wfcore.cli.commands.run import run
 from wfcore.cli.common import print_message, print_result
 from wfcore.cli.confirm import Yes, confirm
@@ -94,9 +93,9 @@ async def start(
         body["version"] = "draft"
     async with connected(target, worker=follow or watch) as api:
         if skill is None:
-            body |= {"workflowId": await WORKFLOWS.number(api, reference or ""), "input": read_input(input)}
+            body |= {"workflowId": await api.number_of("workflow", reference or ""), "input": read_input(input)}
         else:
-            body["skillId"] = await SKILLS.number(api, skill)
+            body["skillId"] = await api.number_of("skill", skill)
         return await _begun(api, RUNS, body, follow=follow, watch=watch, key=key)
 
 
@@ -134,8 +133,8 @@ async def list_runs(
     """
     async with connected(target) as api:
         numbers = {
-            "workflowId": None if workflow is None else await WORKFLOWS.number(api, workflow),
-            "skillId": None if skill is None else await SKILLS.number(api, skill),
+            "workflowId": None if workflow is None else await api.number_of("workflow", workflow),
+            "skillId": None if skill is None else await api.number_of("skill", skill),
         }
         rows = await api.pages(
             RUNS, "runs", limit, status=status, origin=origin, startedBy=started_by, since=since, until=until, **numbers
@@ -247,7 +246,7 @@ async def move(
     if bool(runs) == all:
         raise CycloptsError(msg="name runs, or pass --all")
     async with connected(target) as api:
-        number = await WORKFLOWS.number(api, reference)
+        number = await api.number_of("workflow", reference)
         body: dict[str, JSON] = {"all": True} if all else {"runIds": [*runs]}
         answer = as_object(await api.post(f"/api/v1/workflows/{number}/move-runs", body))
     rows = as_objects(answer["runs"])
@@ -269,7 +268,7 @@ async def inbox(
 ) -> None:
     """List what waits for the member's decision, newest first."""
     async with connected(target) as api:
-        number = None if workflow is None else await WORKFLOWS.number(api, workflow)
+        number = None if workflow is None else await api.number_of("workflow", workflow)
         rows = await api.pages("/agent/v1/interrupts", "interrupts", limit, workflowId=number)
     print_rows(rows, _INBOX, as_json=json)
 
