@@ -1,6 +1,6 @@
 """The port `Storage` on a database."""
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -138,20 +138,28 @@ class SqlUnitOfWork:
 
 _RESOURCE: Final = tuple(column.name for column in resources.c)
 
-FIND_RESOURCE: Final = Statement(
-    lambda d: (
-        f"""
-SELECT {", ".join(f"r.{name}" for name in _RESOURCE)}
-FROM {d[resources]} r JOIN {d[organizations]} o ON o.key = r.org
+_VERSION: Final = ("key", "revision", "updated_at")
+"""The columns that change with every change of a resource."""
+
+
+def _find(columns: Sequence[str]) -> Statement:
+    """These columns of one resource, by organization, kind and id."""
+    return Statement(
+        lambda d: (
+            f"""
+SELECT {", ".join(f"r.{name}" for name in columns)} FROM {d[resources]} r JOIN {d[organizations]} o ON o.key = r.org
 WHERE o.uuid = {d[1]} AND r.kind = {d[2]} AND r.id = {d[3]}"""
+        )
     )
-)
-"""One resource by organization, kind and id."""
+
+
+FIND_VERSION: Final = _find(_VERSION)
+FIND_RESOURCE: Final = _find(_RESOURCE)
 
 CACHED_RESOURCES: Final = 256
-"""Parsed resources in the cache, the most recently used ones."""
+"""The resources that are cached by their version; of more, the cache begins anew."""
 CACHED_CREDENTIALS: Final = 256
-"""The same for tokens with their members."""
+"""Parsed tokens with their members in the cache, the most recently used ones."""
 
 _TOKEN: Final = tuple(column.name for column in tokens.c)
 _TOKEN_MEMBER: Final = (*_TOKEN, "email", "member_name", "role", "email_verified", "groups")
@@ -178,6 +186,7 @@ class SqlStorage:
     def __init__(self, database: Store, history: RevisionChain = RELEASED) -> None:
         self.database = database
         self._history = history
+        self._resources: dict[tuple[str, Kind, int], tuple[tuple[Any, ...], Resource]] = {}
 
     @asynccontextmanager
     async def transaction(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
@@ -193,8 +202,18 @@ class SqlStorage:
         return SqlStorage(await self.database.joined(connection), self._history)
 
     async def find_resource(self, org: str, kind: Kind, id: int) -> Resource | None:
-        for row in await self.database.look_up(FIND_RESOURCE, org, kind.value, id):
-            return _resource_of(org, row)
+        name = org, kind, id
+        for version in await self.database.look_up(FIND_VERSION, org, kind.value, id):
+            cached = self._resources.get(name)
+            if cached is not None and cached[0] == tuple(version):
+                return cached[1]
+        for values in await self.database.look_up(FIND_RESOURCE, org, kind.value, id):
+            row = dict(zip(_RESOURCE, values, strict=True))
+            if len(self._resources) >= CACHED_RESOURCES:
+                self._resources.clear()
+            found = to_resource(row, org)
+            self._resources[name] = tuple([row[column] for column in _VERSION]), found
+            return found
         return None
 
     async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
@@ -303,15 +322,9 @@ def _plain_errors(what: str) -> Iterator[None]:
         raise Unavailable(f"{what}: {str(cause).partition(chr(10))[0]}") from error
 
 
-@lru_cache(maxsize=CACHED_RESOURCES)
-def _resource_of(org: str, row: tuple[Any, ...]) -> Resource:
-    """The resource of a row. The cache avoids parsing an unchanged row again."""
-    return to_resource(dict(zip(_RESOURCE, row, strict=True)), org)
-
-
 @lru_cache(maxsize=CACHED_CREDENTIALS)
 def _credential_of(values: tuple[Any, ...]) -> tuple[AccessToken, Member]:
-    """The token of a row and its member; cached for the same reason."""
+    """The token of a row and its member. The cache avoids parsing an unchanged row again."""
     row = dict(zip(_TOKEN_MEMBER, values, strict=True))
     return to_token(row), to_token_member(row)
 

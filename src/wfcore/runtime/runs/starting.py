@@ -243,13 +243,12 @@ class RunStarting(RunReading):
 
         A run that waits or ends at once needs no driver: this write settles it.
         """
-        worker, waiting = self._ports.dispatcher.worker, tuple(machine.interrupts.values())
-        if not machine.turn_open:
-            worker = None
-        run = new_run(machine, new.user_id, request.fingerprint, None, queued=machine.turn_open and worker is None,
+        is_open, waiting = machine.turn_open, tuple(machine.interrupts.values())
+        worker = self._ports.dispatcher.worker if is_open else None
+        run = new_run(machine, new.user_id, request.fingerprint, None, queued=is_open and worker is None,
                       started_by=new.started_by, origin=request.origin, forked_from=forked_from)  # fmt: skip
         projection = Projection.of(self._ports, new)
-        if not machine.turn_open:
+        if not is_open:
             rows = projection.rows(machine, ())
             rows = structs.replace(rows, audit=audit) if audit else rows
             append = settled(machine, 0, entries, begun=run, projected=rows)
@@ -262,7 +261,7 @@ class RunStarting(RunReading):
             ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, len(entries), worker,
             new.is_draft, new.started_by, int(worker is not None)
         )  # fmt: skip
-        if machine.turn_open:
+        if is_open:
             self._drive(execution, machine)
         return RunView(run.row(execution), waiting)
 

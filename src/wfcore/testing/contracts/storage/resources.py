@@ -64,6 +64,11 @@ class ResourcesContract:
         assert await store.find_resource(ORG, Kind.WORKFLOW, 99) is None
         assert await store.find_resource(OTHER_ORG, Kind.WORKFLOW, 1) is None
         assert await store.find_resource("33333333-3333-4333-8333-333333333333", Kind.WORKFLOW, 1) is None
+        renamed = changed(new_resource(1), name="renamed")
+        async with store.transaction(ORG) as work:
+            await work.workflows.save(new_resource(1), renamed)
+            assert await store.find_resource(ORG, Kind.WORKFLOW, 1) == new_resource(1)
+        assert await store.find_resource(ORG, Kind.WORKFLOW, 1) == renamed
 
     async def test_a_stale_save_changes_nothing(self, store: Storage) -> None:
         """`Stale` if the row has changed since it was read; the first write remains."""
