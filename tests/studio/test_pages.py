@@ -103,6 +103,15 @@ def test_a_failed_run_leads_to_its_cause(open_page: Open, ids: dict[str, str]) -
     expect(page.locator(".erow").first).to_contain_text("Run started")
 
 
+def test_addresses_that_lead_nowhere(open_page: Open) -> None:
+    """An unknown page, and an id that nothing can have, lead back to the runs."""
+    for address in ("/studio/nothing", "/studio/workflows/new", "/studio/skills/0", "/studio/skills/1x"):
+        page = open_page(address)
+        expect(page.get_by_text("This page does not exist")).to_be_visible()
+    page.get_by_text("Go to the runs").click()
+    expect(page).to_have_url(re.compile("/studio/runs$"))
+
+
 def test_a_form_shows_errors_at_their_fields(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """Ten fields with defaults; the answer that reaches the run is exactly what was entered."""
     with server.client() as client:

@@ -47,8 +47,14 @@ function sectionsOf(me: Caller): string[] {
 
 export const START: Place = { page: "runs" };
 
+/** Pages whose ids are numbers. */
+const NUMBERED = ["workflows", "skills"];
+
 /** The name of the element that shows the route; undefined for an unknown page. */
-export const elementOf = (route: Route): string | undefined => PAGES[`${route.page}/${route.id === null ? "" : "1"}`];
+export function elementOf({ page, id }: Route): string | undefined {
+  if (id !== null && NUMBERED.includes(page) && !/^[1-9]\d*$/.test(id)) return undefined;
+  return PAGES[`${page}/${id === null ? "" : "1"}`];
+}
 
 /** The navigation, and beside it the element of the route. `tools` is about the session of the user. */
 export function Shell({ element, config, navigation, path, me, tools, view: View = "section" }: {

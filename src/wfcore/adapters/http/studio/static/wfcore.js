@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-DkZhgt3I.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-1L4OAhad.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
