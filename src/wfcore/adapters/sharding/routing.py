@@ -6,8 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
-from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.resources.access import Principal
+from wfcore.ports.journal import JournalConflict
 from wfcore.ports.shards import MAIN, Moving, Placements
 
 log = logging.getLogger("wfcore.shards")
@@ -51,11 +52,18 @@ class Shards(Generic[T]):
         return self.parts[shard]
 
     async def write(self, org: str, call: Callable[[T], Awaitable[R]]) -> R:
-        """Call it on the organization's shard, again while the organization is being moved."""
+        """Call it on the organization's shard, again while the organization is being moved.
+
+        A call that was late finds nothing on the shard that the organization has left: it is made on the other one.
+        """
         end = time.monotonic() + PATIENCE
         while True:
+            shard = await self.name_of(org)
             try:
-                return await call(await self.of(org))
+                return await call(self.named(shard))
+            except (JournalConflict, NotFound):
+                if shard == await self.name_of(org):
+                    raise
             except Moving:
                 if time.monotonic() >= end:
                     raise

@@ -9,8 +9,8 @@ from wfcore.adapters.sharding import routing
 from wfcore.adapters.sharding.journal import ShardedJournal
 from wfcore.adapters.sharding.routing import Shards, org_of
 from wfcore.adapters.sharding.storage import ShardedStorage
-from wfcore.domain.kernel.errors import Unavailable
-from wfcore.ports.journal import Append, ExecutionRef, Holder
+from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.ports.journal import Append, ExecutionRef, Holder, JournalConflict
 from wfcore.ports.shards import MAIN, Moving, Placement
 
 pytestmark = pytest.mark.anyio
@@ -89,6 +89,14 @@ async def test_a_write_waits_for_the_move(monkeypatch: pytest.MonkeyPatch) -> No
         return await part.answer()
 
     assert await found.write("b", call) == ["c"]
+    for late in (JournalConflict(), NotFound()):
+        placed.moved.clear()
+        found.parts["b"].error = late
+        assert await found.write("b", call) == ["c"]
+        with pytest.raises(type(late)):
+            await found.write("b", lambda part: found.parts["b"].answer())
+    placed.moved.clear()
+    found.parts["b"].error = Moving("moving")
     placed.moved.clear()
     monkeypatch.setattr(routing, "PATIENCE", 0.0)
     with pytest.raises(Moving):
