@@ -266,6 +266,17 @@ class OpenInterrupt(Struct, frozen=True):
 
 
 @attrs.frozen
+class Progress:
+    """What an execution is, the status of its latest run, who holds it, and when it is due (None: at no time)."""
+
+    kind: str
+    resource_id: int | None
+    status: RunStatus
+    claimed_by: int | None
+    wake_at: int | None
+
+
+@attrs.frozen
 class Holder:
     """A worker that holds executions, and the number of its heartbeats.
 
@@ -446,6 +457,10 @@ class Journal(Protocol):
         As with `claim_due`, exactly one claimant gets it, and its queued run becomes a running one. This is for engines
         that deliver executions to workers: whatever they deliver, and however often, the claim is the fence.
         """
+        ...
+
+    async def progress(self, execution: ExecutionRef) -> Progress:
+        """What an engine waits for and shows, in one read. `NotFound` when there is no such execution."""
         ...
 
     async def next_wake(self) -> int | None:

@@ -23,6 +23,7 @@ from wfcore.ports.journal import (
     JournalConflict,
     NewExecution,
     OpenInterrupt,
+    Progress,
     RunChange,
     RunCount,
     RunExists,
@@ -278,6 +279,13 @@ class MemoryJournal:
             return False
         self._claim(stored, worker, now)
         return True
+
+    async def progress(self, execution: ExecutionRef) -> Progress:
+        stored = self._find(execution)
+        if stored is None:
+            raise NotFound
+        status = self._runs[execution.org][stored.runs[-1]].status
+        return Progress(stored.row.kind, stored.row.resource_id, status, stored.claimed_by, stored.wake_at)
 
     async def next_wake(self) -> int | None:
         return min((at for at, *_ in self._heads()), default=None)

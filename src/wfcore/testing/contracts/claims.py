@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, ExecutionRef, Holder, Journal, JournalConflict
 from wfcore.testing.contracts.journal_values import NOW, OTHER_ORG, begin, due, find, steps
@@ -125,6 +126,22 @@ class ClaimsContract(OnAsyncio):
         assert await journal.due_since(0) == NOW - 2
         await journal.claim_due(1, NOW, 2)
         assert await journal.due_since(NOW) is None
+
+    async def test_the_progress_of_one(self, journal: Journal) -> None:
+        """The status of the latest run, who holds the execution, and when it is due."""
+        ref = await begin(journal, status=RunStatus.queued, wake_at=NOW)
+        found = await journal.progress(ref)
+        assert (found.status, found.claimed_by, found.wake_at) == (RunStatus.queued, None, NOW)
+        row = await journal.execution(ref)
+        assert (found.kind, found.resource_id) == (row.kind, row.resource_id)
+        await journal.claim(ref, 7, NOW)
+        found = await journal.progress(ref)
+        assert (found.status, found.claimed_by) == (RunStatus.running, 7)
+        await journal.append(ref, Append(1, (), updates_claim=True))
+        assert (await journal.progress(ref)).wake_at is None
+        for absent in (ExecutionRef(ref.org, ref.id + 1), ExecutionRef(OTHER_ORG, ref.id)):
+            with pytest.raises(NotFound):
+                await journal.progress(absent)
 
     async def test_a_refused_append_sets_no_due_time(self, journal: Journal) -> None:
         """The due time is written with the entries or not at all, like the claim beside them."""

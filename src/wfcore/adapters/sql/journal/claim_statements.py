@@ -113,6 +113,15 @@ WHERE wake_at <= {d[1]} AND wake_at IS NOT NULL AND claimed_by IS NULL ORDER BY 
     )
 )
 
+PROGRESS: Final = Statement(
+    lambda d: (
+        f"""
+SELECT kind, resource_id, (SELECT status FROM {d[runs]} WHERE execution = e.id ORDER BY key DESC LIMIT 1),
+    claimed_by, wake_at
+FROM {d[executions]} e WHERE id = {d[1]} AND org = {d[2]}"""
+    )
+)
+
 NEXT_WAKE: Final = Statement(
     lambda d: f"SELECT min(wake_at) FROM {d[executions]} WHERE wake_at IS NOT NULL AND claimed_by IS NULL"
 )

@@ -34,6 +34,7 @@ from wfcore.ports.journal import (
     NewExecution,
     NewRun,
     OpenInterrupt,
+    Progress,
     RunChange,
     RunCount,
     RunExists,
@@ -365,6 +366,12 @@ class SqlJournal:
             for key, org in orgs
             for (id_,) in transaction.execute(claims.DUE_OF, (now, share, key)).fetchall()
         ]
+
+    async def progress(self, execution: ExecutionRef) -> Progress:
+        for row in await self._database.look_up(claims.PROGRESS, execution.id, await self._org(execution.org)):
+            kind, resource_id, status, claimed_by, wake_at = row
+            return Progress(kind, resource_id, RunStatus(status), claimed_by, wake_at)
+        raise NotFound
 
     async def next_wake(self) -> int | None:
         ((wake_at,),) = await self._database.look_up(claims.NEXT_WAKE)
