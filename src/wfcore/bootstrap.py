@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
     from wfcore.adapters.dispatch.nats.connection import NatsConnection
     from wfcore.adapters.dispatch.nats.dispatcher import NatsDispatcher
+    from wfcore.adapters.dispatch.temporal.connection import TemporalConnection
+    from wfcore.adapters.dispatch.temporal.dispatcher import TemporalDispatcher
     from wfcore.adapters.sql.store import Store
 
 
@@ -124,7 +126,7 @@ class _Stores:
 class _Delivery:
     """The dispatcher and the event hub of this process, which receive the notifications of other processes."""
 
-    dispatcher: "EmbeddedDispatcher | NatsDispatcher"
+    dispatcher: "EmbeddedDispatcher | NatsDispatcher | TemporalDispatcher"
     events: EventHub
     changes: ChangeHub
 
@@ -133,18 +135,22 @@ class _Delivery:
 async def _open(given: _Given, *, worker: bool, migrate: bool) -> AsyncIterator[Core]:
     sealing, guard = Sealing(_keys(given)), AddressGuard.allowing(given.settings.http_allow)
     clock, listener = given.ports.clock or SystemClock(), _listener(given.telemetry)
-    broker = _broker(given.settings.dispatch)
+    broker, temporal = _broker(given.settings.dispatch), _temporal(given.settings.dispatch)
     hints = _hints(given, broker)
     stores = await _stores(given, listener)
     try:
-        delivery = _delivery(given, stores.journal, clock, hints, broker)
+        delivery = _delivery(given, stores.journal, clock, hints, broker, temporal)
         core = Core(_ports(given, stores, delivery, clock, guard, sealing, listener))
         await _check_schema(stores.storage, migrate=migrate)
         if hints:
             await hints.open(delivery.dispatcher.receive, delivery.events.receive)
+        if temporal:
+            await temporal.open()
         async with _working(core, worker=worker):
             yield core
     finally:
+        if temporal:
+            await temporal.close()
         if hints:
             await hints.close()
         await stores.storage.close()
@@ -172,19 +178,37 @@ async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
 
 
 def _delivery(
-    given: _Given, journal: Journal, clock: Clock, hints: Hints | None, broker: "NatsConnection | None"
+    given: _Given,
+    journal: Journal,
+    clock: Clock,
+    hints: Hints | None,
+    broker: "NatsConnection | None",
+    temporal: "TemporalConnection | None",
 ) -> _Delivery:
-    concurrency, notify = given.settings.max_concurrent_runs, hints.notify_workers if hints else None
-    dispatcher: EmbeddedDispatcher | NatsDispatcher = EmbeddedDispatcher(
-        journal, clock, concurrency=concurrency, notify=notify
-    )
-    if broker and hints:
-        from wfcore.adapters.dispatch.nats import dispatcher as nats
-
-        dispatcher = nats.NatsDispatcher(journal, clock, broker, hints, concurrency=concurrency)
+    dispatcher = _dispatcher(given, journal, clock, hints, broker, temporal)
     file = None if hints or given.stored is None else file_of(given.stored)
     changes = ChangeHub(hints or (ChangeFile(file) if file else None))
     return _Delivery(dispatcher, EventHub(hints), changes)
+
+
+def _dispatcher(
+    given: _Given,
+    journal: Journal,
+    clock: Clock,
+    hints: Hints | None,
+    broker: "NatsConnection | None",
+    temporal: "TemporalConnection | None",
+) -> "EmbeddedDispatcher | NatsDispatcher | TemporalDispatcher":
+    concurrency, notify = given.settings.max_concurrent_runs, hints.notify_workers if hints else None
+    if temporal:
+        from wfcore.adapters.dispatch.temporal.dispatcher import TemporalDispatcher
+
+        return TemporalDispatcher(journal, clock, temporal, concurrency=concurrency, notify=notify)
+    if broker and hints:
+        from wfcore.adapters.dispatch.nats.dispatcher import NatsDispatcher
+
+        return NatsDispatcher(journal, clock, broker, hints, concurrency=concurrency)
+    return EmbeddedDispatcher(journal, clock, concurrency=concurrency, notify=notify)
 
 
 def _ports(
@@ -357,12 +381,22 @@ async def _database(url: str, schema: str | None, settings: Settings) -> "Store"
 
 
 def _broker(dispatch: Dispatch) -> "NatsConnection | None":
-    if dispatch.engine == "database":
+    if dispatch.engine != "nats":
         return None
     with needs_extra("nats", "the engine `nats`"):
         from wfcore.adapters.dispatch.nats.connection import NatsConnection, NatsServers
 
-    return NatsConnection(NatsServers(**attrs.asdict(dispatch, filter=attrs.filters.exclude("engine"))))
+    return NatsConnection(NatsServers(**attrs.asdict(dispatch, filter=attrs.filters.exclude("engine", "namespace"))))
+
+
+def _temporal(dispatch: Dispatch) -> "TemporalConnection | None":
+    if dispatch.engine != "temporal":
+        return None
+    with needs_extra("temporal", "the engine `temporal`"):
+        from wfcore.adapters.dispatch.temporal.connection import TemporalConnection, TemporalServer
+
+    own = attrs.asdict(dispatch, filter=attrs.filters.exclude("engine", "urls", "replicas"))
+    return TemporalConnection(TemporalServer(dispatch.urls[0], **own))
 
 
 def _hints(given: _Given, broker: "NatsConnection | None") -> Hints | None:

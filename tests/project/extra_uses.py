@@ -66,6 +66,13 @@ async def use():
 asyncio.run(use())""",
     "secrets": "from wfcore.adapters.sealing import Sealing; Sealing(lambda: [bytes(32)]).seal('text', 'place')",
     "server": "import wfcore; wfcore.http.app",
+    "temporal": """
+import wfcore
+settings = wfcore.Settings(dispatch=wfcore.Dispatch("temporal", ["127.0.0.1:1"]))
+async def use():
+    async with wfcore.open("sqlite://", settings=settings, worker=False):
+        pass
+asyncio.run(use())""",
     "testing": "import wfcore.testing; wfcore.testing.StorageContract",
 }
 """None reaches the network: requests go to an address that the guard refuses, and nothing listens there."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,23 +11,30 @@ from wfcore.ports.shards import MAIN
 from wfcore.runtime.common.installation import Dispatch
 from wfcore.settings.models import BadSettings
 
-Servers = Annotated[str, Meta(pattern=r"^(nats|tls|wss?)://[^,\s]+(,(nats|tls|wss?)://[^,\s]+)*\Z")]
+URLS: Final = {
+    "nats": (r"(nats|tls|wss?)://[^,\s]+(,(nats|tls|wss?)://[^,\s]+)*", "nats://127.0.0.1:4222"),
+    "temporal": (r"(tls://)?[^/,\s]+:[0-9]{1,5}", "127.0.0.1:7233"),
+}
+"""The pattern of the URL of each engine, and an example."""
+
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,32}\Z")]
 Replicas = Annotated[int, Meta(ge=1, le=5)]
+Namespace = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{2,255}\Z")]
 Path = Annotated[str, Meta(min_length=1)]
 
 
 class DispatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[dispatch]`. `url` has the servers of a cluster, separated by commas."""
+    """The table `[dispatch]`. `url` has the servers of a cluster of NATS, separated by commas."""
 
-    engine: Literal["database", "nats"] = "database"
-    url: Servers | None = None
+    engine: Literal["database", "nats", "temporal"] = "database"
+    url: str | None = None
     name: Name = "wfcore"
     replicas: Replicas = 1
     credentials: Path | None = None
     tls_ca: Path | None = None
     tls_certificate: Path | None = None
     tls_key: Path | None = None
+    namespace: Namespace = "default"
 
     def __repr__(self) -> str:
         return f"DispatchSettings(engine={self.engine!r}, name={self.name!r}, replicas={self.replicas!r})"
@@ -36,14 +43,20 @@ class DispatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The `dispatch` of the settings of `wfcore.open`."""
         urls = tuple(self.url.split(",")) if self.url else ()
         return Dispatch(self.engine, urls, self.name, self.replicas, self.credentials, self.tls_ca,
-                        self.tls_certificate, self.tls_key)  # fmt: skip
+                        self.tls_certificate, self.tls_key, self.namespace)  # fmt: skip
 
     def check(self) -> None:
         """Raise BadSettings for a table that the engine cannot use."""
         if self.engine == "database" and self != DispatchSettings():
-            raise BadSettings("`dispatch`: the other keys are for the engine `nats`")
-        if self.engine == "nats" and self.url is None:
-            raise BadSettings("`dispatch.url`: is missing, such as `nats://127.0.0.1:4222`")
+            raise BadSettings("`dispatch`: the other keys are for the engines `nats` and `temporal`")
+        if self.engine != "database":
+            pattern, example = URLS[self.engine]
+            if self.url is None or not re.fullmatch(pattern, self.url):
+                raise BadSettings(f"`dispatch.url`: must be the address of the engine, such as `{example}`")
+        if self.engine == "nats" and self.namespace != "default":
+            raise BadSettings("`dispatch.namespace`: is for the engine `temporal`")
+        if self.engine == "temporal" and self.replicas != 1:
+            raise BadSettings("`dispatch.replicas`: is for the engine `nats`")
         if self.tls_key is not None and self.tls_certificate is None:
             raise BadSettings("`dispatch.tls_key`: needs `tls_certificate`")
 

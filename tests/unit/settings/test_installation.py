@@ -132,6 +132,9 @@ def test_the_table_of_the_dispatch(toml: Path) -> None:
     urls = ("nats://ann:canary@a:4222", "tls://b:4222")
     assert found.settings().dispatch == Dispatch("nats", urls, "two", 5)
     assert "canary" not in repr(found) + repr(found.settings())
+    toml.write_text("[dispatch]\nengine = 'temporal'\nurl = 'temporal:7233'\nnamespace = 'team'\n")
+    found = load(str(toml), {"WFCORE_DISPATCH_CREDENTIALS": "key"})
+    assert found.settings().dispatch == Dispatch("temporal", ("temporal:7233",), credentials="key", namespace="team")
 
 
 def test_the_table_of_the_shards(toml: Path) -> None:
@@ -161,6 +164,11 @@ def test_an_invalid_shard_is_refused_by_name(toml: Path, text: str) -> None:
         ("engine = 'nats'\nurl = 'nats://a'\nname = 'a.b'", "dispatch.name"),
         ("engine = 'nats'\nurl = 'nats://a'\nreplicas = 0", "dispatch.replicas"),
         ("engine = 'nats'\nurl = 'nats://a'\ntls_key = 'key.pem'", "dispatch.tls_key"),
+        ("engine = 'nats'\nurl = 'nats://a'\nnamespace = 'team'", "dispatch.namespace"),
+        ("engine = 'temporal'", "dispatch.url"),
+        ("engine = 'temporal'\nurl = 'nats://a:4222'", "dispatch.url"),
+        ("engine = 'temporal'\nurl = 'a:7233,b:7233'", "dispatch.url"),
+        ("engine = 'temporal'\nurl = 'a:7233'\nreplicas = 3", "dispatch.replicas"),
     ],
 )
 def test_an_invalid_key_of_the_dispatch_is_refused_by_name(toml: Path, text: str, named: str) -> None:
@@ -173,6 +181,11 @@ def test_an_invalid_key_of_the_dispatch_is_refused_by_name(toml: Path, text: str
 def test_an_engine_and_its_servers_belong_together(given: tuple[Literal["database", "nats"], list[str]]) -> None:
     with pytest.raises(ValueError, match="exactly if"):
         Dispatch(*given)
+
+
+def test_temporal_has_one_address() -> None:
+    with pytest.raises(ValueError, match="exactly one address"):
+        Dispatch("temporal", ["a:7233", "b:7233"])
 
 
 def test_every_setting_has_a_default() -> None:

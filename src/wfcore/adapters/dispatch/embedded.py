@@ -63,17 +63,20 @@ class EmbeddedDispatcher:
         *,
         concurrency: int = 1_000,
         notify: Callable[[ExecutionRef], object] | None = None,
-        delivered: bool = False,
+        engine_lag: Callable[[], float] | None = None,
+        on_polled: Callable[[ExecutionRef], object] = lambda _: None,
     ) -> None:
         """`notify` is called with each execution that other processes must check: there it reaches `receive`.
 
-        With `delivered`, an engine delivers what is due at once to `claim`: polls only find what it has lost.
+        With `engine_lag`, an engine delivers what is due to `claim`: polls only find what it has not delivered for so
+        many seconds, and call `on_polled` with it.
         """
         self._journal = journal
         self._clock = clock
         self._concurrency = concurrency
         self._notify = notify
-        self._delivered = delivered
+        self._engine_lag = engine_lag
+        self._on_polled = on_polled
         self._machine = this_machine()
         self._worker: int | None = None
         self._handler: Handler | None = None
@@ -82,6 +85,7 @@ class EmbeddedDispatcher:
         self._is_behind = False
         self._wake_again: set[ExecutionRef] = set()
         self._woken = asyncio.Event()
+        self._is_hurried = True
         self._rounds: asyncio.Task[None] | None = None
         self._next_beat = 0
         self._polled_at = 0
@@ -114,6 +118,11 @@ class EmbeddedDispatcher:
     def receive(self, execution: ExecutionRef) -> None:
         """A wake-up from another process."""
         self.signal(execution)
+        self._hurry()
+
+    def _hurry(self) -> None:
+        """Begin the next round now. It claims all that is due, also what an engine has had no time to deliver."""
+        self._is_hurried = True
         self._woken.set()
 
     def signal(self, execution: ExecutionRef) -> bool:
@@ -127,8 +136,11 @@ class EmbeddedDispatcher:
     async def claim(self, execution: ExecutionRef) -> asyncio.Task[None] | None:
         """Claim the execution that an engine delivers, and drive it in the task that is returned.
 
-        None when it is not due, when a worker holds it, or when this process is not `free`.
+        That of one which is driven here already; None when it is not due, when a worker holds it, or when this process
+        is not `free`.
         """
+        if execution in self._active:
+            return self._active[execution]
         worker = self.worker
         if worker is None:
             return None
@@ -222,8 +234,10 @@ class EmbeddedDispatcher:
             with self._reserving(free):
                 claimed = await self._journal.claim_due(worker, self._clock.now(), free)
         self._is_behind = len(claimed) == CLAIM_BATCH
+        self._is_hurried |= self._is_behind
         for execution in claimed:
             self.adopt(execution)
+            self._on_polled(execution)
 
     @contextlib.contextmanager
     def _reserving(self, count: int) -> Iterator[None]:
@@ -251,8 +265,20 @@ class EmbeddedDispatcher:
 
     async def _is_something_due(self) -> bool:
         """Checked before a claim, because a claim is a write and this is a read."""
-        due = await self._journal.next_wake()
-        return due is not None and due <= self._clock.now()
+        lag, is_hurried, self._is_hurried = self._lag(), self._is_hurried, False
+        if is_hurried or not lag:
+            due = await self._journal.next_wake()
+            return due is not None and due <= self._clock.now()
+        now = self._clock.now()
+        since = await self._journal.due_since(now)  # a time to come is that of a clock which was set back
+        return since is not None and not now - lag * 1000 < since <= now
+
+    def _is_delivered(self, due: int) -> bool:
+        """Whether an engine delivers what is due then."""
+        return self._engine_lag is not None and (self._lag() > 0 or due <= self._clock.now())
+
+    def _lag(self) -> float:
+        return 0.0 if self._engine_lag is None else self._engine_lag()
 
     async def _next_round_at(self) -> int:
         """When the next round is, in milliseconds of monotonic time: at the next heartbeat or the next due time.
@@ -260,7 +286,7 @@ class EmbeddedDispatcher:
         The wait for a due time is computed again at each heartbeat, because the wall clock can change meanwhile.
         """
         due = await self._journal.next_wake() if len(self._active) < self._concurrency else None
-        if due is None or (self._delivered and not self._is_behind and due <= self._clock.now()):
+        if due is None or (self._is_delivered(due) and not self._is_behind):
             return self._next_beat
         return min(self._next_beat, self._clock.monotonic() + max(0, due - self._clock.now()))
 
@@ -311,13 +337,13 @@ class EmbeddedDispatcher:
             await self._attempt(execution, handle)
             while execution in self._wake_again:
                 self._wake_again.discard(execution)
-                self._woken.set()
+                self._hurry()
                 await self._attempt(execution, self._handle_if_mine)
         finally:
             del self._active[execution]
             self._wake_again.discard(execution)
             if len(self._active) == self._concurrency - 1:
-                self._woken.set()
+                self._hurry()
 
     async def _attempt(self, execution: ExecutionRef, handle: Handle) -> None:
         """After a failure (a full disk, a locked database) the claim is kept, and the execution tried again later."""

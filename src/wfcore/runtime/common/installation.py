@@ -36,11 +36,12 @@ class Dispatch:
     """What decides which worker drives which run, and carries notifications and events between processes.
 
     `database`: the claims of workers that poll it, and its notifications. `nats`: NATS with JetStream at `urls`, which
-    can have users and passwords; `credentials` and `tls_...` are files. Installations on one server differ in `name`.
-    `replicas` is the number of servers that store the queue.
+    can have users and passwords; `replicas` is the number of servers that store the queue. `temporal`: Temporal at the
+    one address in `urls`, in a `namespace`; notifications are those of the database. `credentials` and `tls_...` are
+    files. Installations on one server differ in `name`.
     """
 
-    engine: Literal["database", "nats"] = "database"
+    engine: Literal["database", "nats", "temporal"] = "database"
     urls: Sequence[str] = attrs.field(default=(), repr=False)
     name: str = "wfcore"
     replicas: int = 1
@@ -48,10 +49,13 @@ class Dispatch:
     tls_ca: str | None = None
     tls_certificate: str | None = None
     tls_key: str | None = None
+    namespace: str = "default"
 
     def __attrs_post_init__(self) -> None:
         if (self.engine == "database") == bool(self.urls):
             raise ValueError("`dispatch` needs the URL of a server exactly if its engine is not `database`")
+        if self.engine == "temporal" and len(self.urls) != 1:
+            raise ValueError("`dispatch` needs exactly one address of Temporal")
 
 
 @attrs.frozen

@@ -60,7 +60,9 @@ class NatsDispatcher:
         self._journal = journal
         self._connection = connection
         self._hints = hints
-        self._inner = EmbeddedDispatcher(journal, clock, concurrency=concurrency, notify=connection.put, delivered=True)
+        self._inner = EmbeddedDispatcher(
+            journal, clock, concurrency=concurrency, notify=connection.put, engine_lag=lambda: 0.0
+        )
         self._inbox = connection.new_inbox()
         self._expected = 0
         self._pull_again = asyncio.Event()
