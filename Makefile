@@ -50,7 +50,7 @@ bench: $(READY)
 # random, processes are killed and suspended, clocks step, and the store is locked or restarted. With STORE=replica,
 # STORE=async-replica or STORE=patroni (etcd and HAProxy too, of Debian) a storm has failovers of PostgreSQL. HISTORIES=60 checks that what two processes do at the same
 # time to the same runs and workflows is linearizable. With NATS=3 a cluster of NATS dispatches the runs of a storm, whose
-# servers are killed and suspended too; NATS=1 is a single server.
+# servers are killed and suspended too; NATS=1 is a single server. With TEMPORAL=1 a server of Temporal does.
 STORE ?= sqlite
 SECONDS ?= 0
 STORM ?= 0
@@ -59,7 +59,7 @@ NATS ?= 0
 
 crash: $(READY)
 	$(BIN)/python tests/crash --store $(STORE) --seconds $(SECONDS) --storm $(STORM) \
-		--histories $(HISTORIES) --nats $(NATS)
+		--histories $(HISTORIES) --nats $(NATS) $(if $(TEMPORAL),--temporal)
 
 # A storm of CHAOS seconds: PostgreSQL with a replica that takes over again and again, 3 servers of NATS, 3 servers and 4
 # workers of wfcore. DATABASE=patroni lets Patroni decide when the replica takes over.

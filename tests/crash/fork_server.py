@@ -59,6 +59,8 @@ def _serve() -> None:
     import random_kills  # noqa: F401  (it adds roles)
     import repair_roles  # noqa: F401  (it adds roles)
 
+    import wfcore.adapters.dispatch.temporal.dispatcher  # noqa: F401  (that takes long)
+
     _warm_up(process_roles.run)
     for line in sys.stdin:
         request = json.loads(line)

@@ -153,6 +153,8 @@ def watch_effects(points: Points, path: str) -> None:
 
 
 def dispatch_of(spec: Spec) -> Dispatch:
+    if "temporal" in spec:
+        return Dispatch("temporal", [spec["temporal"]])
     return Dispatch("nats", spec["nats"], replicas=spec["replicas"]) if "nats" in spec else Dispatch()
 
 

@@ -24,7 +24,7 @@ from wfcore.domain.kernel.errors import Conflict, NotFound, Unavailable
 from wfcore.domain.run.state import RunStatus
 
 if TYPE_CHECKING:
-    from brokers import Brokers
+    from brokers import Engine
 
 MIXED = ("actions", "once", "approval", "deadline", "wait", "child", "talk", "demo")
 CLIENTS = 4
@@ -76,10 +76,10 @@ class RandomKills:
         seconds: float,
         *,
         seed: int = 1,
-        brokers: "Brokers | None" = None,
+        brokers: "Engine | None" = None,
         roles: Sequence[str] = ("server", "worker"),
     ) -> None:
-        """With `brokers`, runs are dispatched by NATS, and the servers of NATS are killed and suspended too."""
+        """With `brokers`, an engine dispatches the runs, and its servers are killed and suspended too."""
         place = root / "random-kills"
         place.mkdir()
         self._scenario = Scenario(place, store)

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
-from brokers import Brokers
+from brokers import Brokers, Temporal
 from failover import ReplicatedServer
 from fork_server import ForkServer
 from nats_server import nats_url
 from random_kills import RandomKills
 from scenarios import spec
 from stores import Store
+from temporal_server import temporal_url
 
 pytestmark = pytest.mark.xdist_group("crash")
 
@@ -39,3 +40,13 @@ def test_a_broker_that_fails(tmp_path: Path, store: Store, fork_servers: tuple[F
         assert RandomKills(tmp_path, store, [*fork_servers], 4, brokers=brokers).run() == 0
     finally:
         brokers.close()
+
+
+def test_an_engine_that_fails(tmp_path: Path, store: Store, fork_servers: tuple[ForkServer, ForkServer]) -> None:
+    """The same with runs that Temporal dispatches, whose server is killed and suspended."""
+    temporal_url()
+    engine = Temporal(tmp_path / "engine")
+    try:
+        assert RandomKills(tmp_path, store, [*fork_servers], 4, brokers=engine).run() == 0
+    finally:
+        engine.close()

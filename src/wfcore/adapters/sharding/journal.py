@@ -51,6 +51,7 @@ class ShardedJournal(Routed[Journal]):
     is_deleted = reads("is_deleted")
     read = reads("read")
     execution = reads("execution")
+    progress = reads("progress")
     find_run = reads("find_run")
     find_turn = reads("find_turn")
     list_runs = reads("list_runs")
