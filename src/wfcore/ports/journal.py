@@ -266,7 +266,7 @@ class OpenInterrupt(Struct, frozen=True):
 
 
 @attrs.frozen
-class Progress:
+class ExecutionProgress:
     """What an execution is, the status of its latest run, who holds it, and when it is due (None: at no time)."""
 
     kind: str
@@ -459,7 +459,7 @@ class Journal(Protocol):
         """
         ...
 
-    async def progress(self, execution: ExecutionRef) -> Progress:
+    async def progress(self, execution: ExecutionRef) -> ExecutionProgress:
         """What an engine waits for and shows, in one read. `NotFound` when there is no such execution."""
         ...
 

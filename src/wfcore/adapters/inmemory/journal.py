@@ -18,12 +18,12 @@ from wfcore.ports.journal import (
     HOUR,
     Append,
     Execution,
+    ExecutionProgress,
     ExecutionRef,
     Holder,
     JournalConflict,
     NewExecution,
     OpenInterrupt,
-    Progress,
     RunChange,
     RunCount,
     RunExists,
@@ -280,12 +280,12 @@ class MemoryJournal:
         self._claim(stored, worker, now)
         return True
 
-    async def progress(self, execution: ExecutionRef) -> Progress:
+    async def progress(self, execution: ExecutionRef) -> ExecutionProgress:
         stored = self._find(execution)
         if stored is None:
             raise NotFound
         status = self._runs[execution.org][stored.runs[-1]].status
-        return Progress(stored.row.kind, stored.row.resource_id, status, stored.claimed_by, stored.wake_at)
+        return ExecutionProgress(stored.row.kind, stored.row.resource_id, status, stored.claimed_by, stored.wake_at)
 
     async def next_wake(self) -> int | None:
         return min((at for at, *_ in self._heads()), default=None)

@@ -21,7 +21,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from wfcore.adapters.dispatch.embedded import HEARTBEAT, EmbeddedDispatcher
 from wfcore.adapters.dispatch.temporal.connection import Failures, TemporalConnection, to_execution
-from wfcore.adapters.dispatch.temporal.workflow import HANDLE, LOOK, SILENCE, ExecutionWorkflow, Found
+from wfcore.adapters.dispatch.temporal.workflow import HANDLE, LOOK, SILENCE, ExecutionWorkflow, Findings
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.dispatcher import Capabilities, Handler
 from wfcore.ports.journal import ExecutionRef, Journal
@@ -118,7 +118,7 @@ class TemporalDispatcher:
     # Activities
 
     @activity.defn(name=HANDLE)
-    async def handle(self, text: str) -> Found:
+    async def handle(self, text: str) -> Findings:
         """Drive an execution until it waits or ends, if it is due and can be claimed."""
         execution = to_execution(text)
         task = await self._inner.claim(execution)
@@ -128,26 +128,26 @@ class TemporalDispatcher:
         return await self._found(execution, is_final=True)
 
     @activity.defn(name=LOOK)
-    async def look(self, text: str, is_woken: bool) -> Found:
+    async def look(self, text: str, is_woken: bool) -> Findings:
         """What the journal says about an execution that is driven. With `is_woken`, its driver reads it again."""
         execution = to_execution(text)
         if is_woken and not self._inner.signal(execution):
             self._notify(execution)
         return await self._found(execution, is_final=False)
 
-    async def _found(self, execution: ExecutionRef, *, is_final: bool) -> Found:
+    async def _found(self, execution: ExecutionRef, *, is_final: bool) -> Findings:
         """Raises ApplicationError, and is tried again, when it is to be final and a worker must drive the execution."""
         try:
             progress = await self._journal.progress(execution)
         except NotFound:
-            return Found()
+            return Findings()
         wait = None if progress.wake_at is None else max(0.0, (progress.wake_at - self._clock.now()) / 1000)
         if is_final and progress.claimed_by is not None:
             raise _later(f"worker {progress.claimed_by} holds the execution")
         if is_final and wait == 0.0 and self._inner.free <= 0:
             raise _later("this worker has no free capacity")
         resource = f"{progress.kind}/{progress.resource_id}" if self._connection.has_attributes else None
-        return Found(wait, resource, progress.status)
+        return Findings(wait, resource, progress.status)
 
     # Polling the server
 

@@ -47,7 +47,7 @@ ALWAYS: Final = RetryPolicy(initial_interval=timedelta(seconds=1), backoff_coeff
 
 
 @dataclass(frozen=True)
-class Found:
+class Findings:
     """What a worker read in the journal. `wait` is the time until the execution is due, in seconds: None for never.
 
     `resource` is what it runs, such as `workflow/1`; None when the search attributes are not registered.
@@ -65,7 +65,7 @@ class ExecutionWorkflow:
     def __init__(self) -> None:
         self._wakes = 0
         self._queue: str | None = None
-        self._shown = Found()
+        self._shown = Findings()
 
     @workflow.signal(name=WAKE)
     def wake(self, queue: str | None = None) -> None:
@@ -87,7 +87,7 @@ class ExecutionWorkflow:
             await self._until_woken(seen, min(found.wait, LONGEST_WAIT))
         workflow.continue_as_new(execution)
 
-    async def _handle(self, execution: str) -> Found:
+    async def _handle(self, execution: str) -> Findings:
         """Let the worker that holds the claim drive the execution, else any worker, however often one fails."""
         queue, self._queue = self._queue, None
         if queue is not None:
@@ -97,10 +97,15 @@ class ExecutionWorkflow:
                 )
         return await self._watched(execution, retry_policy=ALWAYS)
 
-    async def _watched(self, execution: str, **options: Any) -> Found:
+    async def _watched(self, execution: str, **options: Any) -> Findings:
         """The result of the activity. Wake-ups meanwhile reach its worker by another activity."""
-        handling: workflow.ActivityHandle[Found] = workflow.start_activity(
-            HANDLE, execution, result_type=Found, start_to_close_timeout=NO_LIMIT, heartbeat_timeout=SILENCE, **options
+        handling: workflow.ActivityHandle[Findings] = workflow.start_activity(
+            HANDLE,
+            execution,
+            result_type=Findings,
+            start_to_close_timeout=NO_LIMIT,
+            heartbeat_timeout=SILENCE,
+            **options,
         )
         handling.add_done_callback(lambda done: done.cancelled() or done.exception())  # so that none is unretrieved
         seen, wait = self._wakes, LOOK_AFTER
@@ -113,8 +118,8 @@ class ExecutionWorkflow:
 
     async def _look(self, execution: str, is_woken: bool) -> None:
         with suppress(ActivityError):
-            found: Found = await workflow.execute_activity(
-                LOOK, args=[execution, is_woken], result_type=Found, schedule_to_close_timeout=LOOK_SECONDS
+            found: Findings = await workflow.execute_activity(
+                LOOK, args=[execution, is_woken], result_type=Findings, schedule_to_close_timeout=LOOK_SECONDS
             )
             self._show(found)
 
@@ -127,7 +132,7 @@ class ExecutionWorkflow:
         with suppress(TimeoutError):
             await workflow.wait_condition(has_changed, timeout=seconds)
 
-    def _show(self, found: Found) -> None:
+    def _show(self, found: Findings) -> None:
         """Write the search attributes that have changed."""
         if found.resource is None or (found.resource, found.status) == (self._shown.resource, self._shown.status):
             return

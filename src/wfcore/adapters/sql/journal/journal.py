@@ -27,6 +27,7 @@ from wfcore.ports.journal import (
     HOUR,
     Append,
     Execution,
+    ExecutionProgress,
     ExecutionRef,
     Holder,
     JournalConflict,
@@ -34,7 +35,6 @@ from wfcore.ports.journal import (
     NewExecution,
     NewRun,
     OpenInterrupt,
-    Progress,
     RunChange,
     RunCount,
     RunExists,
@@ -367,10 +367,10 @@ class SqlJournal:
             for (id_,) in transaction.execute(claims.DUE_OF, (now, share, key)).fetchall()
         ]
 
-    async def progress(self, execution: ExecutionRef) -> Progress:
+    async def progress(self, execution: ExecutionRef) -> ExecutionProgress:
         for row in await self._database.look_up(claims.PROGRESS, execution.id, await self._org(execution.org)):
             kind, resource_id, status, claimed_by, wake_at = row
-            return Progress(kind, resource_id, RunStatus(status), claimed_by, wake_at)
+            return ExecutionProgress(kind, resource_id, RunStatus(status), claimed_by, wake_at)
         raise NotFound
 
     async def next_wake(self) -> int | None:
