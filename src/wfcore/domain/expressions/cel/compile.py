@@ -64,7 +64,7 @@ class _Compiler:
         if self.nesting > MAX_NESTING:
             raise too_deep()
         path = self.path_of(tree)
-        build: Callable[[Construct], Code] = getattr(self, f"on_{tree.rule}")
+        build: Callable[[Construct], Code] = getattr(self, f"on_{tree.form}")
         code = self.path(*path) if path else build(tree)
         self.nesting -= 1
         self.size += 1
@@ -76,12 +76,12 @@ class _Compiler:
     def path_of(self, tree: Construct) -> tuple[str, tuple[str, ...]] | None:
         """`root.a["b"]` as (root, (a, b)) if every step is a literal name and the root is a variable; else None."""
         names: list[str] = []
-        while tree.rule in {"select", "index"}:
-            if tree.rule == "index" and tree.parts[1].rule != "string":
+        while tree.form in {"select", "index"}:
+            if tree.form == "index" and tree.parts[1].form != "string":
                 return None
-            names.append(tree.text if tree.rule == "select" else tree.parts[1].text)
+            names.append(tree.text if tree.form == "select" else tree.parts[1].text)
             tree = tree.parts[0]
-        if tree.rule != "name":
+        if tree.form != "name":
             return None
         root = tree.text
         return (root, tuple(reversed(names))) if root in self.bound or root in self.roots else None
@@ -92,7 +92,7 @@ class _Compiler:
         self.reads_item |= root == "item" and root not in self.bound
         return closures.path(root, names)
 
-    # One method for each rule of the syntax.
+    # One method for each form of the syntax.
 
     def on_string(self, tree: Construct) -> Code:
         return closures.constant(tree.text)
@@ -153,7 +153,7 @@ class _Compiler:
         return closures.map_of(list(zip(codes[::2], codes[1::2], strict=True)))
 
     def has(self, arguments: Sequence[Construct]) -> Code:
-        if len(arguments) != 1 or arguments[0].rule != "select":
+        if len(arguments) != 1 or arguments[0].form != "select":
             raise ExpressionError("`has` takes one field selection, such as `has(input.name)`")
         return closures.has(self.compile(arguments[0]))
 
@@ -162,14 +162,14 @@ class _Compiler:
             raise ExpressionError(f"unknown {'function' if table is FUNCTIONS else 'method'} `{name}`")
         if len(arguments) not in {len(types) for types in table[name]}:
             raise ExpressionError(f"wrong number of arguments for `{name}`")
-        if name == "matches" and arguments[1].rule == "string":
+        if name == "matches" and arguments[1].form == "string":
             compiled_pattern(arguments[1].text)
         return closures.call(name, table[name], self.all_of(arguments))
 
     def macro(self, name: str, base: Construct, *arguments: Construct) -> Code:
         """`map` may have a condition before its expression, and then maps only the items that satisfy it."""
         steps = ["filter", "map"] if name == "map" and len(arguments) == 3 else [name]
-        if len(arguments) != len(steps) + 1 or arguments[0].rule != "name":
+        if len(arguments) != len(steps) + 1 or arguments[0].form != "name":
             raise ExpressionError(f"`{name}` takes a variable and an expression, such as `list.{name}(x, x.done)`")
         code, variable = self.compile(base), arguments[0].text
         for step, body in zip(steps, arguments[1:], strict=True):

@@ -50,13 +50,13 @@ _LITERALS: Final = {"raw": "string", "cooked": "string", "uint": "uint", "float"
 class Construct(NamedTuple):
     """One construct of the language. `at` is the offset of its token in the source.
 
-    `text` is the token: a name, an operator or a number; of a string it is the value. The rules, with their parts:
+    `text` is the token: a name, an operator or a number; of a string it is the value. The forms, with their parts:
     `string`, `int`, `uint`, `float`, `constant` (true, false, null), `name`, `select` (base), `index` (base, key),
     `function` (arguments), `method` (base, arguments), `unary` (operand), `binary` (left, right),
     `choose` (condition, yes, no), `list` (items), `map` (keys and values in turn).
     """
 
-    rule: str
+    form: str
     text: str
     at: int
     parts: "tuple[Construct, ...]" = ()

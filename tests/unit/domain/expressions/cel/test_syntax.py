@@ -31,7 +31,7 @@ def test_grouping(source: str, same: str) -> None:
 
 def _shape(source: str) -> object:
     def plain(tree: Construct) -> object:
-        return tree.rule, tree.text, [plain(part) for part in tree.parts]
+        return tree.form, tree.text, [plain(part) for part in tree.parts]
 
     return plain(parse(source))
 
