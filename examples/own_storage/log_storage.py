@@ -27,7 +27,7 @@ from wfcore import Unavailable
 from wfcore.adapters.inmemory.journal import MemoryJournal
 from wfcore.adapters.inmemory.maintenance import MemoryMaintenance
 from wfcore.adapters.inmemory.storage import MemoryStorage
-from wfcore.ports.journal import Append, ExecutionRef, NewExecution
+from wfcore.ports.journal import Append, Execution, ExecutionRef, NewExecution
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.ports.storage import Organization
 
@@ -157,11 +157,12 @@ class LogJournal(MemoryJournal):
             usable=storage.may_use,
             add_audit_rows=storage.add_audit_rows,
             add_notices=storage.add_notices,
+            max_concurrent_runs=storage.max_concurrent_runs,
         )
         self.durable = True
         self.log = log
 
-    async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
+    async def begin(self, new: NewExecution, append: Append) -> Execution:
         return await self._written("begin", new, append)  # type: ignore[no-any-return]
 
     async def append(self, execution: ExecutionRef, append: Append) -> int | None:

@@ -317,7 +317,10 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
             find_run=lambda org, run_id: journal.find_run(org, run_id),  # noqa: PLW0108
         )
         journal = MemoryJournal(
-            usable=storage.may_use, add_audit_rows=storage.add_audit_rows, add_notices=storage.add_notices
+            usable=storage.may_use,
+            add_audit_rows=storage.add_audit_rows,
+            add_notices=storage.add_notices,
+            max_concurrent_runs=storage.max_concurrent_runs,
         )
         storage.maintenance = MemoryMaintenance(storage, journal)
         return _Stores(storage, journal, InMemoryMemories())

@@ -93,9 +93,9 @@ class AcknowledgedJournal(SqlJournal):
         return await super().register(host, NO_PROCESS, worker)
 
     async def begin(self, new: Any, append: Any) -> Any:
-        ref = await super().begin(new, append)
-        self._calls.acknowledge(("entries", ref.id, len(append.entries)))
-        return ref
+        begun = await super().begin(new, append)
+        self._calls.acknowledge(("entries", begun.ref.id, len(append.entries)))
+        return begun
 
     async def append(self, execution: Any, append: Any) -> int | None:
         epoch = await super().append(execution, append)

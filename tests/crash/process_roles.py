@@ -5,11 +5,12 @@ each line, so that lines from before a kill are complete.
 """
 
 import asyncio
+import fcntl
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -70,11 +71,13 @@ def now() -> int:
 class Recorder:
     """The tools: each call writes a line with the time outside wfcore. `seconds` is the duration of a call."""
 
-    def __init__(self, path: str, points: Points, seconds: float = 0.0, who: str = "") -> None:
+    def __init__(self, path: str, points: Points, seconds: float = 0.0, who: str = "", slots: str = "") -> None:
+        """`slots`: a folder, where the number of calls under way in all processes is counted."""
         self._path = path
         self._points = points
         self._seconds = seconds
         self._who = who
+        self._slots = slots
 
     @property
     def tools(self) -> list[Any]:
@@ -103,10 +106,28 @@ class Recorder:
 
     async def charge(self, what: Any, call: ToolCall) -> dict[str, object]:
         """As `record`, but it must not be repeated."""
-        await asyncio.sleep(self._seconds)
+        with slot(self._slots):
+            await asyncio.sleep(self._seconds)
         write_line(self._path, [readable(call.key), call.attempt, now(), self._who])
         self._points.reach("effect", "amid")
         return {"seen": what}
+
+
+@contextmanager
+def slot(folder: str) -> Iterator[None]:
+    """Hold the first file that no call holds, and record its number. A kill of the process releases the file."""
+    if not folder:
+        yield
+        return
+    for number in count(1):
+        with Path(folder, f"{number}.slot").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            write_line(f"{folder}/slots", number)
+            yield
+            return
 
 
 class TwoCallsModel(ScriptedModel):
@@ -178,7 +199,7 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
     points.watch_journal(journal)
     events.publish = points.around("publish", events.publish)  # type: ignore[method-assign]
     async with bootstrap.open(
-        tools=Recorder(spec["log"], points, spec.get("seconds", 0.0), who).tools,
+        tools=Recorder(spec["log"], points, spec.get("seconds", 0.0), who, spec.get("slots", "")).tools,
         models={"default": TwoCallsModel(spec["log"], points, who)},
         settings=Settings(
             delta_interval=0, hold_for=0, catch_up=spec.get("catch_up", 3_600.0), grace=0, dispatch=dispatch_of(spec)
@@ -275,6 +296,12 @@ async def crowd(spec: Spec) -> None:
             await asyncio.sleep(0.05)
 
 
+async def limit(spec: Spec) -> None:
+    """Limit the concurrent runs of the organization."""
+    async with opened({**spec, "worker": False}) as (core, _):
+        await core.directory.limit_runs(ORG, spec["most"])
+
+
 async def schedule(spec: Spec) -> None:
     """Enable the schedules of some workflows whose slot, the last first of January, is due."""
     yearly = {"frequency": "custom", "timezone": "UTC", "cron_expressions": ["0 0 1 1 *"], "cron_description": "yearly"}
@@ -297,7 +324,7 @@ async def fire(spec: Spec) -> None:
             await asyncio.sleep(0.05)
 
 
-ROLES: dict[str, Callable[[Spec], Any]] = {role.__name__: role for role in (seed, play, crowd, schedule, fire)}
+ROLES: dict[str, Callable[[Spec], Any]] = {role.__name__: role for role in (seed, play, crowd, limit, schedule, fire)}
 
 
 def run(spec: Spec) -> None:

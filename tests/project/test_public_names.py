@@ -30,7 +30,7 @@ TESTING = [
     "DispatcherContract", "EventsContract", "FakeClock", "GuardrailContract", "HintsContract", "History",
     "HooksContract", "IdsContract", "JournalContract", "JournalCrashContract", "MaintenanceContract",
     "MemoriesContract", "ModelsContract", "NotRecorded", "OutboundContract", "PostingsContract", "ReplayDiffers",
-    "ScriptedModel", "SequentialIds", "StorageContract", "StorageCrashContract", "StorageMachine",
+    "RunLimitsContract", "ScriptedModel", "SequentialIds", "StorageContract", "StorageCrashContract", "StorageMachine",
     "TelemetryContract", "TokenVerifierContract", "ToolServersContract", "ToolsContract", "WordsContract",
     "broken_graphs", "deployable_graphs", "replays", "run_until_idle", "sketch",
 ]  # fmt: skip

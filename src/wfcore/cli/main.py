@@ -72,6 +72,7 @@ _commands = {
     "org create": ("directory:create_organization", "Create an organization."),
     "org export": ("directory:export_organization", "Export the data of an organization."),
     "org delete": ("directory:delete_organization", "Delete an organization with all of its data."),
+    "org limit": ("directory:limit_organization", "Limit the concurrent runs of an organization."),
     "org list": ("records:list_organizations", "List the organizations of a database."),
     "org show": ("records:show_organization", "Print an organization of a database as JSON."),
     "db upgrade": ("database:upgrade", "Upgrade the schema to this release."),

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Literal, Protocol
 
 import attrs
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.messages import MessageRow
@@ -155,6 +155,11 @@ class NewExecution(Struct, frozen=True):
     is_draft: bool = False
     started_by: StarterKind = "person"
 
+    def row(self, ref: ExecutionRef, run_id: str, length: int, holder: int | None) -> Execution:
+        """The row that the store returns after the execution was written."""
+        return Execution(ref, self.kind, self.resource_id, self.variation_id, self.user_id, self.thread_id, run_id,
+                         length, holder, self.is_draft, self.started_by, int(holder is not None))  # fmt: skip
+
 
 def run_info(kind: str, resource_id: int | None, thread_id: str) -> dict[str, JSON]:
     """The part of the expression variable `run` that comes from the execution's row, for `info` of the first entry."""
@@ -184,6 +189,10 @@ class NewRun(Struct, frozen=True):
     forked_from: str | None = None
     variation_id: str | None = None
     is_draft: bool = False
+
+    def queued(self) -> "NewRun":
+        """The same run before a worker drives it."""
+        return structs.replace(self, status=RunStatus.queued)
 
     def row(self, execution: Execution, key: int = 0) -> RunRow:
         """The row that the store returns after the run was written."""
@@ -312,10 +321,11 @@ class Journal(Protocol):
         """The verdicts of evaluations that appends recorded."""
         ...
 
-    async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
+    async def begin(self, new: NewExecution, append: Append) -> Execution:
         """Create an execution with its first entries and `append.new_run`. `RunExists` when the run id is taken.
 
-        `wake_at` and `claimed_by` are always written. `NotFound` for an organization that does not exist.
+        `wake_at` and `claimed_by` are always written, but an organization with a limit (`limit_runs`) gives no claim
+        here: its execution has none, and its run is queued. `NotFound` for an organization that does not exist.
         """
         ...
 
@@ -324,7 +334,8 @@ class Journal(Protocol):
 
         `RunExists` takes precedence. An append without entries still compares the length. An interrupt that stays open
         keeps its position in the inbox. `NotFound` for a change of a run that the execution does not have.
-        Returns the epoch of the claim that the append makes; None when it makes none.
+        Returns the epoch of the claim that the append makes; None when it makes none. As with `begin`, an organization
+        with a limit gives no claim here, and a new run is queued.
         """
         ...
 
@@ -448,19 +459,26 @@ class Journal(Protocol):
         same share, and what it does not use is for the others; a share of less than one is given in turn.
         Exactly one of several concurrent claimants, in any number of processes, gets each execution. The execution's
         queued run becomes a running one. A claim counts as a heartbeat of the worker.
+        An organization with a limit never has more claims than that, whichever processes claim at the same time: a
+        claim beyond it is not made. What waits for the limit is not due for `next_wake` and `due_since`.
         """
         ...
 
     async def claim(self, execution: ExecutionRef, worker: int, now: int) -> bool:
         """Claim this execution if it is due at the wall time `now` and no worker holds it. False: nothing has changed.
 
-        As with `claim_due`, exactly one claimant gets it, and its queued run becomes a running one. This is for engines
+        As with `claim_due`, exactly one claimant gets it, within the limit of its organization, and its queued run
+        becomes a running one. This is for engines
         that deliver executions to workers: whatever they deliver, and however often, the claim is the fence.
         """
         ...
 
     async def progress(self, execution: ExecutionRef) -> ExecutionProgress:
         """What an engine waits for and shows, in one read. `NotFound` when there is no such execution."""
+        ...
+
+    def may_be_limited(self, org: str) -> bool:
+        """Whether a claim of this process has met a limit of the organization: a release can make others due."""
         ...
 
     async def next_wake(self) -> int | None:

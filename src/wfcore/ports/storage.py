@@ -116,6 +116,10 @@ class DirectoryRepository(Protocol):
 
     async def rename_organization(self, name: str) -> None: ...
 
+    async def limit_runs(self, most: int | None) -> None:
+        """Set `Organization.max_concurrent_runs`, which holds for the claims after the commit (`Journal.claim_due`)."""
+        ...
+
     async def add_member(self, member: Member) -> None:
         """Add, or replace the member of the same user id."""
         ...

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wfcore.testing.contracts.storage.state_machine import StorageMachine
     from wfcore.testing.contracts.storage.storage import StorageContract
     from wfcore.testing.contracts.stores.maintenance import MaintenanceContract
+    from wfcore.testing.contracts.stores.run_limits import RunLimitsContract
     from wfcore.testing.contracts.system import ClockContract, IdsContract
     from wfcore.testing.contracts.telemetry import TelemetryContract
     from wfcore.testing.contracts.tool_servers import ToolServersContract
@@ -65,6 +66,7 @@ __all__ = [
     "OutboundContract",
     "PostingsContract",
     "ReplayDiffers",
+    "RunLimitsContract",
     "ScriptedModel",
     "SequentialIds",
     "StorageContract",
@@ -106,6 +108,7 @@ _WHERE = {
     "OutboundContract": "wfcore.testing.contracts.outbound",
     "PostingsContract": "wfcore.testing.contracts.postings",
     "ReplayDiffers": "wfcore.testing.recorded_runs",
+    "RunLimitsContract": "wfcore.testing.contracts.stores.run_limits",
     "ScriptedModel": "wfcore.adapters.models.scripted",
     "SequentialIds": "wfcore.testing.fakes",
     "StorageContract": "wfcore.testing.contracts.storage.storage",

@@ -30,8 +30,7 @@ async def talked(
     new = NewExecution(bench.org, kind, number, variation, user, THREAD)
     started = Started(0, run_id, Actor(user), {}, {})
     run = NewRun(run_id, user, b"f", RunStatus.running, 0)
-    ref = await bench.core.ports.journal.begin(new, Append(0, (started,), run, messages=message_rows(records)))
-    return Execution(ref, kind, number, variation, user, THREAD, run_id, 1)
+    return await bench.core.ports.journal.begin(new, Append(0, (started,), run, messages=message_rows(records)))
 
 
 def turn(number: int, size: int = 1) -> list[Json]:

@@ -77,7 +77,7 @@ class Watched:
             return Watched(value, _returned(declared), self._faults)
         if name == "resources":
             return lambda kind: Watched(value(kind), ResourceRepository, self._faults)
-        if not callable(value):
+        if name not in TRANSACTIONS and not inspect.iscoroutinefunction(declared):
             return value
         full = f"{self._port.__name__}.{name}"
         return self._opening(full, value) if name in TRANSACTIONS else self._calling(full, value)

@@ -164,6 +164,7 @@ USE_CASES: dict[str, UseCase] = {
     "delegations.delete": lambda core, me: core.delegations.delete(me, hooks["delegation"]),
     "delegations.page": lambda core, me: core.delegations.page(me),
     "directory.ensure_organization": lambda core, me: core.directory.ensure_organization("Acme Ltd", id=ORG),
+    "directory.limit_runs": lambda core, me: core.directory.limit_runs(ORG, 2),
     "core.off": lambda core, me: core.off("mail"),
     "context_items.create": lambda core, me: core.context_items.create(me, title="t", content="c", key="k"),
     "context_items.page": lambda core, me: core.context_items.page(me),

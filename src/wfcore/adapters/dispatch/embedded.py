@@ -342,7 +342,7 @@ class EmbeddedDispatcher:
         finally:
             del self._active[execution]
             self._wake_again.discard(execution)
-            if len(self._active) == self._concurrency - 1:
+            if len(self._active) == self._concurrency - 1 or self._journal.may_be_limited(execution.org):
                 self._hurry()
 
     async def _attempt(self, execution: ExecutionRef, handle: Handle) -> None:

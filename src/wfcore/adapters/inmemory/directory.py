@@ -66,6 +66,9 @@ class MemoryDirectory:
     async def rename_organization(self, name: str) -> None:
         self.tenant.name = name
 
+    async def limit_runs(self, most: int | None) -> None:
+        self.tenant.max_concurrent_runs = most
+
     async def rename_group(self, group: Group) -> None:
         if group.id in self.tenant.groups:
             self.tenant.groups[group.id] = group

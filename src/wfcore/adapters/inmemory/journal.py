@@ -67,7 +67,8 @@ class MemoryJournal:
     """Implements the port `Journal` for tests and first steps; its content is lost with the process.
 
     `org_exists` returns whether an organization exists (by default always), `usable` whether a principal can use a
-    resource (by default always), `add_audit_rows` receives the rows of the audit, `add_notices` the notices.
+    resource (by default always), `add_audit_rows` receives the rows of the audit, `add_notices` the notices,
+    `max_concurrent_runs` returns the limit of an organization (by default none).
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class MemoryJournal:
         usable: Usable = lambda *_: True,
         add_audit_rows: AddAuditRows = lambda *_: None,
         add_notices: AddNotices = lambda *_: None,
+        max_concurrent_runs: Callable[[str], int | None] = lambda _: None,
     ) -> None:
         self.durable = False
         self.conversations = MemoryConversations(usable)
@@ -86,6 +88,7 @@ class MemoryJournal:
         self._usable = usable
         self._add_audit_rows = add_audit_rows
         self._add_notices = add_notices
+        self._max_concurrent_runs = max_concurrent_runs
         self._executions: dict[int, StoredExecution] = {}
         self._runs: dict[str, dict[str, RunRow]] = {}
         self._due: dict[str, list[tuple[int, int]]] = {}
@@ -104,16 +107,15 @@ class MemoryJournal:
 
     # Executions and their entries
 
-    async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
+    async def begin(self, new: NewExecution, append: Append) -> Execution:
         run = append.new_run
         if not self._org_exists(new.org):
             raise NotFound(f"unknown organization `{new.org}`")
         if run is None or append.expected or append.holder is not None:
             raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
         ref = ExecutionRef(new.org, self._last_execution + 1)
-        row = Execution(ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, 0, None,
-                        new.is_draft, new.started_by)  # fmt: skip
-        stored = StoredExecution(row, [], claimed_by=append.claimed_by, epoch=int(append.claimed_by is not None))
+        append = self._without_claim(new.org, append)
+        stored = StoredExecution(new.row(ref, run.id, 0, None), [], epoch=int(append.claimed_by is not None))
         self._check(new.org, stored, append)
         self._executions[ref.id] = stored
         self._last_execution = ref.id
@@ -121,10 +123,11 @@ class MemoryJournal:
             self._pinned.add(new.variation_id)
         self._write(stored, append)
         self._set_claim(stored, 0 if append.wakes else append.wake_at, append.claimed_by)
-        return ref
+        return _row(stored)
 
     async def append(self, execution: ExecutionRef, append: Append) -> int | None:
         stored = self._check(execution.org, self._find(execution), append)
+        append = self._without_claim(execution.org, append)
         self._write(stored, append)
         if append.updates_claim:
             self._set_claim(stored, append.wake_at, append.claimed_by)
@@ -263,7 +266,7 @@ class MemoryJournal:
 
     async def claim_due(self, worker: int, now: int, limit: int) -> list[ExecutionRef]:
         claimed: list[ExecutionRef] = []
-        while len(claimed) < limit and (orgs := [org for at, _, org in self._heads() if at <= now]):
+        while len(claimed) < limit and (orgs := [org for at, _, org in self._claimable() if at <= now]):
             for org in orgs[: limit - len(claimed)]:
                 stored = self._executions[self._due[org][0][1]]
                 self._claim(stored, worker, now)
@@ -277,6 +280,8 @@ class MemoryJournal:
         stored = self._find(execution)
         if stored is None or stored.claimed_by is not None or stored.wake_at is None or stored.wake_at > now:
             return False
+        if self._is_full(execution.org):
+            return False
         self._claim(stored, worker, now)
         return True
 
@@ -287,11 +292,14 @@ class MemoryJournal:
         status = self._runs[execution.org][stored.runs[-1]].status
         return ExecutionProgress(stored.row.kind, stored.row.resource_id, status, stored.claimed_by, stored.wake_at)
 
+    def may_be_limited(self, org: str) -> bool:
+        return self._max_concurrent_runs(org) is not None
+
     async def next_wake(self) -> int | None:
-        return min((at for at, *_ in self._heads()), default=None)
+        return min((at for at, *_ in self._claimable()), default=None)
 
     async def due_since(self, now: int) -> int | None:
-        wake_at, number, org = min(self._heads(), default=(now + 1, 0, ""))
+        wake_at, number, org = min(self._claimable(), default=(now + 1, 0, ""))
         if wake_at > now:
             return None
         return wake_at or self._runs[org][self._executions[number].runs[-1]].updated_at
@@ -374,6 +382,26 @@ class MemoryJournal:
             if not heap:
                 del self._due[org]
         return [(*heap[0], org) for org, heap in self._due.items()]
+
+    def _claimable(self) -> list[tuple[int, int, str]]:
+        """The heads of organizations below their limits."""
+        return [head for head in self._heads() if not self._is_full(head[2])]
+
+    def _is_full(self, org: str) -> bool:
+        """Whether the organization has as many claims as its limit allows."""
+        most = self._max_concurrent_runs(org)
+        if most is None:
+            return False
+        return most <= sum(
+            1 for one in self._executions.values() if one.claimed_by is not None and one.row.ref.org == org
+        )
+
+    def _without_claim(self, org: str, append: Append) -> Append:
+        """The append without a claim, and with a queued run, for an organization with a limit."""
+        if append.claimed_by is None or self._max_concurrent_runs(org) is None:
+            return append
+        queued = None if append.new_run is None else append.new_run.queued()
+        return structs.replace(append, claimed_by=None, new_run=queued)
 
     def _waits_for(self, wake_at: int, number: int) -> bool:
         """False for an outdated element of a heap."""

@@ -270,7 +270,9 @@ class MemoryStorage:
         if organization.uuid in self._organizations:
             raise Duplicate("organizations")
         self._organizations[organization.uuid] = organization
-        self._tenants[organization.uuid] = Tenant(organization.name)
+        self._tenants[organization.uuid] = Tenant(
+            organization.name, max_concurrent_runs=organization.max_concurrent_runs
+        )
 
     async def organization(self, uuid: str) -> Organization | None:
         self._check_open()
@@ -282,7 +284,13 @@ class MemoryStorage:
         return [self._organization(name) for name in names[:limit]]
 
     def _organization(self, uuid: str) -> Organization:
-        return attrs.evolve(self._organizations[uuid], name=self._tenants[uuid].name)
+        tenant = self._tenants[uuid]
+        return attrs.evolve(self._organizations[uuid], name=tenant.name, max_concurrent_runs=tenant.max_concurrent_runs)
+
+    def max_concurrent_runs(self, org: str) -> int | None:
+        """The limit of the organization, for a journal in memory."""
+        tenant = self._tenants.get(org)
+        return None if tenant is None else tenant.max_concurrent_runs
 
     async def upgrade(self) -> None:
         self._check_open()

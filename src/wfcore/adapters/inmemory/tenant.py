@@ -42,6 +42,7 @@ class Tenant:
     connection_grants: dict[str, ConnectionGrant] = attrs.Factory(dict)
     postings: dict[str, Posting] = attrs.Factory(dict)
     erasures: dict[str, Erasure] = attrs.Factory(dict)
+    max_concurrent_runs: int | None = None
 
     def copy(self) -> "Tenant":
         resource_tables = {kind: table.copy() for kind, table in self.resource_tables.items()}
@@ -62,4 +63,5 @@ class Tenant:
             connection_grants=dict(self.connection_grants),
             postings=dict(self.postings),
             erasures=dict(self.erasures),
+            max_concurrent_runs=self.max_concurrent_runs,
         )

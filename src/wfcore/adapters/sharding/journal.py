@@ -118,6 +118,9 @@ class ShardedJournal(Routed[Journal]):
             hungry = [name for name in hungry if len(found.get(name, ())) == share]
         return claimed
 
+    def may_be_limited(self, org: str) -> bool:
+        return any(journal.may_be_limited(org) for journal in self._shards.parts.values())
+
     async def next_wake(self) -> int | None:
         return min((at for at in (await self._next_wakes()).values() if at is not None), default=None)
 

@@ -257,6 +257,7 @@ class SqlStorage:
             "uuid": organization.uuid,
             "name": organization.name,
             "created_at": to_ms(organization.created_at),
+            "max_concurrent_runs": organization.max_concurrent_runs,
         }
         async with self.database.writing() as connection:
             await add_row(connection, organizations, row)
@@ -272,7 +273,7 @@ class SqlStorage:
         found = sa.select(organizations).where(wanted).order_by(organizations.c.uuid).limit(limit)
         async with self.database.reading() as connection:
             rows = (await connection.execute(found)).all()
-        return [Organization(row.uuid, row.name, from_ms(row.created_at)) for row in rows]
+        return [Organization(row.uuid, row.name, from_ms(row.created_at), row.max_concurrent_runs) for row in rows]
 
     async def upgrade(self) -> None:
         """Migrate the schema. Raises Unavailable for the schema of a newer release, which is not changed."""

@@ -59,6 +59,34 @@ async def create_organization(
     print_result(shown) if json else print(created.uuid)  # noqa: T201
 
 
+async def limit_organization(
+    id: Organization,
+    max_concurrent_runs: int | Literal["none"],
+    /,
+    *,
+    database: Database = DATABASE,
+    config: Config = None,
+    schema: Schema = None,
+) -> None:
+    """Limit how many runs of an organization are driven at the same time, by all workers together.
+
+    Further runs wait as `queued`. Runs that are under way continue.
+
+    Parameters
+    ----------
+    max_concurrent_runs
+        How many, at least 1, or `none` for no limit.
+    """
+    from wfcore.domain.kernel.errors import NotFound
+
+    async with open_core(database, config, schema) as core:
+        try:
+            await core.directory.limit_runs(id, None if max_concurrent_runs == "none" else max_concurrent_runs)
+        except NotFound:
+            raise NotFound(f"unknown organization `{id}` in `{database}`") from None
+    print_message(f"limit of concurrent runs of organization `{id}`: {max_concurrent_runs}")
+
+
 async def delete_organization(
     id: Organization,
     /,

@@ -107,7 +107,8 @@ async def show_organization(
             raise NotFound(f"unknown organization `{id}` in `{database}`")
         sizes = await core.ports.storage.maintenance.sizes(id)
     counts: dict[str, JSON] = {"runs": sizes.runs, "messages": sizes.messages, "audit": sizes.audit}
-    print_result({"id": found.uuid, "name": found.name, "createdAt": iso(found.created_at), **counts})
+    shown: dict[str, JSON] = {"id": found.uuid, "name": found.name, "createdAt": iso(found.created_at)}
+    print_result({**shown, "maxConcurrentRuns": found.max_concurrent_runs, **counts})
 
 
 async def list_schedules(*, json: Json = False, target: CommandTarget = TARGET) -> None:

@@ -9,9 +9,12 @@ from wfcore.domain.resources.access import Role
 
 @attrs.frozen
 class Organization:
+    """A tenant. At most `max_concurrent_runs` of its executions are driven at the same time; None: no limit."""
+
     uuid: str
     name: str
     created_at: datetime
+    max_concurrent_runs: int | None = None
 
 
 @attrs.frozen

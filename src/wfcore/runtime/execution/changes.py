@@ -138,11 +138,11 @@ class _PublishingJournal:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
-    async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
-        ref = await self._journal.begin(new, append)
+    async def begin(self, new: NewExecution, append: Append) -> Execution:
+        begun = await self._journal.begin(new, append)
         if self._feed.has_followers(new.org):
             self._feed.publish(new.org, _changes(append, new, {}))
-        return ref
+        return begun
 
     def append(self, execution: ExecutionRef, append: Append) -> Coroutine[Any, Any, int | None]:
         """No coroutine of its own where nothing is published: that is nearly always so."""

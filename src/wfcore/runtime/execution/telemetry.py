@@ -42,10 +42,10 @@ class _ObservedJournal:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
-    async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
-        ref = await self._timed(self._journal.begin(new, append))
+    async def begin(self, new: NewExecution, append: Append) -> Execution:
+        begun: Execution = await self._timed(self._journal.begin(new, append))
         self._count(append, _ended(append))
-        return ref
+        return begun
 
     async def append(self, execution: ExecutionRef, append: Append) -> int | None:
         if append.new_run is None and not append.changes:

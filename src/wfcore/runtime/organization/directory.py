@@ -59,6 +59,22 @@ class Directory:
                 await audit(work, None, self._ports.now(), "organization", "update", id, {"name": name})
         return attrs.evolve(found, name=name)
 
+    async def limit_runs(self, org: str, max_concurrent_runs: int | None) -> None:
+        """Limit how many runs of the organization workers drive at the same time, in all processes together.
+
+        Further ones are `queued`; runs that wait for a person or a time do not count. None: no limit. Runs that are
+        driven now continue. Safe to repeat. Invalid for a number below 1, NotFound for an unknown organization.
+        """
+        if max_concurrent_runs is not None and max_concurrent_runs < 1:
+            refuse([Issue("maxConcurrentRuns", "must be at least 1", "minimum")])
+        async with self._ports.storage.transaction(org) as work:
+            found = await self._ports.storage.organization(org)
+            assert found is not None  # noqa: S101  (the transaction has found it)
+            if found.max_concurrent_runs != max_concurrent_runs:
+                await work.directory.limit_runs(max_concurrent_runs)
+                details: dict[str, JSON] = {"maxConcurrentRuns": max_concurrent_runs}
+                await audit(work, None, self._ports.now(), "organization", "update", org, details)
+
     async def ensure_group(self, org: str, name: str, *, id: str) -> Group:
         """The group with this UUID: a new one, or the existing one, which gets this name. Safe to repeat."""
         refuse([*_name_issues(name), *_uuid_issues("id", [id])])

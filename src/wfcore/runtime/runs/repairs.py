@@ -157,7 +157,7 @@ class RepairableRuns(Runs):
         epoch = await self._ports.journal.append(execution.ref, append)
         await self._publish(execution, machine)
         if machine.turn_open:
-            self._drive(execution.claimed(worker, epoch), machine)
+            run = self._drive_claimed(execution, machine, run, worker, epoch)
         return RunView(run.row(execution), tuple(machine.interrupts.values()))
 
     @needs("workflows:invoke")

@@ -139,7 +139,7 @@ class Runs(RunStarting):
         epoch = await self._ports.journal.append(execution.ref, append)
         await self._publish(execution, machine)
         if machine.turn_open and not was_open:
-            self._drive(execution.claimed(worker, epoch), machine)
+            run = self._drive_claimed(execution, machine, run, worker, epoch)
         else:
             self._ports.dispatcher.wake(execution.ref, machine.length)
         view = RunView(run.row(execution), tuple(machine.interrupts.values()))

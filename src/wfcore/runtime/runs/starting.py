@@ -28,6 +28,7 @@ from wfcore.ports.journal import (
     Append,
     Execution,
     NewExecution,
+    NewRun,
     RunExists,
     StarterKind,
     run_info,
@@ -239,7 +240,8 @@ class RunStarting(RunReading):
         forked_from: str | None = None,
         audit: Sequence[AuditRow] = (),
     ) -> RunView:
-        """Write the first entries. This worker drives the run at once if it has free capacity, otherwise it is queued.
+        """Write the first entries. This worker drives the run at once if it has free capacity and the organization has
+        no limit of concurrent runs, otherwise it is queued.
 
         A run that waits or ends at once needs no driver: this write settles it.
         """
@@ -256,14 +258,10 @@ class RunStarting(RunReading):
             append = Append(0, entries, run, (), waiting, updates_claim=True, wakes=True, claimed_by=worker,
                             notices=projection.notices(machine), audit=audit,
                             verdict=projection.verdict(machine))  # fmt: skip
-        ref = await self._ports.journal.begin(new, append)
-        execution = Execution(
-            ref, new.kind, new.resource_id, new.variation_id, new.user_id, new.thread_id, run.id, len(entries), worker,
-            new.is_draft, new.started_by, int(worker is not None)
-        )  # fmt: skip
+        execution = await self._ports.journal.begin(new, append)
         if is_open:
             self._drive(execution, machine)
-        return RunView(run.row(execution), waiting)
+        return RunView((run if execution.claimed_by == worker else run.queued()).row(execution), waiting)
 
     def _drive(self, execution: Execution, machine: Machine) -> None:
         """Drive the execution here if the last append claimed it for this worker, otherwise wake any worker."""
@@ -272,6 +270,13 @@ class RunStarting(RunReading):
         else:
             self._ports.dispatcher.adopt(execution.ref)
             self._driver.warm(execution, machine)
+
+    def _drive_claimed(
+        self, execution: Execution, machine: Machine, run: NewRun, worker: int | None, epoch: int | None
+    ) -> NewRun:
+        """Drive the execution as after an append that returned this epoch. Returns the run, queued without a claim."""
+        self._drive(execution.claimed(None if epoch is None else worker, epoch), machine)
+        return run if epoch is not None else run.queued()
 
     async def _join(self, me: Principal, run_id: str, fingerprint: bytes) -> RunView:
         """The run that an equal request made before; Conflict for a different request."""

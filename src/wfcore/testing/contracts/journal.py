@@ -289,7 +289,7 @@ class JournalContract(
         """Its row equals `NewRun.row`: with its result, and finished at its begin."""
         new = NewExecution(ORG, "workflow", 1, "v-1", "ann", "t-1", is_draft=True)
         run = NewRun("r-1", "ann", b"f", RunStatus.done, NOW, result={"output": GIVEN})
-        ref = await journal.begin(new, Append(0, steps(1), new_run=run))
+        ref = (await journal.begin(new, Append(0, steps(1), new_run=run))).ref
         row = await find(journal, "r-1")
         assert row == run.row(await journal.execution(ref), row.key)
         assert (row.result, row.finished_at) == ({"output": GIVEN}, NOW)

@@ -107,7 +107,7 @@ async def begin(
     """An execution of a workflow with one run."""
     new = NewExecution(org, "workflow", resource_id, "v-1", user_id, "t-1")
     run = NewRun(run_id, user_id, f"f-{run_id}".encode(), status, at)
-    return await journal.begin(new, Append(0, entries, new_run=run, **fields))
+    return (await journal.begin(new, Append(0, entries, new_run=run, **fields))).ref
 
 
 async def due(journal: Journal, run_id: str, wake_at: int) -> ExecutionRef:

@@ -123,7 +123,7 @@ class PostingsContract:
         await put(store, attrs.evolve(new_posting("c"), reported=RunStatus.interrupted))
         await run(journal, "c", RunStatus.cancelled)
         new = NewExecution(ORG, "workflow", 1, "v-1", "ann", "t-1")
-        ref = await journal.begin(new, Append(0, (), NewRun("a", "ann", b"f", RunStatus.interrupted, 1)))
+        ref = (await journal.begin(new, Append(0, (), NewRun("a", "ann", b"f", RunStatus.interrupted, 1)))).ref
         assert await due(store) == ["c"]
         change = RunChange("a", RunStatus.interrupted, 2, resumed_by="b")
         await journal.append(ref, Append(0, (), NewRun("b", "ann", b"f", RunStatus.running, 2, "a"), (change,)))

@@ -57,7 +57,7 @@ class RunListContract:
         """By thread, user, origin, variation and time; a turn that a deadline began belongs to no user."""
         new = NewExecution(ORG, "skill", 3, str(UUID(int=7)), "ann", "t-2", True, "mcp")
         run = NewRun("r-1", "ann", b"f", RunStatus.running, NOW, None, None, "mcp", "mcp")
-        ref = await journal.begin(new, Append(0, steps(1), new_run=run))
+        ref = (await journal.begin(new, Append(0, steps(1), new_run=run))).ref
         turn = NewRun("r-2", "ann", b"f", RunStatus.running, NOW + 5, "r-1", None, "system", "other")
         await journal.append(ref, Append(1, steps(1, 1), new_run=turn))
         await begin(journal, "r-3", at=NOW + HOUR)
@@ -90,7 +90,7 @@ class RunListContract:
         ):
             new = NewExecution(org, "workflow", 1, "v-1", "ann", thread_id)
             run = NewRun(run_id, "ann", b"f", RunStatus.running, NOW)
-            ref = await journal.begin(new, Append(0, steps(1), new_run=run))
+            ref = (await journal.begin(new, Append(0, steps(1), new_run=run))).ref
             assert (await journal.execution(ref)).thread_id == thread_id
             found = await journal.find_turn(org, run_id)
             assert found is not None
@@ -141,7 +141,7 @@ class RepairContract:
     async def test_a_turn_has_a_variation_of_its_own(self, journal: Journal) -> None:
         """Its record and the filter show it, and the turns before show that of the execution."""
         new = NewExecution(ORG, "skill", 3, OLD, "ann", "t-2")
-        ref = await journal.begin(new, Append(0, steps(1), NewRun("r-1", "ann", b"f", RunStatus.error, NOW)))
+        ref = (await journal.begin(new, Append(0, steps(1), NewRun("r-1", "ann", b"f", RunStatus.error, NOW)))).ref
         turn = NewRun("r-2", "ann", b"f", RunStatus.running, NOW, "r-1", variation_id=NEW, is_draft=True)
         await journal.append(ref, Append(1, steps(1, 1), turn))
         rows = [await find(journal, name) for name in ("r-1", "r-2")]
@@ -152,7 +152,9 @@ class RepairContract:
     async def test_a_turn_that_moves_has_another_variation(self, journal: Journal) -> None:
         """Its record and the filter show it from then on, deployed; its status and its end stay."""
         new = NewExecution(ORG, "workflow", 1, OLD, "ann", "t-2", is_draft=True)
-        ref = await journal.begin(new, Append(0, steps(1), NewRun("r-1", "ann", b"f", RunStatus.interrupted, NOW)))
+        ref = (
+            await journal.begin(new, Append(0, steps(1), NewRun("r-1", "ann", b"f", RunStatus.interrupted, NOW)))
+        ).ref
         before = await find(journal, "r-1")
         change = RunChange("r-1", RunStatus.interrupted, NOW + 1, variation_id=NEW)
         await journal.append(ref, Append(1, steps(1, 1), changes=(change,)))
@@ -167,7 +169,7 @@ class RepairContract:
         """In the record of its first run."""
         new = NewExecution(ORG, "skill", 3, OLD, "ann", "t-2")
         run = NewRun("r-1", "ann", b"f", RunStatus.running, NOW, forked_from="r-0")
-        ref = await journal.begin(new, Append(0, steps(3), run))
+        ref = (await journal.begin(new, Append(0, steps(3), run))).ref
         assert (await find(journal, "r-1")).forked_from == "r-0"
         assert (await journal.execution(ref)).length == 3
 

@@ -63,7 +63,7 @@ async def recorded(
     run_id = run or f"{user}-{thread}-{kind}-{resource}-{len(records)}-{records[0].at if records else 0}"
     new = NewExecution(org, kind, resource, None, user, thread)
     first = Append(0, steps(1), new_run=NewRun(run_id, user, b"f", RunStatus.running, NOW, origin=origin))
-    ref = await journal.begin(new, first)
+    ref = (await journal.begin(new, first)).ref
     await journal.append(ref, Append(1, steps(1, 1), **rows_of(records, kind, resource, prices)))
     return ref
 
@@ -375,4 +375,4 @@ async def judged(journal: Journal, run: str, verdict: VerdictRow, org: str = ORG
     """An execution that began with this verdict."""
     new = NewExecution(org, "skill", verdict.skill_id, None, "ann", f"t-{run}", started_by="evaluation")
     begun = NewRun(run, "ann", b"f", RunStatus.running, NOW)
-    return await journal.begin(new, Append(0, steps(1), new_run=begun, verdict=verdict))
+    return (await journal.begin(new, Append(0, steps(1), new_run=begun, verdict=verdict))).ref

@@ -57,6 +57,27 @@ class TestEnsure:
             await core.ensure_group(NEW, "x", id=NEW[:-1] + "b")
 
 
+class TestLimits:
+    """The limit of concurrent runs of an organization, which the operator sets."""
+
+    async def test_the_limit_is_stored_and_audited(self, bench: Bench) -> None:
+        for most in (3, 3, None):
+            await bench.core.directory.limit_runs(bench.org, most)
+            found = await bench.core.ports.storage.organization(bench.org)
+            assert found
+            assert found.max_concurrent_runs == most
+        rows = await bench.core.audit.page(bench.person("boss", role="owner"), action="organization.update")
+        assert [row.row.details for row in rows] == [{"maxConcurrentRuns": None}, {"maxConcurrentRuns": 3}]
+
+    async def test_limits_that_are_refused(self, bench: Bench) -> None:
+        """A number below 1, and an unknown organization."""
+        with pytest.raises(Invalid) as error:
+            await bench.core.directory.limit_runs(bench.org, 0)
+        assert paths(error) == {("maxConcurrentRuns", "minimum")}
+        with pytest.raises(NotFound):
+            await bench.core.directory.limit_runs(NEW, 1)
+
+
 class TestTokens:
     """Personal access tokens."""
 

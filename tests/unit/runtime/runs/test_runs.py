@@ -314,6 +314,27 @@ async def test_runs_beyond_the_capacity_are_queued(database: str) -> None:
 
 
 @pytest.mark.parametrize("stored", ["memory", "sqlite"])
+async def test_runs_beyond_the_limit_of_the_organization_are_queued(database: str, stored: str) -> None:
+    """The next one begins as soon as one ends or waits for a person; its resume and its retry wait in turn."""
+    tools = Toolbox()
+    async with opened(database if stored == "sqlite" else "sqlite://", tools) as bench:
+        await bench.core.directory.limit_runs(bench.org, 1)
+        number = await bench.deployed(one(act("hold", name="{{ input.n }}")))
+        asking = await bench.deployed(graph("s>h h:approved>a", h=ask(), a=act("echo", value=1)))
+        runs = [await bench.core.runs.start(bench.me, workflow=number, input={"n": str(n)}) for n in range(2)]
+        asked = await bench.core.runs.start(bench.me, workflow=asking)
+        assert [run.status for run in (*runs, asked)] == ["queued", "queued", "interrupted"]
+        await bench.until("0")
+        resumed = await bench.core.runs.resume(bench.me, asked.id, decision="approve")
+        assert resumed.status == "queued"
+        assert (await bench.core.runs.get(bench.me, runs[1].id)).status == "queued"
+        for name in ("0", "1"):
+            tools.free[name].set()
+            await bench.until(name)
+        assert [(await bench.ended(run)).status for run in (*runs, resumed)] == ["done"] * 3
+
+
+@pytest.mark.parametrize("stored", ["memory", "sqlite"])
 async def test_the_begin_of_a_queued_run_is_a_change(database: str, stored: str) -> None:
     """Pages that show a queued run are notified when a worker takes it, before it does anything."""
     from wfcore.runtime.common.installation import Settings

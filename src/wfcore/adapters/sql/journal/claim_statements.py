@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.schema.statement import Dialect, Statement
 from wfcore.adapters.sql.schema.tables import executions, organizations, runs, workers
 
 ADD_WORKER: Final = Statement(
@@ -48,15 +48,55 @@ RELEASE: Final = Statement(
 
 DROP_WORKER: Final = Statement(lambda d: f"DELETE FROM {d[workers]} WHERE id = {d[1]}")
 
+# Limits of organizations
+
+
+HAS_LIMITS: Final = Statement(
+    lambda d: f"SELECT 1 FROM {d[organizations]} WHERE max_concurrent_runs IS NOT NULL LIMIT 1"
+)
+"""Whether any organization has a limit."""
+
+
+def is_unlimited(d: Dialect, org: str) -> str:
+    """Whether claims of the organization with this key need no comparison with a limit."""
+    return f"NOT EXISTS (SELECT 1 FROM {d[organizations]} WHERE key = {org} AND max_concurrent_runs IS NOT NULL)"
+
+
+def _not_full(d: Dialect, org: str) -> str:
+    """Whether the organization with this key has not reached its limit. Claims are counted only if it has one."""
+    return f"""({is_unlimited(d, org)} OR {org} NOT IN (
+    SELECT h.org FROM {d[executions]} h {d.join()} {d[organizations]} l ON l.key = h.org
+    WHERE h.claimed_by IS NOT NULL AND l.max_concurrent_runs IS NOT NULL
+    GROUP BY h.org, l.max_concurrent_runs HAVING count(*) >= l.max_concurrent_runs))"""
+
+
+LOCK_LIMIT: Final = Statement(
+    lambda d: (
+        f"""
+SELECT max_concurrent_runs FROM {d[organizations]} WHERE key = {d[1]} AND max_concurrent_runs IS NOT NULL
+{d.locked("FOR NO KEY UPDATE SKIP LOCKED")}"""
+    )
+)
+"""The limit of an organization. Until the end of the transaction no other one can claim its executions."""
+
+COUNT_CLAIMS: Final = Statement(
+    lambda d: f"SELECT count(*) FROM {d[executions]} WHERE claimed_by IS NOT NULL AND org = {d[1]}"
+)
+"""To be read after `LOCK_LIMIT`: a statement on PostgreSQL sees what was committed before it began."""
+
+# Claims
+
 DUE: Final = Statement(
     lambda d: (
         f"""
-SELECT e.id, o.uuid FROM {d[executions]} e JOIN {d[organizations]} o ON o.key = e.org
-WHERE e.wake_at <= {d[1]} AND e.wake_at IS NOT NULL AND e.claimed_by IS NULL ORDER BY e.wake_at, e.id LIMIT {d[2]}
+SELECT e.id, o.uuid, e.org, o.max_concurrent_runs FROM {d[executions]} e JOIN {d[organizations]} o ON o.key = e.org
+WHERE e.wake_at <= {d[1]} AND e.wake_at IS NOT NULL AND e.claimed_by IS NULL AND {_not_full(d, "e.org")}
+ORDER BY e.wake_at, e.id LIMIT {d[2]}
 {d.locked("FOR UPDATE OF e SKIP LOCKED")}"""
     )
 )
-"""Executions that are due. Those that another transaction has locked are skipped."""
+"""Executions that are due, of organizations below their limits. Those that another transaction has locked are skipped.
+"""
 
 _FREE: Final = "wake_at IS NOT NULL AND claimed_by IS NULL"
 
@@ -68,11 +108,14 @@ WITH RECURSIVE waiting (org) AS (
     UNION ALL
     SELECT (SELECT min(org) FROM {d[executions]} WHERE org > w.org AND {_FREE}) FROM waiting w WHERE w.org IS NOT NULL
 )
-SELECT o.key, o.uuid FROM waiting w {d.join()} {d[organizations]} o ON o.key = w.org
-WHERE EXISTS (SELECT 1 FROM {d[executions]} WHERE org = w.org AND wake_at <= {d[1]} AND {_FREE}) LIMIT {d[3]}"""
+SELECT o.key, o.uuid, o.max_concurrent_runs FROM waiting w {d.join()} {d[organizations]} o ON o.key = w.org
+WHERE EXISTS (SELECT 1 FROM {d[executions]} WHERE org = w.org AND wake_at <= {d[1]} AND {_FREE})
+AND {_not_full(d, "w.org")} LIMIT {d[3]}"""
     )
 )
-"""Organizations after one that have due executions: time, key, limit. Two look-ups in the index for each."""
+"""Organizations after one that have due executions, below their limits: time, key, rows. Two look-ups in the index for
+each.
+"""
 
 DUE_OF: Final = Statement(
     lambda d: (
@@ -92,7 +135,15 @@ CLAIM_IF_DUE: Final = Statement(
     lambda d: (
         f"""
 UPDATE {d[executions]} SET claimed_by = {d[2]}, epoch = epoch + 1
-WHERE id = {d[1]} AND org = {d[4]} AND wake_at <= {d[3]} AND claimed_by IS NULL"""
+WHERE id = {d[1]} AND org = {d[4]} AND wake_at <= {d[3]} AND claimed_by IS NULL AND {is_unlimited(d, d[4])}"""
+    )
+)
+
+IS_DUE: Final = Statement(
+    lambda d: (
+        f"""
+SELECT id FROM {d[executions]} WHERE id = {d[1]} AND org = {d[2]} AND wake_at <= {d[3]} AND claimed_by IS NULL
+{d.locked("FOR UPDATE SKIP LOCKED")}"""
     )
 )
 
@@ -109,7 +160,8 @@ DUE_SINCE: Final = Statement(
 SELECT CASE WHEN wake_at > 0 THEN wake_at
     ELSE (SELECT coalesce(updated_at, created_at) FROM {d[runs]} WHERE execution = e.id ORDER BY key DESC LIMIT 1) END
 FROM {d[executions]} e
-WHERE wake_at <= {d[1]} AND wake_at IS NOT NULL AND claimed_by IS NULL ORDER BY wake_at, id LIMIT 1"""
+WHERE wake_at <= {d[1]} AND wake_at IS NOT NULL AND claimed_by IS NULL AND {_not_full(d, "e.org")}
+ORDER BY wake_at, id LIMIT 1"""
     )
 )
 
@@ -123,5 +175,9 @@ FROM {d[executions]} e WHERE id = {d[1]} AND org = {d[2]}"""
 )
 
 NEXT_WAKE: Final = Statement(
-    lambda d: f"SELECT min(wake_at) FROM {d[executions]} WHERE wake_at IS NOT NULL AND claimed_by IS NULL"
+    lambda d: (
+        f"""
+SELECT wake_at FROM {d[executions]} e
+WHERE wake_at IS NOT NULL AND claimed_by IS NULL AND {_not_full(d, "e.org")} ORDER BY wake_at LIMIT 1"""
+    )
 )

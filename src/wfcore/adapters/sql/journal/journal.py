@@ -48,6 +48,9 @@ ENTRIES_PER_READ: Final = 500
 
 EXECUTIONS_PER_READ: Final = 100
 
+_Due = tuple[Any, ...]
+"""The row of an execution that is due: its number, its organization, the key and the limit of the organization."""
+
 MAX_KEY: Final = 2**63 - 1
 """A key greater than that of every run."""
 
@@ -72,10 +75,11 @@ class SqlJournal:
         self._orgs: dict[str, int] = {}
         self._workers: dict[int, tuple[str, int]] = {}
         self._last_claimed_org = 0
+        self._limited: set[str] = set()
 
     # Executions and their entries
 
-    async def begin(self, new: NewExecution, append: Append) -> ExecutionRef:
+    async def begin(self, new: NewExecution, append: Append) -> Execution:
         org, run = await self._org(new.org), append.new_run
         if org is None:
             raise NotFound(f"unknown organization `{new.org}`")
@@ -85,28 +89,27 @@ class SqlJournal:
         thread = conversion.stored_thread(new.thread_id, run.id)
         wake_at, worker = 0 if append.wakes else append.wake_at, append.claimed_by
         starter = conversion.stored_starter(new.started_by)
-        execution = (org, *pinned, thread, starter, wake_at, worker, int(worker is not None))
+        execution = (org, *pinned, thread, starter, wake_at)
         texts = chained(map(encode_entry, conversion.compacted(append.entries, run, new)), 0)
 
-        def write(transaction: CommitTransaction) -> int:
-            number = transaction.insert(sql.ADD_EXECUTION, execution)
-            _add_run(transaction, number, org, run, new)
+        def write(transaction: CommitTransaction) -> tuple[int, int | None]:
+            number, holder = _add_execution(transaction, execution, worker)
+            _add_run(transaction, number, org, run if holder == worker else run.queued(), new)
             transaction.executemany(sql.BEGIN, [(number, pos, *text) for pos, text in enumerate(texts, 1)])
             for change in append.changes:
                 _change_run(transaction, number, org, change)
             interrupts.write(transaction, number, org, append, new)
             _add_projections(transaction, number, org, append)
-            return number
+            return number, holder
 
         try:
-            number = await self._commits.run(write, run.id)
+            number, holder = await self._commits.run(write, run.id)
         except JournalConflict as error:
             self._orgs.pop(new.org, None)
             raise NotFound(f"unknown organization `{new.org}`") from error
-        ref = ExecutionRef(new.org, number)
         if texts:
-            self._checksums.put(ref.id, 0, 0, texts)
-        return ref
+            self._checksums.put(number, 0, 0, texts)
+        return new.row(ExecutionRef(new.org, number), run.id, len(texts), holder)
 
     async def append(self, execution: ExecutionRef, append: Append) -> int | None:
         org = self._orgs.get(execution.org) or await self._org(execution.org)
@@ -138,7 +141,7 @@ class SqlJournal:
             self._commits.lock_execution(transaction, number)
         _write(transaction, number, org, append, texts)
         _add_projections(transaction, number, org, append)
-        epoch = _set_claim(transaction, number, append) if append.updates_claim else None
+        epoch = _set_claim(transaction, number, org, append) if append.updates_claim else None
         if append.wakes:
             transaction.execute(sql.WAKE, (number,))
         return epoch
@@ -327,12 +330,14 @@ class SqlJournal:
             due = transaction.execute(claims.DUE, (now, limit)).fetchall()
             shared = self._shares(transaction, now, limit) if len(due) == limit else []
             if shared:
+                shared = self._within_limits(transaction, shared)
                 _claim(transaction, worker, now, shared)
                 due = transaction.execute(claims.DUE, (now, limit - len(shared))).fetchall()
+            due = self._within_limits(transaction, due)
             if due or shared:
                 self._record_heartbeat(transaction, worker)
             _claim(transaction, worker, now, due)
-            return [ExecutionRef(org, number) for number, org in [*shared, *due]]
+            return [ExecutionRef(org, number) for number, org, *_ in [*shared, *due]]
 
         return await self._commits.run(write)
 
@@ -341,13 +346,39 @@ class SqlJournal:
 
         def write(transaction: CommitTransaction) -> bool:
             if not transaction.execute(claims.CLAIM_IF_DUE, (execution.id, worker, now, org)).rowcount:
-                return False
+                return self._claim_within_limit(transaction, execution, org, worker, now)
             transaction.execute(claims.BEGIN_RUN, (execution.id, now))
             return True
 
         return await self._commits.run(write, execution.id)
 
-    def _shares(self, transaction: CommitTransaction, now: int, limit: int) -> list[tuple[int, str]]:
+    def _claim_within_limit(
+        self, transaction: CommitTransaction, execution: ExecutionRef, org: int | None, worker: int, now: int
+    ) -> bool:
+        """Claim a due execution of an organization with a limit."""
+        if _left(transaction, org) <= 0:
+            return False
+        self._limited.add(execution.org)
+        found = transaction.execute(claims.IS_DUE, (execution.id, org, now)).fetchall()
+        _claim(transaction, worker, now, found)
+        return bool(found)
+
+    def _within_limits(self, transaction: CommitTransaction, due: list[_Due]) -> list[_Due]:
+        """Those that can be claimed, in order. Of an organization with a limit, as many as keep it."""
+        limited = {org: uuid for _, uuid, org, most in due if most is not None}
+        self._limited.update(limited.values())
+        kept, left = [], {org: _left(transaction, org) for org in limited}
+        for one in due:
+            if one[2] in left:
+                left[one[2]] -= 1
+            if left.get(one[2], 0) >= 0:
+                kept.append(one)
+        return kept
+
+    def may_be_limited(self, org: str) -> bool:
+        return org in self._limited
+
+    def _shares(self, transaction: CommitTransaction, now: int, limit: int) -> list[_Due]:
         """Due executions, the same number of each organization; empty when only one has any.
 
         With more organizations than `limit`, each claim begins after the last organization of the claim before.
@@ -362,8 +393,8 @@ class SqlJournal:
         self._last_claimed_org = orgs[-1][0]
         share = limit // len(orgs)
         return [
-            (id_, org)
-            for key, org in orgs
+            (id_, org, key, most)
+            for key, org, most in orgs
             for (id_,) in transaction.execute(claims.DUE_OF, (now, share, key)).fetchall()
         ]
 
@@ -374,8 +405,9 @@ class SqlJournal:
         raise NotFound
 
     async def next_wake(self) -> int | None:
-        ((wake_at,),) = await self._database.look_up(claims.NEXT_WAKE)
-        return None if wake_at is None else int(wake_at)
+        for (wake_at,) in await self._database.look_up(claims.NEXT_WAKE):
+            return int(wake_at)
+        return None
 
     async def due_since(self, now: int) -> int | None:
         for (since,) in await self._database.look_up(claims.DUE_SINCE, now):
@@ -421,13 +453,20 @@ def _write(transaction: CommitTransaction, number: int, org: int | None, append:
         interrupts.write(transaction, number, org, append)
 
 
-def _set_claim(transaction: CommitTransaction, number: int, append: Append) -> int | None:
-    """Claim the execution, and return the epoch of the claim; or release it."""
+def _set_claim(transaction: CommitTransaction, number: int, org: int | None, append: Append) -> int | None:
+    """Claim the execution, and return the epoch of the claim; or release it.
+
+    A claim of an organization with a limit is not made: the new run is queued.
+    """
     if append.claimed_by is None:
         transaction.execute(sql.RELEASE, (number, append.wake_at))
         return None
-    ((epoch,),) = transaction.execute(sql.CLAIM, (number, append.wake_at, append.claimed_by)).fetchall()
-    return int(epoch)
+    ((epoch, holder),) = transaction.execute(sql.CLAIM, (number, append.wake_at, append.claimed_by)).fetchall()
+    if holder is not None:
+        return int(epoch)
+    if append.new_run:
+        transaction.execute(sql.QUEUE_RUN, (org, append.new_run.id))
+    return None
 
 
 def _add_projections(transaction: CommitTransaction, number: int, org: int | None, append: Append) -> None:
@@ -444,9 +483,25 @@ def _add_projections(transaction: CommitTransaction, number: int, org: int | Non
         add_notices(transaction, org, append.notices)
 
 
+def _left(transaction: CommitTransaction, org: int | None) -> int:
+    """How many more executions of an organization with a limit can be claimed; 0 while another process claims some."""
+    for (most,) in transaction.execute(claims.LOCK_LIMIT, (org,)).fetchall():
+        ((count,),) = transaction.execute(claims.COUNT_CLAIMS, (org,)).fetchall()
+        return int(most - count)
+    return 0
+
+
 def _claim(transaction: CommitTransaction, worker: int, now: int, due: Sequence[Sequence[Any]]) -> None:
-    transaction.executemany(claims.CLAIM, [(number, worker) for number, _ in due])
-    transaction.executemany(claims.BEGIN_RUN, [(number, now) for number, _ in due])
+    transaction.executemany(claims.CLAIM, [(number, worker) for number, *_ in due])
+    transaction.executemany(claims.BEGIN_RUN, [(number, now) for number, *_ in due])
+
+
+def _add_execution(transaction: CommitTransaction, row: tuple[Any, ...], worker: int | None) -> tuple[int, int | None]:
+    """Add an execution. Returns its number, and the worker that holds it: none if its organization has a limit."""
+    if worker is not None and transaction.may_find(claims.HAS_LIMITS):
+        ((number, holder),) = transaction.execute(sql.ADD_WITHIN_LIMIT, (*row, worker)).fetchall()
+        return int(number), holder
+    return transaction.insert(sql.ADD_EXECUTION, (*row, worker, int(worker is not None))), worker
 
 
 def _add_run(

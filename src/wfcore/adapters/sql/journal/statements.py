@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from wfcore.adapters.sql.journal.claim_statements import is_unlimited
 from wfcore.adapters.sql.repositories.conversations import first_run_id, thread_id
 from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
 from wfcore.adapters.sql.schema.tables import (
@@ -106,6 +107,11 @@ def executions_of_thread(d: Dialect, given: str) -> str:
         WHERE x.org = {d[1]} AND x.id = {run_id} AND e.thread_id IS NULL AND {thread_id(d)} = {given}"""
 
 
+def _unless_limited(d: Dialect, org: str, worker: str) -> str:
+    """The worker, or NULL for an organization with a limit: its executions are claimed when they are due."""
+    return f"CASE WHEN {is_unlimited(d, org)} THEN CAST({worker} AS bigint) END"
+
+
 FIND_ORG: Final = Statement(lambda d: f"SELECT key FROM {d[organizations]} WHERE uuid = {d[1]}")
 
 ADD_EXECUTION: Final = Statement(
@@ -119,12 +125,29 @@ VALUES ((SELECT key FROM {d[organizations]} WHERE key = {d[1]}), {", ".join(d[n]
 )
 """An IntegrityError means that the organization is not there any more: it was deleted or moved."""
 
+ADD_WITHIN_LIMIT: Final = Statement(
+    lambda d: (
+        f"""
+INSERT INTO {d[executions]}
+    (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by, epoch)
+VALUES ({", ".join(d[number] for number in range(1, 10))}, {_unless_limited(d, d[1], d[10])},
+    CASE WHEN {is_unlimited(d, d[1])} THEN 1 ELSE 0 END)
+RETURNING id, claimed_by"""
+    )
+)
+"""An execution, claimed by the worker of parameter 10 if its organization has no limit."""
+
 CLAIM: Final = Statement(
     lambda d: (
         f"""
-UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = {d[3]}, epoch = epoch + 1 WHERE id = {d[1]} RETURNING epoch"""
+UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = {_unless_limited(d, "org", d[3])},
+    epoch = epoch + CASE WHEN {is_unlimited(d, "org")} THEN 1 ELSE 0 END
+WHERE id = {d[1]} RETURNING epoch, claimed_by"""
     )
 )
+"""The same for an execution that exists."""
+
+QUEUE_RUN: Final = Statement(lambda d: f"UPDATE {d[runs]} SET status = 'queued' WHERE org = {d[1]} AND id = {d[2]}")
 
 RELEASE: Final = Statement(
     lambda d: f"UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = NULL WHERE id = {d[1]}"

@@ -115,7 +115,13 @@ class SqlDirectory:
         return [Group(*row) for row in await self.connection.execute(found)]
 
     async def rename_organization(self, name: str) -> None:
-        await self.connection.execute(organizations.update().where(organizations.c.key == self.org).values(name=name))
+        await self._change_organization(name=name)
+
+    async def limit_runs(self, most: int | None) -> None:
+        await self._change_organization(max_concurrent_runs=most)
+
+    async def _change_organization(self, **values: str | int | None) -> None:
+        await self.connection.execute(organizations.update().where(organizations.c.key == self.org).values(**values))
 
     async def rename_group(self, group: Group) -> None:
         change = groups.update().where(groups.c.org == self.org, groups.c.id == group.id)

@@ -42,8 +42,14 @@ organizations: Final = Table(
     _text("uuid"),
     _text("name"),
     _int("created_at"),
+    _int("max_concurrent_runs", null=True),
     sa.UniqueConstraint("uuid"),
     sqlite_autoincrement=True,
+)
+Index(
+    "wfcore_organizations_limited",
+    organizations.c.max_concurrent_runs,
+    **only_where(organizations.c.max_concurrent_runs.is_not(None)),
 )
 
 members: Final = Table(

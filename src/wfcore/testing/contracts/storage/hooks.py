@@ -220,7 +220,7 @@ class HooksContract:
             NewExecution(ORG, "workflow", 7, "v-1", "ann", "t-1"),
             NewRun("r-1", "ann", b"f", RunStatus.running, 1),
         )
-        ref = await journal.begin(new, Append(0, (), run, notices=(OPENED,)))
+        ref = (await journal.begin(new, Append(0, (), run, notices=(OPENED,)))).ref
         with pytest.raises(RunExists):
             await journal.begin(new, Append(0, (), run, notices=(OPENED,)))
         await journal.append(ref, Append(0, (), notices=(DONE,)))

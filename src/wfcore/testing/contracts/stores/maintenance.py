@@ -56,7 +56,9 @@ async def ran(
 ) -> ExecutionRef:
     """An execution whose only turn is in this status since `at`."""
     new = NewExecution(org, "workflow", workflow, "v1", "ann", f"t-{run_id}")
-    ref = await journal.begin(new, Append(0, steps(1), new_run=NewRun(run_id, "ann", b"f", RunStatus.running, at)))
+    ref = (
+        await journal.begin(new, Append(0, steps(1), new_run=NewRun(run_id, "ann", b"f", RunStatus.running, at)))
+    ).ref
     rows = rows_of([] if message is None else [human(message, at)], "workflow", workflow)
     changes = [RunChange(run_id, status, at, result={"output": "x"})]
     await journal.append(ref, Append(1, steps(1, 1), changes=changes, **rows))
@@ -316,9 +318,10 @@ class MaintenanceContract(OnAsyncio):
         forks = []
         for run_id, origin in (("fork", "own"), ("fork-2", "fork"), ("other", None)):
             first = NewRun(run_id, "bob", b"f", RunStatus.running, NOW, forked_from=origin)
-            forks.append(await journal.begin(new, Append(0, steps(1), new_run=first)))
+            forks.append((await journal.begin(new, Append(0, steps(1), new_run=first))).ref)
         turn = NewRun("resumed", "ann", b"f", RunStatus.running, NOW, parent_run_id="part")
-        part = await journal.begin(new, Append(0, steps(1), new_run=structs.replace(turn, id="part", user_id="bob")))
+        first = structs.replace(turn, id="part", user_id="bob")
+        part = (await journal.begin(new, Append(0, steps(1), new_run=first))).ref
         await journal.append(part, Append(1, steps(1, 1), new_run=turn))
         found = await storage.maintenance.executions_of(ORG, "ann")
         assert {one.id: one.is_own for one in found} == {

@@ -32,7 +32,7 @@ async def database(tmp_path: Path, anyio_backend: str) -> AsyncIterator[Database
     await database.open()
     async with database.writing() as connection:
         await connection.run_sync(metadata.create_all)
-    database.commit_connection.execute("INSERT INTO wfcore_organizations VALUES (1, ?, 'one', 0)", (ORG,))
+    database.commit_connection.execute("INSERT INTO wfcore_organizations VALUES (1, ?, 'one', 0, NULL)", (ORG,))
     yield database
     await database.close()
 
@@ -151,7 +151,7 @@ class TestWhere:
         """While the storage writes, the journal waits and the event loop runs."""
         ref = await begin(journal)
         async with database.writing() as connection:
-            await connection.run(statement("INSERT INTO wfcore_organizations VALUES (2, 'u', 'two', 0)"))
+            await connection.run(statement("INSERT INTO wfcore_organizations VALUES (2, 'u', 'two', 0, NULL)"))
             append = asyncio.ensure_future(journal.append(ref, Append(1, steps(1))))
             for _ in range(20):
                 await asyncio.sleep(0)

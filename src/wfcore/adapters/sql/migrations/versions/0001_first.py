@@ -39,8 +39,15 @@ def _create_directory() -> None:
         _text("uuid"),
         _text("name"),
         _int("created_at"),
+        _int("max_concurrent_runs", null=True),
         sa.UniqueConstraint("uuid"),
         sqlite_autoincrement=True,
+    )
+    op.create_index(
+        own("organizations_limited"),
+        own("organizations"),
+        ["max_concurrent_runs"],
+        **_only_where(sa.text("max_concurrent_runs IS NOT NULL")),
     )
     op.create_table(
         own("members"),

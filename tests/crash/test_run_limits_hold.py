@@ -1,0 +1,32 @@
+"""The limit of an organization's concurrent runs holds over processes that are killed; counted outside of wfcore."""
+
+import os
+import signal
+
+import pytest
+from fork_server import ForkServer
+from process_roles import lines
+from scenarios import Scenario
+from test_two_processes import statuses, until
+
+LIMIT = 3
+RUNS = 30
+PROCESSES = 3
+
+pytestmark = pytest.mark.xdist_group("crash")
+
+
+def test_the_limit_holds(scenario: Scenario, fork_servers: tuple[ForkServer, ForkServer]) -> None:
+    """Three processes start and drive runs, and one is killed amid its work: its share comes back, all runs end."""
+    fork_server, other = fork_servers
+    assert other.run(scenario.spec("limit", "limit", most=LIMIT)) == 0, scenario.said("limit")
+    more = {"starts": RUNS // PROCESSES, "seconds": 0.02, "slots": str(scenario.place), "beat": 0.1}
+    victim = fork_server.start(scenario.spec("crowd", "one", name="one", runs=RUNS + 1, **more))  # never ends by itself
+    rest = [other.start(scenario.spec("crowd", name, name=name, runs=RUNS, **more)) for name in ("two", "three")]
+    until(lambda: len(scenario.runs()) == RUNS and len(scenario.performed()) > RUNS)
+    os.kill(victim, signal.SIGKILL)
+    assert fork_server.wait(victim) == -signal.SIGKILL
+    assert [other.wait(pid) for pid in rest] == [0, 0], [scenario.said(name) for name in ("two", "three")]
+    assert statuses(scenario) == {"done": RUNS}
+    assert len(scenario.performed()) == RUNS * 4
+    assert max(lines(scenario.place / "slots")) == LIMIT
