@@ -23,7 +23,8 @@ from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.core import Core
 from wfcore.domain.kernel.errors import Invalid, Unavailable, WfcoreError
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.run.entries import decode_entry
+from wfcore.domain.run.entries import Failed, Said, decode_entry
+from wfcore.domain.run.machine.requests import BROKEN_OFF
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.journal import Journal
@@ -526,10 +527,13 @@ async def test_a_claim_whose_response_is_lost(
 
 
 def journal_of(file: Path) -> list[str]:
-    """The entries of the run, without times and without the partition of streamed text."""
+    """The entries of the run, without times, without the partition of streamed text, and without the calls of a model
+    that broke off in the middle of it, which the next process repeats.
+    """
     with closing(sqlite3.connect(file)) as connection:
         texts = connection.execute(
             "SELECT entry FROM wfcore_journal JOIN wfcore_runs USING (execution) WHERE id = 'working' ORDER BY pos"
         ).fetchall()
-    kinds = [type(decode_entry(text)).__name__ for (text,) in texts]
-    return [kind for kind in kinds if kind != "Said"]
+    entries = [decode_entry(text) for (text,) in texts]
+    broken_off = [entry for entry in entries if isinstance(entry, Failed) and entry.reason == BROKEN_OFF]
+    return [type(entry).__name__ for entry in entries if not isinstance(entry, Said) and entry not in broken_off]
