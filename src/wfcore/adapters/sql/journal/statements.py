@@ -114,25 +114,23 @@ def _unless_limited(d: Dialect, org: str, worker: str) -> str:
 
 FIND_ORG: Final = Statement(lambda d: f"SELECT key FROM {d[organizations]} WHERE uuid = {d[1]}")
 
-ADD_EXECUTION: Final = Statement(
-    lambda d: (
-        f"""
+
+def _beginning(d: Dialect) -> str:
+    """An INSERT of an execution up to its `wake_at`. An IntegrityError means that the organization is not there any
+    more: it was deleted or moved.
+    """
+    return f"""
 INSERT INTO {d[executions]}
     (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by, epoch)
-VALUES ((SELECT key FROM {d[organizations]} WHERE key = {d[1]}), {", ".join(d[n] for n in range(2, 12))})"""
-    ),
-    key="id",
-)
-"""An IntegrityError means that the organization is not there any more: it was deleted or moved."""
+VALUES ((SELECT key FROM {d[organizations]} WHERE key = {d[1]}), {", ".join(d[number] for number in range(2, 10))}"""
+
+
+ADD_EXECUTION: Final = Statement(lambda d: f"{_beginning(d)}, {d[10]}, {d[11]})", key="id")
 
 ADD_WITHIN_LIMIT: Final = Statement(
     lambda d: (
-        f"""
-INSERT INTO {d[executions]}
-    (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by, epoch)
-VALUES ({", ".join(d[number] for number in range(1, 10))}, {_unless_limited(d, d[1], d[10])},
-    CASE WHEN {is_unlimited(d, d[1])} THEN 1 ELSE 0 END)
-RETURNING id, claimed_by"""
+        f"{_beginning(d)}, {_unless_limited(d, d[1], d[10])}, CASE WHEN {is_unlimited(d, d[1])} THEN 1 ELSE 0 END)"
+        " RETURNING id, claimed_by"
     )
 )
 """An execution, claimed by the worker of parameter 10 if its organization has no limit."""
