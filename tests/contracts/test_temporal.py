@@ -254,12 +254,31 @@ class TestTemporal(DispatcherContract):
 
         def is_refused(found: WorkflowExecutionDescription) -> bool:
             pending = found.raw_description.pending_activities
-            return bool(pending) and "no free capacity" in pending[0].last_failure.message
+            return bool(pending) and "cannot claim it now" in pending[0].last_failure.message
 
         await self.workflow_of(second, is_refused)
         gate.set()
         await eventually(lambda: worker.handler.handled[second])
         assert worker.handler.handled == {first: 1, second: 1}
+
+    async def test_an_organization_at_its_limit(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What cannot be claimed yet is tried again after a pause, by the same activity."""
+        worker, claim, is_full = await self.worker(bench), bench.journal.claim, True
+
+        async def limited(*arguments: Any) -> bool:
+            return not is_full and await claim(*arguments)
+
+        monkeypatch.setattr(bench.journal, "claim", limited)
+        ref = await bench.due("r-1")
+
+        def is_tried_often(found: WorkflowExecutionDescription) -> bool:
+            return any(pending.attempt > 5 for pending in found.raw_description.pending_activities)
+
+        await self.workflow_of(ref, is_tried_often)
+        is_full = False
+        await eventually(lambda: worker.handler.handled[ref])
+        found = await self.workflow_of(ref, lambda found: found.status is CLOSED)
+        assert found.history_length < 40
 
     async def test_while_the_server_is_away(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         """A wake-up makes this worker and the others look into the journal, and polls find what others wrote."""

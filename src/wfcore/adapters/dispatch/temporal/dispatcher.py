@@ -125,7 +125,7 @@ class TemporalDispatcher:
         while task is not None and not task.done():
             activity.heartbeat()
             await asyncio.wait([task], timeout=HEARTBEAT)
-        return await self._found(execution, is_final=True)
+        return await self._found(execution, is_final=True, was_claimed=task is not None)
 
     @activity.defn(name=LOOK)
     async def look(self, text: str, is_woken: bool) -> Findings:
@@ -135,8 +135,11 @@ class TemporalDispatcher:
             self._notify(execution)
         return await self._found(execution, is_final=False)
 
-    async def _found(self, execution: ExecutionRef, *, is_final: bool) -> Findings:
-        """Raises ApplicationError, and is tried again, when it is to be final and a worker must drive the execution."""
+    async def _found(self, execution: ExecutionRef, *, is_final: bool, was_claimed: bool = True) -> Findings:
+        """Raises ApplicationError, and is tried again, when it is to be final and a worker must drive the execution.
+
+        This worker could not claim what is due when it has no free capacity, or the organization has reached its limit.
+        """
         try:
             progress = await self._journal.progress(execution)
         except NotFound:
@@ -144,8 +147,8 @@ class TemporalDispatcher:
         wait = None if progress.wake_at is None else max(0.0, (progress.wake_at - self._clock.now()) / 1000)
         if is_final and progress.claimed_by is not None:
             raise _later(f"worker {progress.claimed_by} holds the execution")
-        if is_final and wait == 0.0 and self._inner.free <= 0:
-            raise _later("this worker has no free capacity")
+        if is_final and wait == 0.0 and not was_claimed:
+            raise _later("this worker cannot claim it now")
         resource = f"{progress.kind}/{progress.resource_id}" if self._connection.has_attributes else None
         return Findings(wait, resource, progress.status)
 
