@@ -49,7 +49,7 @@ async def client(tmp_path: Path) -> Path:
 
 def compiled(folder: Path) -> subprocess.CompletedProcess[str]:
     command = [str(NODE), str(TSC), *STRICT, *TARGET, "user_code.ts"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=100)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=500)
 
 
 @pytest.mark.anyio

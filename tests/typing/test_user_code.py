@@ -37,6 +37,6 @@ def test_pyright_refuses_exactly_the_marked_lines(tmp_path: Path) -> None:
     config = {"include": [CODE.name], "typeCheckingMode": "strict", "extraPaths": [str(ROOT / "src")]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config))
     command = [str(NODE), str(PYRIGHT), "--pythonpath", sys.executable, "--outputjson", "-p", str(tmp_path)]
-    output = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100).stdout
+    output = subprocess.run(command, capture_output=True, text=True, check=False, timeout=500).stdout
     found = {each["range"]["start"]["line"] + 1 for each in json.loads(output)["generalDiagnostics"]}
     assert found == {line for line, _ in marked()}, output
