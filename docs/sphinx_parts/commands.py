@@ -20,6 +20,7 @@ EXAMPLES = {
     "group create": f"--org {ORG} Managers",
     "inbox": f"--workflow refunds {HERE}",
     "member add": f"--org {ORG} --user-id ann --email ann@acme.example --role owner",
+    "org limit": f"{ORG} 20",
     "org create": "Acme",
     "policy apply": f"approvals.yaml {HERE}",
     "run": "refund.yaml --input '{\"order\": 7}'",

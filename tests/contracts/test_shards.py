@@ -10,6 +10,7 @@ from test_dispatcher import EmbeddedContract
 from test_on_postgres import as_the_journal_wants_it, opened
 
 from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.maintenance import MemoryMaintenance
 from wfcore.adapters.inmemory.memories import InMemoryMemories
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sharding.journal import ShardedJournal
@@ -28,6 +29,7 @@ from wfcore.testing.contracts.memories import WordsContract
 from wfcore.testing.contracts.storage.storage import StorageContract
 from wfcore.testing.contracts.storage.values import ORG as ORG_OF_STORAGE
 from wfcore.testing.contracts.storage.values import OTHER_ORG as OTHER_ORG_OF_STORAGE
+from wfcore.testing.contracts.stores.maintenance import MaintenanceContract, Stores
 
 NAMES = (MAIN, "b", "c")
 
@@ -93,6 +95,19 @@ class TestShardedJournal(JournalContract):
 class TestShardedDispatcher(EmbeddedContract):
     def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
         return sharded_journal()
+
+
+class TestShardedMaintenance(MaintenanceContract):
+    @asynccontextmanager
+    async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
+        storages = {name: MemoryStorage() for name in NAMES}
+        journals = dict[str, Journal]()
+        for number, (name, storage) in enumerate(storages.items()):
+            journal = MemoryJournal(add_notices=storage.add_notices, add_audit_rows=storage.add_audit_rows)
+            journal._last_execution = number * RANGE
+            storage.maintenance, journals[name] = MemoryMaintenance(storage, journal), journal
+        placements = FixedPlacements()
+        yield ShardedStorage(Shards(storages, placements)), ShardedJournal(Shards(journals, placements))
 
 
 class TestShardedMemories(WordsContract):

@@ -193,6 +193,6 @@ class TemporalDispatcher:
         return LAG if self._connection.is_available else 0.0
 
 
-def _later(reason: str) -> ApplicationError:
+def _later(why: str) -> ApplicationError:
     delay = timedelta(seconds=RETRY_SECONDS)
-    return ApplicationError(reason, next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN)
+    return ApplicationError(why, next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN)
