@@ -38,12 +38,9 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# One more than there are cores: the tests often wait for browsers, brokers and processes that were killed.
-WORKERS := $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
-
 # All tests, then the branch coverage of each package: it fails below the floors of tests/coverage_floors.py.
 test: lint browser
-	$(BIN)/pytest -n $(WORKERS) --cov=wfcore --cov-branch --cov-report=
+	$(BIN)/pytest -n auto --cov=wfcore --cov-branch --cov-report=
 	$(BIN)/python tests/coverage_floors.py
 
 bench: $(READY)
