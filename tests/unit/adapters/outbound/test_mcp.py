@@ -216,7 +216,7 @@ async def test_silence_is_a_timeout(method: str) -> None:
 
 async def test_the_end_of_a_session_does_not_affect_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server of the old version that does not end the session is left; the result is returned."""
-    monkeypatch.setattr(mcp, "SECONDS_TO_LEAVE", 0.05)
+    monkeypatch.setattr(mcp, "SECONDS_TO_LEAVE", 0.5)
     usual = Stub(modern=False).usual("initialize")
     body = json.dumps({"jsonrpc": "2.0", "id": 2, "result": usual}).encode()
     async with serving(False, initialize=http_response(body=body, mcp_session_id="s")) as stub:

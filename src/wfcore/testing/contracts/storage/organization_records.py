@@ -42,8 +42,8 @@ def new_delegation(id: str) -> Delegation:
 
 
 def new_erasure(id: str) -> Erasure:
-    member = attrs.evolve(new_member("ann"), groups=frozenset("hg"))
-    return Erasure(id, "bob", member, True, ((Kind.SKILL, 2), (Kind.WORKFLOW, 1)), frozenset("ba"))
+    member = attrs.evolve(new_member("ann"), groups=frozenset("h"))
+    return Erasure(id, "bob", member, True, ((Kind.SKILL, 2), (Kind.WORKFLOW, 1)), frozenset("b"))
 
 
 KINDS = pytest.mark.parametrize(("name", "new"), [
