@@ -37,7 +37,7 @@ interface Props {
 
 /** How texts are shown: some are expressions or templates, others long or short. */
 const TEXTS: Record<string, JsonObject> = {
-  when: { format: "expression" }, forEach: { format: "expression" }, message: { format: "template" }, instructions: { format: "textarea" }, handle: { maxLength: 80 },
+  when: { format: "expression" }, forEach: { format: "expression" }, message: { format: "template" }, concurrencyKey: { format: "template" }, instructions: { format: "textarea" }, handle: { maxLength: 80 },
 };
 const INPUTS: Record<string, TextInput> = {
   expression: (props) => <ExpressionInput mode="expression" className="mono" {...props} />,

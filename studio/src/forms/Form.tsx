@@ -1,4 +1,4 @@
-import { createContext, type ReactNode, useContext, useId, useState } from "react";
+import { createContext, type ReactNode, type RefObject, useContext, useEffect, useId, useRef, useState } from "react";
 import type { Json, JsonObject } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -22,7 +22,21 @@ export const TextInputs = createContext<Record<string, TextInput>>({});
 const INPUT_TYPES: Record<string, string> = { date: "date", time: "time", "date-time": "datetime-local", email: "email", uri: "url", password: "password" };
 
 /** The inputs with an error, of a choice its first one. */
-export const INVALID = "[aria-invalid=true], [data-invalid]";
+const INVALID = "[aria-invalid=true], [data-invalid]";
+
+/**
+ * Focuses the first invalid field of the box, once its error is rendered and it is not disabled. Returns what requests
+ * that, together with the errors.
+ */
+export function useInvalidFocus(box: RefObject<HTMLElement | null>, disabled: boolean): () => void {
+  const requested = useRef(false);
+  useEffect(() => {
+    if (!requested.current || disabled) return;
+    requested.current = false;
+    box.current?.querySelector<HTMLElement>(INVALID)?.focus();
+  });
+  return () => void (requested.current = true);
+}
 
 /** The inputs of a JSON Schema. `errors` are shown at their fields. */
 export function Form(props: Props) {

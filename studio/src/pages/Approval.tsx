@@ -2,7 +2,7 @@ import { useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, Json } from "../api/types";
 import { problemOf, useHost, useNow } from "../elements/context";
-import { Form, INVALID } from "../forms/Form";
+import { Form, useInvalidFocus } from "../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -59,6 +59,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [done, setDone] = useState<string | null>(null);
   const form = useRef<HTMLDivElement>(null);
+  const focusInvalid = useInvalidFocus(form, sending !== null);
   const expired = item.expiresAt ? Date.parse(item.expiresAt) <= Date.now() : false;
   const decided = item.status === "decided" || item.status === "closed" || (item.decidedAt !== undefined && item.decidedAt !== null) || done !== null;
   const connectUrl = item.type === "connect" && /^https?:/.test(item.connectUrl ?? "") ? item.connectUrl : undefined;
@@ -66,7 +67,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
 
   const showErrors = (found: Map<string, FieldError>) => {
     setErrors(found);
-    requestAnimationFrame(() => form.current?.querySelector<HTMLElement>(INVALID)?.focus());
+    focusInvalid();
   };
   const change = (pointer: string, next: Json | undefined) => {
     const changed = withValue(value, pointer, next);

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../../api/client";
 import type { Json, JsonObject } from "../../api/types";
 import { problemOf } from "../../elements/context";
-import { Form, INVALID } from "../../forms/Form";
+import { Form, useInvalidFocus } from "../../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../../forms/schema";
 import { Icon } from "../../kit/icons";
 import { visible } from "../../kit/safe";
@@ -22,6 +22,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   const [problem, setProblem] = useState<{ text: string; stale: boolean } | null>(null);
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLFormElement>(null);
+  const focusInvalid = useInvalidFocus(box, busy);
   useEffect(() => {
     if (autoFocus) box.current?.querySelector<HTMLElement>("input, select, textarea")?.focus();
   }, []);
@@ -37,7 +38,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   };
   const fail = (found: Map<string, FieldError>) => {
     setErrors(found);
-    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(INVALID)?.focus());
+    focusInvalid();
   };
   const submit = async () => {
     setProblem(null);
