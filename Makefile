@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint serve bench crash chaos power mutants mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser
+.PHONY: demo docs test lint serve bench shards crash chaos power mutants mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -38,19 +38,25 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# All tests, then the branch coverage of each package: it fails below the floors of tests/coverage_floors.py.
+# All tests, two processes a core as many tests wait, in small portions so that all processes end at the same time; then
+# the branch coverage of each package: it fails below the floors of tests/coverage_floors.py.
 test: lint browser
-	$(BIN)/pytest -n auto --cov=wfcore --cov-branch --cov-report=
+	$(BIN)/pytest -n $$($(BIN)/python -c 'import os; print(2 * os.cpu_count())') --maxschedchunk 20 --cov=wfcore --cov-branch --cov-report=
 	$(BIN)/python tests/coverage_floors.py
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
-# Kills real processes at every point: STORE=postgres, SECONDS=600 for as many as that allows. STORM=300 adds a storm: at
+# The contracts of storage, journal and dispatcher over three PostgreSQL databases, of which `make test` has a part.
+shards: $(READY)
+	$(BIN)/pytest -n auto tests/contracts/postgres_shards.py
+
+# Kills real processes at every point: STORE=postgres or aiosqlite, SECONDS=600 for as many as that allows. STORM=300 adds a storm: at
 # random, processes are killed and suspended, clocks step, and the store is locked or restarted. With STORE=replica,
 # STORE=async-replica or STORE=patroni (etcd and HAProxy too, of Debian) a storm has failovers of PostgreSQL. HISTORIES=60 checks that what two processes do at the same
 # time to the same runs and workflows is linearizable. With NATS=3 a cluster of NATS dispatches the runs of a storm, whose
-# servers are killed and suspended too; NATS=1 is a single server. With TEMPORAL=1 a server of Temporal does.
+# servers are killed, suspended and cut off from each other, and get a slow disk (by strace, where it may trace); NATS=1
+# is a single server. With TEMPORAL=1 a server of Temporal does.
 STORE ?= sqlite
 SECONDS ?= 0
 STORM ?= 0
@@ -62,12 +68,15 @@ crash: $(READY)
 		--histories $(HISTORIES) --nats $(NATS) $(if $(TEMPORAL),--temporal)
 
 # A storm of CHAOS seconds: PostgreSQL with a replica that takes over again and again, 3 servers of NATS, 3 servers and 4
-# workers of wfcore. DATABASE=patroni lets Patroni decide when the replica takes over.
+# workers of wfcore. DATABASE=patroni lets Patroni decide when the replica takes over. DATABASES=3 are the shards of three
+# organizations, which are moved between them meanwhile.
 CHAOS ?= 1800
 DATABASE ?= replica
+DATABASES ?= 1
 
 chaos: $(READY)
-	$(BIN)/python tests/crash --store $(DATABASE) --scenario none --storm $(CHAOS) --nats 3 --servers 3 --workers 4
+	$(BIN)/python tests/crash --store $(DATABASE) --scenario none --storm $(CHAOS) --nats 3 --servers 3 --workers 4 \
+		--databases $(DATABASES)
 
 # Cuts the power at IMAGES moments of a recorded workload on a SQLite file, with `synchronous` FULL and NORMAL; minutes.
 IMAGES ?= 10000

@@ -1,13 +1,30 @@
 """Beside this file stands what several kinds of tests share: pytest makes it importable."""
 
+import logging
+import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("wfcore", deadline=None)  # a deadline would measure how busy the machine is
 settings.load_profile("wfcore")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands that tests interrupt inherit it
+
+
+class Loggers(dict[str, Any]):
+    """The loggers by name. pytest iterates over them at each test, while a thread that imports a module adds some."""
+
+    def values(self) -> Any:
+        return list(super().values())
+
+
+logging.root.manager.loggerDict = Loggers(logging.root.manager.loggerDict)
 
 
 @pytest.fixture(scope="session")

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from wfcore import Unavailable
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.maintenance import MemoryMaintenance
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.ports.journal import Append, Execution, ExecutionRef, NewExecution
@@ -157,7 +157,7 @@ class LogJournal(MemoryJournal):
             usable=storage.may_use,
             add_audit_rows=storage.add_audit_rows,
             add_notices=storage.add_notices,
-            max_concurrent_runs=storage.max_concurrent_runs,
+            run_limit=storage.run_limit,
         )
         self.durable = True
         self.log = log

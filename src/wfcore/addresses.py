@@ -45,6 +45,11 @@ def address_of(database: Any) -> str:
     return address
 
 
+def is_off_loop(database: Any) -> bool:
+    """Whether the URL, or that of the engine, has the driver `aiosqlite`: no call of SQLite runs on the event loop."""
+    return str(getattr(database, "url", database)).startswith("sqlite+aiosqlite:")
+
+
 def is_server(database: str) -> bool:
     """Whether a URL names a database server, which several machines can share."""
     return address_of(database).startswith("postgresql:")

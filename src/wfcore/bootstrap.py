@@ -17,32 +17,33 @@ from wfcore.adapters.inmemory.blobs import InMemoryBlobs
 from wfcore.adapters.inmemory.memories import InMemoryMemories
 from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.adapters.outbound.mcp_servers import McpServers
-from wfcore.adapters.outbound.openapi_tools import guarded
 from wfcore.adapters.outbound.post import GuardedOutbound
 from wfcore.adapters.outbound.tool import http_tool
+from wfcore.adapters.rate_limits.counts import MemoryRateLimiter, SharedRateLimiter
 from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
-from wfcore.addresses import IN_MEMORY, address_of, is_server
+from wfcore.addresses import IN_MEMORY, address_of, is_off_loop, is_server
 from wfcore.core import Core
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
 from wfcore.imports import without_collections
 from wfcore.ports.blobs import Blobs
+from wfcore.ports.changes import ChangeFeed
 from wfcore.ports.guardrails import Guardrail
 from wfcore.ports.hints import Hints
 from wfcore.ports.journal import Journal
 from wfcore.ports.providers import MemoryBackend, ModelProvider, Tool
 from wfcore.ports.shards import MAIN
 from wfcore.ports.storage import Storage
-from wfcore.ports.system import Clock
+from wfcore.ports.system import Clock, RateLimiter
 from wfcore.ports.telemetry import Telemetry, Timed
 from wfcore.runtime.common.deprecated import FormerKeywords, moved
 from wfcore.runtime.common.installation import Dispatch, Secrets, Settings
 from wfcore.runtime.common.ports import Overrides, Ports
 from wfcore.runtime.execution.changes import publishing_journal, publishing_storage
-from wfcore.runtime.execution.telemetry import observed_journal
+from wfcore.working import working
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
@@ -73,8 +74,9 @@ def open(  # noqa: A001  (the name of the public function)
 ) -> AbstractAsyncContextManager[Core]:
     """Open wfcore on a database: `sqlite:///path`, `postgresql://user@host/name`, or `sqlite://` for one in memory.
 
-    The URL can name a driver, and an SQLAlchemy engine stands for its URL: wfcore connects by itself. On PostgreSQL the
-    tables are in `schema` (default `wfcore`, created if missing); on SQLite their names begin with `wfcore_`.
+    The URL can name a driver, and an SQLAlchemy engine stands for its URL: wfcore connects by itself. With
+    `sqlite+aiosqlite:///path` no call of SQLite runs on the event loop. On PostgreSQL the tables are in `schema`
+    (default `wfcore`, created if missing); on SQLite their names begin with `wfcore_`.
     `tools` are functions (`wfcore.tool` describes them further) or `Tool`s; `deps` is what their `RunContext` has.
     `models` are providers by name; `default` serves agents that name no model. With `worker`, this process drives runs,
     also those that an ended process left.
@@ -90,7 +92,8 @@ def open(  # noqa: A001  (the name of the public function)
     secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
     if former:
         settings, secrets, ports = moved(former, settings, secrets, ports)
-    given = _Given(address_of(database), schema, tools, deps, models, settings, guardrails, telemetry, secrets, ports)
+    address = address_of(database), is_off_loop(database)
+    given = _Given(*address, schema, tools, deps, models, settings, guardrails, telemetry, secrets, ports)
     return _open(given, worker=worker, migrate=migrate)
 
 
@@ -99,6 +102,7 @@ class _Given:
     """What the caller of `open` gave."""
 
     database: str
+    off_loop: bool
     schema: str | None
     tools: Iterable[Callable[..., Any] | Tool]
     deps: object
@@ -120,15 +124,21 @@ class _Stores:
     storage: Storage
     journal: Journal
     memories: MemoryBackend
+    statements: Sequence[str] = ()
+    """The modules that its first statements import."""
 
 
 @attrs.frozen
 class _Delivery:
-    """The dispatcher and the event hub of this process, which receive the notifications of other processes."""
+    """The dispatcher and the event hub of this process, which receive the notifications of other processes.
 
+    `journal` publishes what it writes to `changes`.
+    """
+
+    journal: Journal
     dispatcher: "EmbeddedDispatcher | NatsDispatcher | TemporalDispatcher"
     events: EventHub
-    changes: ChangeHub
+    changes: ChangeFeed
 
 
 @asynccontextmanager
@@ -146,7 +156,7 @@ async def _open(given: _Given, *, worker: bool, migrate: bool) -> AsyncIterator[
             await hints.open(delivery.dispatcher.receive, delivery.events.receive)
         if temporal:
             await temporal.open()
-        async with _working(core, worker=worker):
+        async with working(core, stores.statements, worker=worker):
             yield core
     finally:
         if temporal:
@@ -154,27 +164,6 @@ async def _open(given: _Given, *, worker: bool, migrate: bool) -> AsyncIterator[
         if hints:
             await hints.close()
         await stores.storage.close()
-
-
-@asynccontextmanager
-async def _working(core: Core, *, worker: bool) -> AsyncIterator[None]:
-    """With `worker`, drive runs, schedules and posts until the end."""
-    ports = core.ports
-    if worker:
-        await ports.dispatcher.start(core.driver)
-        core.scheduler.start()
-        core.poster.start()
-        core.notifier.start()
-        core.retention.start()
-        core.erasures.start_resuming()
-    try:
-        yield
-    finally:
-        for name in ("erasures", "retention", "notifier", "poster", "scheduler"):
-            if name in vars(core):  # it was used
-                await getattr(core, name).stop()
-        await ports.dispatcher.stop(ports.settings.grace)
-        await ports.tool_servers.close()
 
 
 def _delivery(
@@ -185,10 +174,11 @@ def _delivery(
     broker: "NatsConnection | None",
     temporal: "TemporalConnection | None",
 ) -> _Delivery:
-    dispatcher = _dispatcher(given, journal, clock, hints, broker, temporal)
     file = None if hints or given.stored is None else file_of(given.stored)
-    changes = ChangeHub(hints or (ChangeFile(file) if file else None))
-    return _Delivery(dispatcher, EventHub(hints), changes)
+    changes = given.ports.changes or ChangeHub(hints or (ChangeFile(file) if file else None))
+    journal = publishing_journal(journal, changes)
+    dispatcher = _dispatcher(given, journal, clock, hints, broker, temporal)
+    return _Delivery(journal, dispatcher, EventHub(hints), changes)
 
 
 def _dispatcher(
@@ -222,14 +212,13 @@ def _ports(
 ) -> Ports:
     """Every port with the caller's own adapter, else with the default one."""
     own = given.ports
-    changes = own.changes or delivery.changes
     return Ports(
-        publishing_storage(stores.storage, changes),
-        publishing_journal(stores.journal, changes),
+        publishing_storage(stores.storage, delivery.changes),
+        delivery.journal,
         own.dispatcher or delivery.dispatcher,
         own.events or delivery.events,
         ToolRegistry(
-            [guarded(tool, guard) for tool in given.tools],
+            _guarded(given.tools, guard),
             [http_tool(guard), *memory_tools(stores.memories, clock)],
             given.deps,
         ),
@@ -244,8 +233,18 @@ def _ports(
         tool_servers=own.tool_servers or McpServers(guard, clock),
         guardrails=GuardrailCatalog(given.guardrails),
         outbound=own.outbound or GuardedOutbound(guard),
-        changes=changes,
+        rate_limiter=_rate_limiter(given, clock) if own.rate_limiter is None else own.rate_limiter,
+        changes=delivery.changes,
     )
+
+
+def _guarded(tools: Iterable[Callable[..., Any] | Tool], guard: AddressGuard) -> list[Callable[..., Any] | Tool]:
+    """The tools, those of OpenAPI documents with this guard."""
+    if not (given := list(tools)):
+        return []
+    from wfcore.adapters.outbound.openapi_tools import guarded
+
+    return [guarded(tool, guard) for tool in given]
 
 
 def _keys(given: _Given) -> Callable[[], Sequence[bytes]]:
@@ -301,6 +300,8 @@ async def _stores(given: _Given, listener: Telemetry | None) -> _Stores:
         stores = attrs.evolve(opened, memories=own.memories or opened.memories)
     if listener is None:
         return stores
+    from wfcore.runtime.execution.telemetry import observed_journal
+
     return attrs.evolve(stores, journal=observed_journal(stores.journal, listener))
 
 
@@ -308,7 +309,7 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
     if given.schema is not None and not is_server(given.database):
         raise ValueError("`schema` is for PostgreSQL: on SQLite the tables begin with `wfcore_`")
     if given.database in IN_MEMORY:
-        from wfcore.adapters.inmemory.journal import MemoryJournal
+        from wfcore.adapters.inmemory.journal.journal import MemoryJournal
         from wfcore.adapters.inmemory.maintenance import MemoryMaintenance
         from wfcore.adapters.inmemory.storage import MemoryStorage
 
@@ -320,18 +321,19 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
             usable=storage.may_use,
             add_audit_rows=storage.add_audit_rows,
             add_notices=storage.add_notices,
-            max_concurrent_runs=storage.max_concurrent_runs,
+            run_limit=storage.run_limit,
         )
         storage.maintenance = MemoryMaintenance(storage, journal)
         return _Stores(storage, journal, InMemoryMemories())
     with without_collections():
         from wfcore.adapters.sql.journal.journal import SqlJournal
         from wfcore.adapters.sql.repositories.memories import SqlMemories
+        from wfcore.adapters.sql.schema.deferred import MODULES
         from wfcore.adapters.sql.storage import SqlStorage
 
-    opened = await _database(given.database, given.schema, given.settings)
+    opened = await _database(given.database, given.schema, given.settings, off_loop=given.off_loop)
     on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
-    return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit), SqlMemories(opened))
+    return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit), SqlMemories(opened), MODULES)
 
 
 async def _sharded_stores(given: _Given, listener: Telemetry | None) -> _Stores:
@@ -344,7 +346,9 @@ async def _sharded_stores(given: _Given, listener: Telemetry | None) -> _Stores:
     from wfcore.adapters.sharding.storage import ShardedMemories, ShardedStorage
 
     with needs_extra("postgres", "shards"):
+        from wfcore.adapters.sql.shards.moving import ShardDatabases, take_over
         from wfcore.adapters.sql.shards.placements import SqlPlacements
+    from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 
     async with AsyncExitStack() as stack:
         opened: dict[str, _Stores] = {}
@@ -352,7 +356,8 @@ async def _sharded_stores(given: _Given, listener: Telemetry | None) -> _Stores:
             opened[name] = await _database_stores(attrs.evolve(given, database=url), listener)
             stack.push_async_callback(opened[name].storage.close)
         main: Any = opened[MAIN].storage
-        placements = SqlPlacements(main.database)
+        databases = ShardDatabases(urls, given.schema or DEFAULT_SCHEMA)
+        placements = SqlPlacements(main.database, partial(take_over, databases))
         await placements.create()
         stack.pop_all()
     shards = Shards(opened, placements)
@@ -363,7 +368,7 @@ async def _sharded_stores(given: _Given, listener: Telemetry | None) -> _Stores:
     )
 
 
-async def _database(url: str, schema: str | None, settings: Settings) -> "Store":
+async def _database(url: str, schema: str | None, settings: Settings, *, off_loop: bool) -> "Store":
     if is_server(url):
         with needs_extra("postgres", "a PostgreSQL database"):
             from wfcore.adapters.sql.postgres.database import PostgresDatabase
@@ -376,8 +381,10 @@ async def _database(url: str, schema: str | None, settings: Settings) -> "Store"
     if not url.startswith("sqlite:///"):
         schemes = "sqlite:///path, postgresql://user@host/name or sqlite://"
         raise ValueError(f"unknown database URL `{url.partition('://')[0]}`: use {schemes}")
-    from wfcore.adapters.sql.sqlite.database import Database
-
+    if off_loop:
+        from wfcore.adapters.sql.sqlite.off_loop import OffLoopDatabase as Database
+    else:
+        from wfcore.adapters.sql.sqlite.database import Database  # type: ignore[assignment]
     file = Database(url, synchronous=settings.synchronous, busy_seconds=settings.busy_seconds)
     await file.open()
     return file
@@ -415,6 +422,25 @@ def _hints(given: _Given, broker: "NatsConnection | None") -> Hints | None:
     from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
 
     return PostgresHints(given.stored, given.schema)
+
+
+def _rate_limiter(given: _Given, clock: Clock) -> RateLimiter:
+    """The counts that `limits_backend` names; those of this process while shared ones cannot be reached."""
+    backend = given.settings.limits_backend
+    if backend == "memory":
+        return MemoryRateLimiter(now=clock.monotonic)
+    if backend != "database":
+        if not backend.startswith(("redis", "valkey")):
+            raise ValueError(f"unknown `limits_backend` `{backend}`: use `memory`, `database` or a URL `valkey://host`")
+        with needs_extra("valkey", "a Valkey or Redis server"):
+            from wfcore.adapters.rate_limits.valkey import ValkeyRateLimiter
+
+        return SharedRateLimiter(ValkeyRateLimiter(backend))
+    if given.stored is None or not is_server(given.stored):
+        raise ValueError("`limits_backend` can be `database` only on PostgreSQL: use `memory` or the URL of a server")
+    from wfcore.adapters.sql.postgres.rate_limiter import PostgresRateLimiter
+
+    return SharedRateLimiter(PostgresRateLimiter(given.stored, given.schema))
 
 
 def _scripted() -> dict[str, ModelProvider]:

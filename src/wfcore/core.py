@@ -1,6 +1,7 @@
 """An open wfcore: all use cases on one set of ports."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,6 @@ from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
 from wfcore.imports import without_collections
 from wfcore.runtime.common.handlers import Handler, full_name
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.plans import Plans
 
 if TYPE_CHECKING:
     from wfcore.runtime.agents.attachments import Attachments
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from wfcore.runtime.data.exports import Exports
     from wfcore.runtime.data.retention import DataRetention
     from wfcore.runtime.execution.driver import Driver
+    from wfcore.runtime.execution.plans import Plans
     from wfcore.runtime.organization.delegations import Delegations
     from wfcore.runtime.organization.directory import Directory
     from wfcore.runtime.organization.members import Groups, Members
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from wfcore.runtime.triggers.scheduler import Scheduler
     from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 
-_AREAS: Final[Mapping[str, tuple[str, str, str]]] = {
+AREAS: Final[Mapping[str, tuple[str, str, str]]] = {
     "driver": ("execution.driver", "Driver", "ports _plans"),
     "skills": ("resources.skills", "Skills", "ports"),
     "memories": ("agents.memories", "Memories", "ports"),
@@ -87,6 +88,11 @@ _AREAS: Final[Mapping[str, tuple[str, str, str]]] = {
     "exports": ("data.exports", "Exports", "ports"),
 }
 """The module below `wfcore.runtime` and the class of each area, and the attributes that it is made of."""
+
+
+def module_of(area: str) -> str:
+    """The name of the module of an area."""
+    return f"wfcore.runtime.{AREAS[area][0]}"
 
 
 class Core:
@@ -130,24 +136,29 @@ class Core:
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
-        self._plans = Plans(ports.storage, ports.journal)
         self._making = RLock()
+
+    @cached_property
+    def _plans(self) -> "Plans":
+        from wfcore.runtime.execution.plans import Plans
+
+        return Plans(self.ports.storage, self.ports.journal)
 
     if not TYPE_CHECKING:  # a type checker must not take every name for an attribute
 
         def __getattr__(self, name: str) -> Any:
-            if name not in _AREAS:
+            if name not in AREAS:
                 raise AttributeError(f"`Core` has no attribute `{name}`", name=name, obj=self)
             with self._making:
                 return vars(self)[name] if name in vars(self) else self._made(name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *_AREAS})
+        return sorted({*super().__dir__(), *AREAS})
 
     def _made(self, name: str) -> object:
-        module, kind, needed = _AREAS[name]
+        _, kind, needed = AREAS[name]
         with without_collections():
-            found = getattr(import_module(f"wfcore.runtime.{module}"), kind)
+            found = getattr(import_module(module_of(name)), kind)
         vars(self)[name] = area = found(*(getattr(self, each) for each in needed.split()))
         return area
 

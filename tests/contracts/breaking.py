@@ -4,19 +4,25 @@
 fault they pass: the suite runs them so.
 """
 
+import asyncio
 import json
 from collections.abc import Callable, Generator
 from importlib import import_module
+from inspect import getattr_static
 from pathlib import Path
 from typing import Any
 
 import pytest
 from adapter_faults import FAULTS
 
+from wfcore.testing import on_asyncio
 from wfcore.testing.contracts import dispatcher
 
 PATIENCE = 0.3
 """Seconds for which a test waits for what a wrong dispatcher never does."""
+
+HANG = 1
+"""Seconds for which it waits for what another wrong adapter never does."""
 
 BROKEN: dict[str, tuple[str, str]] = {
     test: (method, fault)
@@ -32,10 +38,11 @@ def name_of(item: pytest.Item) -> str:
 def pytest_configure() -> None:
     eventually = dispatcher.eventually
 
-    async def soon(condition: Callable[[], Any], within: float = 0) -> Any:
-        return await eventually(condition, PATIENCE)
+    async def soon(condition: Callable[[], Any]) -> Any:
+        async with asyncio.timeout(PATIENCE):
+            return await eventually(condition)
 
-    dispatcher.eventually = soon  # type: ignore[assignment]
+    dispatcher.eventually, on_asyncio.HANG = soon, HANG
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,7 +56,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     place, _, name = method.rpartition(".")
     module, _, cls = place.partition(":")
     adapter = getattr(import_module(module), cls)
-    right = vars(adapter)[name]
+    right = getattr_static(adapter, name)
     setattr(adapter, name, FAULTS[fault](right))
     try:
         return (yield)

@@ -20,9 +20,9 @@ from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.people.people import Organization
 from wfcore.ports.dispatcher import Dispatcher
-from wfcore.ports.journal import ExecutionRef, Journal
+from wfcore.ports.journal import Claimed, ExecutionRef, Journal
 from wfcore.testing.contracts.dispatcher import Bench, DispatcherContract, eventually
-from wfcore.testing.contracts.journal_values import NOW, ORG, begin
+from wfcore.testing.contracts.journal_values import NOW, ORG, begin, due
 from wfcore.testing.fakes import FakeClock
 
 WRITES = {"heartbeat", "claim_due", "append", "release", "register", "begin"}
@@ -60,6 +60,31 @@ class EmbeddedContract(DispatcherContract):
         await bench.beats(60)
         assert watched.calls["next_wake"] >= 60
         assert watched.writes == set()
+
+    @pytest.mark.parametrize("is_signalled", [False, True])
+    async def test_what_a_claim_has_read(self, bench: Bench, is_signalled: bool) -> None:
+        """The handler receives it, unless the execution was signalled meanwhile: it can have more entries by now."""
+        claim = bench.journal.claim
+
+        async def signalled(execution: ExecutionRef, *claimant: int) -> Claimed | None:
+            claimed = await claim(execution, *claimant)
+            assert is_signalled is False or dispatcher.signal(execution) is False
+            return claimed
+
+        async def nothing(*_: int) -> list[ExecutionRef]:
+            return []
+
+        bench.journal.claim, bench.journal.claim_due = signalled, nothing  # type: ignore[method-assign]
+        dispatcher = bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, engine_lag=lambda: 60.0)
+        await dispatcher.start(bench.handler)
+        ref, asleep = await due(bench.journal, "r-1", NOW), await due(bench.journal, "r-2", NOW + 9)
+        assert await dispatcher.claim(asleep) is None
+        driving = await dispatcher.claim(ref)
+        assert driving is not None
+        await driving
+        claimed = bench.handler.claimed[ref]
+        assert (claimed is None) == is_signalled
+        assert claimed is None or claimed.execution.ref == ref
 
     async def test_a_holder_sends_heartbeats(self, bench: Bench) -> None:
         """While it holds an execution, a worker sends a heartbeat each round, also during the grace of a stop."""

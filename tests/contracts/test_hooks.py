@@ -8,7 +8,7 @@ import pytest
 from sql_stores import on_postgres, on_sqlite
 from sql_texts import explained
 
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sql.repositories.hooks import ADD, DUE, DUE_OF_EACH
 from wfcore.adapters.sql.schema.statement import Statement

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 from msgspec.structs import replace
 
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.sqlite.database import Database

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sql_stores import on_postgres, on_sqlite
 
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.maintenance import MemoryMaintenance, texts_in
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.testing.contracts.stores.maintenance import MaintenanceContract, Stores

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from email.utils import formatdate
 
 import pytest
+from waiting import HANG
 from wire_stub import Answer, Line, WireStub, floods, hangs_up, pieces, refuses, silence
 from wires import CHAT, KEY, MESSAGES, WIRES, Wire
 
@@ -128,7 +129,7 @@ async def test_a_surrogate_pair_can_be_split(wire: Wire) -> None:
 
 async def test_text_is_streamed(wire: Wire) -> None:
     """The first words are returned before the last have arrived."""
-    async with wire.serve(pieces(*wire.half, ends="hang")) as (model, _), asyncio.timeout(10):
+    async with wire.serve(pieces(*wire.half, ends="hang")) as (model, _), asyncio.timeout(HANG):
         stream = opened(model)
         assert await anext(stream) == TextDelta("hal")
         await stream.aclose()
@@ -243,7 +244,7 @@ async def test_retry_after_is_respected(wire: Wire) -> None:
 @pytest.mark.parametrize("asked", ["3600", "1e400", formatdate(4e9, usegmt=True)])
 async def test_long_waits_fail_at_once(wire: Wire, asked: str) -> None:
     """A provider that demands a longer wait than a call allows causes an error at once."""
-    async with wire.serve(refuses(429, retry_after=asked), max_retries=2) as (model, stub), asyncio.timeout(10):
+    async with wire.serve(refuses(429, retry_after=asked), max_retries=2) as (model, stub), asyncio.timeout(HANG):
         error, _ = await failure(model)
     assert error.retryable
     assert len(stub.calls) == 1
@@ -261,7 +262,7 @@ async def test_retries_are_bounded(wire: Wire, status: int) -> None:
 async def test_silence_is_a_timeout(wire: Wire) -> None:
     """Silence before or within a response ends after `timeout`; so does a closed connection."""
     answers = silence, pieces(*wire.half, ends="hang"), hangs_up
-    async with wire.serve(*answers, timeout=0.1) as (model, _), asyncio.timeout(10):
+    async with wire.serve(*answers, timeout=0.1) as (model, _), asyncio.timeout(HANG):
         for _ in answers:
             error, _ = await failure(model)
             assert error.retryable
@@ -270,7 +271,7 @@ async def test_silence_is_a_timeout(wire: Wire) -> None:
 async def test_a_call_has_a_deadline(wire: Wire) -> None:
     """A provider that never ends, or never accepts a connection, causes an error at the deadline."""
     answers = floods(*wire.half, b": wait\n\n"), floods(*wire.half, wire.more("")), silence
-    async with wire.serve(*answers, deadline=0.1) as (model, _), asyncio.timeout(10):
+    async with wire.serve(*answers, deadline=0.1) as (model, _), asyncio.timeout(HANG):
         for _ in answers:
             error, before = await failure(model)
             assert error.retryable
@@ -287,7 +288,7 @@ async def test_responses_are_bounded(wire: Wire) -> None:
         pieces(*wire.half, *(wire.calls(str(number), "{}") for number in range(1, MOST_CALLS + 2)), ends="hang"),
         pieces(*wire.half, *(wire.calls(str(number), "x" * (LONGEST_ARGUMENTS // 8)) for number in range(1, 10))),
     ]
-    async with wire.serve(*endless) as (model, _), asyncio.timeout(5):
+    async with wire.serve(*endless) as (model, _), asyncio.timeout(HANG):
         for _ in endless:
             error, before = await failure(model, WITH_TOOLS)
             assert error.retryable
@@ -307,7 +308,7 @@ async def test_error_bodies_are_bounded(wire: Wire) -> None:
         await line.begin(content_encoding="gzip")
         await line.hang()
 
-    async with wire.serve(endless, compressed) as (model, _), asyncio.timeout(10):
+    async with wire.serve(endless, compressed) as (model, _), asyncio.timeout(HANG):
         for _ in range(2):
             error, _ = await failure(model)
             assert error.retryable
@@ -325,7 +326,7 @@ async def test_a_closed_port(wire: Wire) -> None:
 async def test_cancellation_ends_the_request(wire: Wire) -> None:
     """A closed stream, or a cancelled reader, closes the connection."""
     for leave in ("close", "cancel"):
-        async with wire.serve(pieces(*wire.half, ends="hang")) as (model, stub), asyncio.timeout(10):
+        async with wire.serve(pieces(*wire.half, ends="hang")) as (model, stub), asyncio.timeout(HANG):
             stream = opened(model)
             await anext(stream)
             if leave == "cancel":

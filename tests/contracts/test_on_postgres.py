@@ -14,7 +14,7 @@ from sql_texts import statement
 from test_dispatcher import EmbeddedContract
 from test_journal import CALLS, FIRST, answer, everything
 
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.memories import SqlMemories

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import HANG
 from wire_stub import Answer, Line, WireStub, hangs_up
 
 import wfcore
@@ -70,7 +71,7 @@ async def served(tmp_path: Path, *answers: Answer, **options: Any) -> AsyncItera
 async def act(core: Core, me: Any, tool: str, **params: Any) -> Any:
     """The output of one call; `wfcore.RunFailed` if it fails."""
     run = await core.runs.act(me, action={"toolId": tool, "params": params})
-    return await core.runs.result(run, timeout=20)
+    return await core.runs.result(run, timeout=HANG)
 
 
 async def test_a_request_has_every_parameter_in_its_place(tmp_path: Path) -> None:
@@ -122,11 +123,11 @@ async def test_a_refusal_of_the_service(tmp_path: Path, answer: Answer, message:
         await core.workflows.deploy(me, made.id)
         run = await core.runs.start(me, workflow=made.id)
         if retryable:
-            assert await core.runs.result(run, timeout=20) == 1
+            assert await core.runs.result(run, timeout=HANG) == 1
             assert len({call.headers["idempotency-key"] for call in server.calls}) == 1
         else:
             with pytest.raises(wfcore.RunFailed) as failed:
-                await core.runs.result(run, timeout=20)
+                await core.runs.result(run, timeout=HANG)
             error: Any = failed.value.error
             assert message.replace(": ", ":") in error["message"].replace(": ", ":")
 

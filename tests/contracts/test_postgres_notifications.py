@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from postgres_server import new_database
+from waiting import HANG
 
 from wfcore import bootstrap
 from wfcore.adapters.dispatch import embedded
@@ -48,7 +49,7 @@ class Process:
         await self.hints.open(self.worker.append, lambda execution, _: self.follower.append(execution))
 
     async def received(self, number: int) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             while len(self.worker) + len(self.follower) < number:  # noqa: ASYNC110  (it comes from a server)
                 await asyncio.sleep(0.001)
 
@@ -167,7 +168,7 @@ class TestHints:
         sender, other, _ = processes
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
             await connection.execute(CUT)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             while not other.worker:
                 sender.hints.notify_workers(refs(1)[0])
                 await asyncio.sleep(0.001)
@@ -210,7 +211,7 @@ class TestOpened:
 
     @pytest.fixture
     async def stack(self, anyio_backend: str) -> AsyncIterator[AsyncExitStack]:
-        async with AsyncExitStack() as stack, asyncio.timeout(60):
+        async with AsyncExitStack() as stack, asyncio.timeout(HANG):
             yield stack
 
     async def test_a_run_through_several_processes(self, url: str, stack: AsyncExitStack) -> None:

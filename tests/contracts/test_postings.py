@@ -8,7 +8,7 @@ import pytest
 from sql_stores import on_postgres, on_sqlite
 from sql_texts import explained
 
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sql.repositories import schedules
 from wfcore.adapters.sql.repositories.postings import DUE, DUE_OF_EACH

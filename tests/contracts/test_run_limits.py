@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from postgres_server import new_database
 
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
@@ -20,7 +20,7 @@ class TestMemoryRunLimits(RunLimitsContract):
     @asynccontextmanager
     async def open_stores(self, place: Path) -> AsyncIterator[Stores]:
         storage = MemoryStorage()
-        yield storage, [MemoryJournal(max_concurrent_runs=storage.max_concurrent_runs)]
+        yield storage, [MemoryJournal(run_limit=storage.run_limit)]
 
 
 class TestSqliteRunLimits(RunLimitsContract):

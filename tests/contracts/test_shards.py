@@ -1,50 +1,36 @@
-"""The contracts over three shards: in memory, and a part of them over three PostgreSQL databases."""
+"""The contracts over three shards: in memory, and parts of them over three PostgreSQL databases."""
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from zlib import adler32
 
 import pytest
+from sharded_stores import FAR, NAMES, DueOnShards, FixedPlacements, journal_on_postgres, storage_on_postgres
 from test_dispatcher import EmbeddedContract
-from test_on_postgres import as_the_journal_wants_it, opened
 
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.maintenance import MemoryMaintenance
 from wfcore.adapters.inmemory.memories import InMemoryMemories
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sharding.journal import ShardedJournal
 from wfcore.adapters.sharding.routing import Shards
 from wfcore.adapters.sharding.storage import ShardedMemories, ShardedStorage
-from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.journal import Journal
-from wfcore.ports.repositories.schedules import Timer
-from wfcore.ports.shards import MAIN, RANGE, Placement
 from wfcore.ports.storage import Storage
 from wfcore.testing.contracts.claims import ClaimsContract
 from wfcore.testing.contracts.journal import JournalContract
 from wfcore.testing.contracts.journal_values import ORG, OTHER_ORG, READERS
 from wfcore.testing.contracts.memories import WordsContract
+from wfcore.testing.contracts.storage.interfaces import InterfacesContract
+from wfcore.testing.contracts.storage.schedules import SchedulesContract
 from wfcore.testing.contracts.storage.storage import StorageContract
 from wfcore.testing.contracts.storage.values import ORG as ORG_OF_STORAGE
 from wfcore.testing.contracts.storage.values import OTHER_ORG as OTHER_ORG_OF_STORAGE
+from wfcore.testing.contracts.storage.values import new_organization
+from wfcore.testing.contracts.storage.webhooks import WebhooksContract
 from wfcore.testing.contracts.stores.maintenance import MaintenanceContract, Stores
-
-NAMES = (MAIN, "b", "c")
-
-
-class FixedPlacements:
-    """Every organization has its place from the beginning."""
-
-    def cached(self, org: str) -> str | None:
-        return NAMES[adler32(org.encode()) % 3]
-
-    async def of(self, org: str) -> Placement:
-        return Placement(self.cached(org) or MAIN)
-
-    async def place(self, org: str) -> str:
-        return (await self.of(org)).shard
+from wfcore.testing.on_asyncio import OnAsyncio
 
 
 def test_the_organizations_of_the_contracts_are_on_different_shards() -> None:
@@ -52,26 +38,9 @@ def test_the_organizations_of_the_contracts_are_on_different_shards() -> None:
     assert len({FixedPlacements().cached(org) for org in (ORG, OTHER_ORG)}) == 2
 
 
-class TestShardedStorage(StorageContract):
+class TestShardedStorage(DueOnShards, StorageContract):
     async def open_storage(self, place: Path) -> Storage:
         return ShardedStorage(Shards({name: MemoryStorage() for name in NAMES}, FixedPlacements()))
-
-    async def test_due_timers_of_every_organization_come_the_longest_due_first(self, store: Storage) -> None:
-        """All of them, in this order within a shard: rows of different shards are not compared."""
-        for org, number in ((ORG_OF_STORAGE, 1), (OTHER_ORG_OF_STORAGE, 2)):
-            async with store.transaction(org) as work:
-                await work.schedules.put(Timer(number, "v", 9 - number))
-        assert {one.workflow_id for one in await store.due_timers(9, limit=9)} == {1, 2}
-        assert await store.due_timers(6, limit=9) == []
-
-    async def test_due_timers_are_shared_out(self, store: Storage) -> None:
-        """With `limit` or more due, one of each organization comes before the second of any."""
-        for org, numbers in ((ORG_OF_STORAGE, range(1, 6)), (OTHER_ORG_OF_STORAGE, range(8, 10))):
-            async with store.transaction(org) as work:
-                for number in numbers:
-                    await work.schedules.put(Timer(number, "v", number))
-        found = [one.workflow_id for one in await store.due_timers(9, limit=5)]
-        assert [set(found[:2]), set(found[2:4]), found[4:]] == [{1, 8}, {2, 9}, [3]]
 
 
 @asynccontextmanager
@@ -82,7 +51,7 @@ async def sharded_journal() -> AsyncIterator[Journal]:
     journals = dict[str, Journal]()
     for number, name in enumerate(NAMES):
         journal = MemoryJournal(org_exists=lambda org: org in (ORG, OTHER_ORG), usable=usable)
-        journal._last_execution = journal.conversations._last_key = number * RANGE
+        journal._last_execution = journal.conversations._last_key = number * FAR
         journals[name] = journal
     yield ShardedJournal(Shards(journals, FixedPlacements()))
 
@@ -104,7 +73,7 @@ class TestShardedMaintenance(MaintenanceContract):
         journals = dict[str, Journal]()
         for number, (name, storage) in enumerate(storages.items()):
             journal = MemoryJournal(add_notices=storage.add_notices, add_audit_rows=storage.add_audit_rows)
-            journal._last_execution = number * RANGE
+            journal._last_execution = number * FAR
             storage.maintenance, journals[name] = MemoryMaintenance(storage, journal), journal
         placements = FixedPlacements()
         yield ShardedStorage(Shards(storages, placements)), ShardedJournal(Shards(journals, placements))
@@ -116,14 +85,20 @@ class TestShardedMemories(WordsContract):
         return ShardedMemories(Shards({name: InMemoryMemories() for name in NAMES}, FixedPlacements()))
 
 
-class TestClaimsOnPostgresShards(ClaimsContract):
-    """The part with claims, which go over all shards; the rest goes to one."""
+class TestJournalOnPostgresShards(ClaimsContract):
+    """The part with claims, which go over all shards; `postgres_shards.py` has all of it."""
 
-    @asynccontextmanager
-    async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
-        async with AsyncExitStack() as stack:
-            databases = {name: await stack.enter_async_context(opened()) for name in NAMES}
-            for database in databases.values():
-                await as_the_journal_wants_it(database)
-            journals: dict[str, Journal] = {name: SqlJournal(database) for name, database in databases.items()}
-            yield ShardedJournal(Shards(journals, FixedPlacements()))
+    def open_journal(self, place: Path) -> AbstractAsyncContextManager[Journal]:
+        return journal_on_postgres()
+
+
+class TestStorageOnPostgresShards(DueOnShards, InterfacesContract, SchedulesContract, WebhooksContract, OnAsyncio):
+    """The parts that find rows of any organization."""
+
+    @pytest.fixture
+    async def store(self, anyio_backend: str) -> AsyncIterator[Storage]:
+        store = await storage_on_postgres()
+        for org in (ORG_OF_STORAGE, OTHER_ORG_OF_STORAGE):
+            await store.add_organization(new_organization(org))
+        yield store
+        await store.close()

@@ -23,7 +23,7 @@ from wfcore.adapters.dispatch.temporal.connection import TemporalConnection, Tem
 from wfcore.adapters.dispatch.temporal.dispatcher import TemporalDispatcher
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.dispatcher import Dispatcher
-from wfcore.ports.journal import Append, ExecutionRef, Journal
+from wfcore.ports.journal import Append, Claimed, ExecutionRef, Journal
 from wfcore.testing.contracts.dispatcher import Bench, DispatcherContract, Recorder, eventually
 from wfcore.testing.contracts.journal_values import NOW, ORG, begin, due
 from wfcore.testing.fakes import FakeClock, journal_in_memory
@@ -265,8 +265,8 @@ class TestTemporal(DispatcherContract):
         """What cannot be claimed yet is tried again after a pause, by the same activity."""
         worker, claim, is_full = await self.worker(bench), bench.journal.claim, True
 
-        async def limited(*arguments: Any) -> bool:
-            return not is_full and await claim(*arguments)
+        async def limited(*arguments: Any) -> Claimed | None:
+            return None if is_full else await claim(*arguments)
 
         monkeypatch.setattr(bench.journal, "claim", limited)
         ref = await bench.due("r-1")
@@ -343,17 +343,17 @@ class TestTemporalConnection:
         assert not connection.start(ref)
         server.start()
         try:
-            await eventually(lambda: connection.is_available, 60)
+            await eventually(lambda: connection.is_available)
             assert connection.has_attributes
             assert connection.start(ref)
             await connection._unsent.join()
             server.kill()
             assert connection.start(ref)
-            await eventually(lambda: lost, 60)
+            await eventually(lambda: lost)
             assert not connection.is_available
             assert not connection.start(ref)
             server.start()
-            await eventually(lambda: connection.is_available, 60)
+            await eventually(lambda: connection.is_available)
             handle = (await connection.client()).get_workflow_handle(f"wfcore/{to_text(ref)}")
             assert (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
         finally:

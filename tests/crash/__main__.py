@@ -1,17 +1,17 @@
 """Kill real processes at every point of every scenario, and print the results: `make crash`.
 
     python tests/crash [--store STORE] [--seconds S] [--scenario NAME ...] [--point NAME] [--storm S] [--histories S]
-        [--nats N | --temporal] [--servers N] [--workers N]
+        [--nats N | --temporal] [--servers N] [--workers N] [--databases N]
 
 Without `--seconds` there is an experiment for every point; with it as many as the time allows, evenly over scenarios
 and boundaries, the same ones each time. `--point` runs the experiment of one point, `write/amid/3`, as the list of
-problems names it. Of the stores, `sqlite` and `postgres` are for all experiments, `replica`, `async-replica` and
-`patroni` for storms with failovers of PostgreSQL to a replica. `--nats` dispatches the runs of a storm by a server of
-NATS, or by a cluster of three, `--temporal` by a server of Temporal, which are killed and suspended too; `--servers`
-and `--workers` are the processes of a storm. `--histories` records concurrent operations of two processes for so many
-seconds, and as long while the processes are killed, and checks that they are linearizable. The exit status is 1 when a
-completed step was repeated, an acknowledged event lost, a run stranded, an output different, or a history has no valid
-order.
+problems names it. Of the stores, `sqlite`, `aiosqlite` and `postgres` are for all experiments, `replica`, `async-
+replica` and `patroni` for storms with failovers of PostgreSQL to a replica. `--nats` dispatches the runs of a storm by
+a server of NATS, or by a cluster of three, `--temporal` by a server of Temporal, which are disturbed too;
+`--servers` and `--workers` are the processes of a storm. With `--databases` it has so many organizations, which are
+moved between so many shards. `--histories` records concurrent operations of two processes for so many seconds, and as
+long while the processes are killed, and checks that they are linearizable. The exit status is 1 when a completed step
+was repeated, an acknowledged event lost, a run stranded, an output different, or a history has no valid order.
 """
 
 import argparse
@@ -33,15 +33,18 @@ from fork_server import ForkServer
 from histories import Histories
 from kill_experiments import FAULTS, SCENARIOS, Baseline, Verdict
 from patroni_cluster import PatroniCluster
+from process_roles import ORG
 from random_kills import RandomKills
 from scenarios import spec
+from shards import ShardedStore
 from stores import PostgresServer, SqliteFiles, Store
 
 GOLDEN = 0.6180339887498949
+SCHEMES = {"sqlite": "sqlite", "aiosqlite": "sqlite+aiosqlite"}
 MIDWAY = "append/acknowledged/4"
 """The kill of the first process of `recovery`: its points are those of the process that takes over."""
 
-STORES = ("sqlite", "postgres", "replica", "async-replica", "patroni")
+STORES = ("sqlite", "aiosqlite", "postgres", "replica", "async-replica", "patroni")
 
 Clusters = ReplicatedServer | PatroniCluster
 """The stores that fail over."""
@@ -55,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         store: Store | None = None
         fork_servers = [ForkServer(*_to_warm_up_on(options.store)) for _ in range(2)]
         try:
-            store = _store(options.store, Path(root), fork_servers[0])
+            parts = [_store(options.store, Path(root), number) for number in range(options.databases)]
+            store = ShardedStore(parts) if len(parts) > 1 else parts[0]
+            seed = spec(Path(root), store.url, "seed", "seed", orgs=_orgs(options))
+            assert fork_servers[0].run(seed) == 0, Path(root, "seed.out").read_text()
             faults = _run_all(options, Path(root), store, fork_servers)
             for kills in (False, True) if options.histories else ():
                 faults += Histories(Path(root), store, fork_servers, options.histories, kills=kills).run()
@@ -64,8 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             for fork_server in fork_servers:
                 fork_server.close()
-            if isinstance(store, Clusters):
-                store.close()
+            for part in _parts(store):
+                if isinstance(part, Clusters):
+                    part.close()
     return int(faults > 0)
 
 
@@ -74,12 +81,15 @@ def _storm(options: argparse.Namespace, root: Path, store: Store, fork_servers: 
     if options.temporal:
         brokers = Temporal(root / "brokers")
     try:
-        roles = ["server"] * options.servers + ["worker"] * options.workers
-        return RandomKills(root, store, fork_servers, options.storm, brokers=brokers, roles=roles).run()
+        roles = ["server"] * options.servers + ["worker"] * options.workers + ["mover"] * (options.databases > 1)
+        orgs = _orgs(options)
+        return RandomKills(root, store, fork_servers, options.storm, brokers=brokers, roles=roles, orgs=orgs).run()
     finally:
-        if isinstance(store, Clusters) and store.outages:
-            print(f"{len(store.outages)} failovers, {max(store.outages):.1f} s without a primary at most")
+        outages = [seconds for part in _parts(store) if isinstance(part, Clusters) for seconds in part.outages]
+        if outages:
+            print(f"{len(outages)} failovers, {max(outages):.1f} s without a primary at most")
         if brokers is not None:
+            print("brokers:", ", ".join(f"{count} {kind}" for kind, count in sorted(brokers.counts.items())))
             brokers.close()
 
 
@@ -93,6 +103,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--storm", type=float, default=0.0)
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--databases", type=int, default=1)
     parser.add_argument("--nats", type=int, choices=(0, 1, 3), default=0)
     parser.add_argument("--temporal", action="store_true")
     return parser.parse_args(arguments)
@@ -102,16 +113,22 @@ def _to_warm_up_on(store: str) -> list[str]:
     return [PostgresServer().url] if store == "postgres" else []
 
 
-def _store(name: str, root: Path, fork_server: ForkServer) -> Store:
-    store: Store
+def _store(name: str, root: Path, number: int) -> Store:
+    place = root / f"servers-{number}"
     if name == "patroni":
-        store = PatroniCluster(root / "servers")
-    elif "replica" in name:
-        store = ReplicatedServer(root / "servers", synchronous=name == "replica")
-    else:
-        store = SqliteFiles(root) if name == "sqlite" else PostgresServer()
-    assert fork_server.run(spec(root, store.url, "seed", "seed")) == 0, (root / "seed.out").read_text()
-    return store
+        return PatroniCluster(place)
+    if "replica" in name:
+        return ReplicatedServer(place, synchronous=name == "replica")
+    return PostgresServer() if name == "postgres" else SqliteFiles(root, SCHEMES[name])
+
+
+def _parts(store: Store | None) -> Sequence[Store | None]:
+    return store.parts if isinstance(store, ShardedStore) else [store]
+
+
+def _orgs(options: argparse.Namespace) -> list[str]:
+    """An organization for each database."""
+    return [ORG[:-1] + str(number) for number in range(1, options.databases + 1)]
 
 
 def _run_all(options: argparse.Namespace, root: Path, store: Store, fork_servers: list[ForkServer]) -> int:

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
-from stores import PostgresServer
+from stores import OWN, PostgresServer
 
 CONFIGURATION: Final = """
 listen_addresses = ''
 unix_socket_directories = '{sockets}'
-max_connections = 100
+max_connections = 150
 fsync = off
 wal_level = replica
 hot_standby = on
@@ -61,7 +61,7 @@ class ReplicatedServer(PostgresServer):
         """The primary crashes, and the replica is promoted. The former primary becomes the next replica."""
         if self._replication.is_alive():
             self._run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname IS NOT NULL"
-                      " AND pid <> pg_backend_pid()")  # fmt: skip
+                      f" AND application_name <> '{OWN}'")  # fmt: skip
             return
         if not self.keeps_acknowledged:
             self._lag(seconds)

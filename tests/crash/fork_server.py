@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios import spec
+from waiting import HANG
 
 
 class ForkServer:
@@ -25,7 +26,11 @@ class ForkServer:
     def __init__(self, *urls: str) -> None:
         """`urls`: empty databases for the warm-up, beside a file."""
         self._process = subprocess.Popen(
-            [sys.executable, __file__, *urls], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__, *urls],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def start(self, spec: dict[str, Any]) -> int:
@@ -43,7 +48,7 @@ class ForkServer:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        self._process.wait(10)
+        self._process.wait(HANG)
 
     def _ask(self, request: dict[str, Any]) -> int:
         assert self._process.stdin is not None
@@ -82,7 +87,7 @@ def _warm_up(run: Any) -> None:
             for scenario in ("demo", "talk", "webhook"):
                 run(spec(Path(place), url, "play", "fork_server", scenario=scenario, key=scenario))
     gc.collect()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG
     while threading.active_count() > 1:  # a fork is safe when no other thread holds anything
         assert time.monotonic() < deadline, f"threads that do not end: {threading.enumerate()}"
         time.sleep(0.001)  # threads that end by themselves give no sign to wait for

@@ -103,6 +103,11 @@ CHILD = graph(
     record("after", "{{ nodes.inner.output }}"),
 )
 
+KEYED = graph(
+    record("each", "{{ item }}", forEach="input.items", concurrencyKey="service", concurrencyLimit=2),
+    record("end", "{{ nodes.each.output }}", concurrencyKey="ser{{ 'vice' }}", concurrencyLimit=2, retry=SOON),
+)
+
 GRAPHS = {
     "demo": DEMO,
     "crowd": CROWD,
@@ -115,6 +120,7 @@ GRAPHS = {
     "wait": WAIT,
     "child": CHILD,
     "webhook": CROWD,
+    "keyed": KEYED,
 }
 """In the order of their ids, from 1."""
 

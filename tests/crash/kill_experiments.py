@@ -17,7 +17,7 @@ from scenarios import KILLED, ONCE, SLOT, Events, Scenario
 from stores import Store
 
 SCENARIO_OPTIONS: dict[str, Spec] = {
-    "schedule": {"catch_up": 400 * 86_400, "run": f"schedule-12-{SLOT:%Y%m%d}T0000Z"},
+    "schedule": {"catch_up": 400 * 86_400, "run": f"schedule-{len(NUMBERS) + 1}-{SLOT:%Y%m%d}T0000Z"},
     "lease": {"scenario": "actions", "beat": 0.01, "seconds": 0.03},
     **{name: {"beat": 0.1} for name in ("retry", "deadline", "wait")},
 }

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import psycopg
-from nats_server import free_port
+from server_process import free_port
 from stores import PostgresServer
+from waiting import HANG
 
 PROGRAMS: Final = ("etcd", "haproxy", "patroni", "pg_ctl")
 NAMES: Final = ("one", "two")
@@ -160,4 +161,4 @@ class PatroniCluster(PostgresServer):
     def _end(self, name: str, by: signal.Signals = signal.SIGKILL) -> None:
         process = self._processes.pop(name)
         process.send_signal(by)
-        process.wait(30)
+        process.wait(HANG)

@@ -24,6 +24,7 @@ from typing import Any, Final
 import attrs
 from disk_images import Disk, Files, apply
 from file_calls import Acknowledged, Call, FileCalls, Sync, Write, watched_files
+from waiting import HANG
 
 from wfcore import bootstrap, tool
 from wfcore.adapters.sql.journal.journal import SqlJournal
@@ -287,7 +288,7 @@ def _is_behind(path: Path, commits: Commits, acknowledged: int) -> bool:
 async def _go_on(path: Path, facts: Facts, tally: Tally, where: str) -> None:
     """Open the image, approve what waits, and compare the output of every run that is there."""
     tally.counts["continued"] += 1
-    async with asyncio.timeout(60), opened(f"sqlite:///{path}") as core:
+    async with asyncio.timeout(HANG), opened(f"sqlite:///{path}") as core:
         me = core.principal(ORG, user="ann")
         if damaged := [run async for run in core.ports.journal.damaged()]:
             tally.fault("damaged", f"{where}: journals of {damaged}")

@@ -19,8 +19,9 @@ import attrs
 import shifted_clock
 from graphs import CROWD, GRAPHS, NUMBERS
 from points import Points
+from waiting import HANG
 
-from wfcore import bootstrap
+from wfcore import addresses, bootstrap
 from wfcore.adapters.dispatch import embedded
 from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.adapters.models.scripted import ScriptedModel
@@ -42,9 +43,6 @@ from wfcore.runtime.execution.performer import Performer
 ORG = "00000000-0000-4000-8000-000000000001"
 FIRST = "turn-1"
 INPUT = {"n": 5, "items": ["a", "b", "c"]}
-PROCESS_TIMEOUT = 30.0
-"""Seconds within which a process without a kill must end, on a busy machine."""
-
 DEAD_AFTER = 1.5
 """Seconds of silence after which a process on another pretended machine counts as dead."""
 
@@ -188,41 +186,62 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
     if "machine" in spec:
         embedded.this_machine = lambda: spec["machine"]
         embedded.DEAD_AFTER = DEAD_AFTER
-    if bootstrap.is_server(spec["url"]):
+    url, *shards = spec["url"].split("\n")
+    if bootstrap.is_server(url):
         points.watch_postgres()
     else:
         points.watch_sqlite()
     watch_effects(points, spec["steps"])
     embedded.HEARTBEAT = spec.get("beat", embedded.HEARTBEAT)
-    database = await bootstrap._database(spec["url"], None, Settings(synchronous=spec.get("synchronous", "FULL")))
-    events, journal = EventHub(), SqlJournal(database)
-    points.watch_journal(journal)
-    events.publish = points.around("publish", events.publish)  # type: ignore[method-assign]
+    embedded.STUCK_AFTER = spec.get("stuck", embedded.STUCK_AFTER)
+    own = Overrides() if shards else await watched(points, spec)
     async with bootstrap.open(
+        url,
         tools=Recorder(spec["log"], points, spec.get("seconds", 0.0), who, spec.get("slots", "")).tools,
         models={"default": TwoCallsModel(spec["log"], points, who)},
         settings=Settings(
-            delta_interval=0, hold_for=0, catch_up=spec.get("catch_up", 3_600.0), grace=0, dispatch=dispatch_of(spec)
+            delta_interval=0,
+            hold_for=0,
+            catch_up=spec.get("catch_up", 3_600.0),
+            grace=0,
+            dispatch=dispatch_of(spec),
+            shards={f"s{number}": shard for number, shard in enumerate(shards, 1)},
         ),
         worker=spec.get("worker", True),
         secrets=bytes(32),
-        ports=Overrides(storage=SqlStorage(database), journal=journal, events=None if "nats" in spec else events),
+        ports=own,
     ) as core:
-        yield core, core.principal(ORG, user="ann")
+        yield core, core.principal(spec.get("org", ORG), user="ann")
     write_line(spec["points"], points.passed)
 
 
+async def watched(points: Points, spec: Spec) -> Overrides:
+    """The stores of one database with the points of the journal."""
+    settings, off_loop = Settings(synchronous=spec.get("synchronous", "FULL")), addresses.is_off_loop(spec["url"])
+    database = await bootstrap._database(addresses.address_of(spec["url"]), None, settings, off_loop=off_loop)
+    events, journal = EventHub(), SqlJournal(database)
+    points.watch_journal(journal)
+    events.publish = points.around("publish", events.publish)  # type: ignore[method-assign]
+    return Overrides(storage=SqlStorage(database), journal=journal, events=None if "nats" in spec else events)
+
+
 async def seed(spec: Spec) -> None:
-    """Create the database: tables, the organization, all workflows."""
-    async with opened({**spec, "worker": False}) as (core, me):
-        await core.directory.create_organization("Acme", id=ORG)
-        skill = await core.skills.create(me, name="TwoCallsModel", toolset={"record": {"enabled": True}})
-        await core.skills.deploy(me, skill.id)
-        for name, structure in GRAPHS.items():
-            trigger = {"trigger_type": "webhook" if name == "webhook" else "api"}
-            made = await core.workflows.create(me, name=name, structure=structure, trigger=trigger)
-            await core.workflows.deploy(me, made.id)
-        await core.workflows.webhook(me, NUMBERS["webhook"])
+    """Create the database: tables, the organizations, all workflows of each."""
+    async with opened({**spec, "worker": False}) as (core, _):
+        for org in spec.get("orgs", [ORG]):
+            await fill(core, org)
+
+
+async def fill(core: Core, org: str) -> None:
+    await core.directory.create_organization("Acme", id=org)
+    me = core.principal(org, user="ann")
+    skill = await core.skills.create(me, name="TwoCallsModel", toolset={"record": {"enabled": True}})
+    await core.skills.deploy(me, skill.id)
+    for name, structure in GRAPHS.items():
+        trigger = {"trigger_type": "webhook" if name == "webhook" else "api"}
+        made = await core.workflows.create(me, name=name, structure=structure, trigger=trigger)
+        await core.workflows.deploy(me, made.id)
+    await core.workflows.webhook(me, NUMBERS["webhook"])
 
 
 async def follow(core: Core, me: Principal, run: str, path: str) -> None:
@@ -233,7 +252,7 @@ async def follow(core: Core, me: Principal, run: str, path: str) -> None:
 
 async def play(spec: Spec) -> None:
     """Start a run or join it, respond to its interrupts or join the response, and follow every turn to its end."""
-    async with asyncio.timeout(PROCESS_TIMEOUT), opened(spec) as (core, me):
+    async with asyncio.timeout(HANG), opened(spec) as (core, me):
         run = await STARTERS.get(spec["scenario"], begin)(core, me, spec)
         for turn in count(2):
             write_line(spec["acks"], {"kind": "accepted", "runId": run})
@@ -274,7 +293,7 @@ async def wait_for_slot(core: Core, me: Principal, spec: Spec) -> str:
 
 async def next_turn(core: Core, view: RunView, turn: int, spec: Spec) -> str:
     """The next turn: after a deadline that of the system, else the response of one of two persons."""
-    person = core.principal(ORG, user=("ann", "bob")[turn % 2])
+    person = core.principal(spec.get("org", ORG), user=("ann", "bob")[turn % 2])
     key = spec.get("answer", f"turn-{turn}")
     if spec["scenario"] != "deadline":
         return (await core.runs.resume(person, view.id, decision="approve", key=key)).id
@@ -291,15 +310,16 @@ async def crowd(spec: Spec) -> None:
     """Start some of many runs, and work until all of them are done, also those of other processes."""
     async with opened(spec) as (core, me):
         names = [f"{spec['name']}-{number}" for number in range(spec["starts"])]
-        await asyncio.gather(*(core.runs.start(me, workflow=2, input={}, key=name) for name in names))
+        number = NUMBERS[spec.get("graph", "crowd")]
+        await asyncio.gather(*(core.runs.start(me, workflow=number, input=INPUT, key=name) for name in names))
         while len(await core.runs.page(me, limit=100, status=RunStatus.done)) < spec["runs"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
 async def limit(spec: Spec) -> None:
-    """Limit the concurrent runs of the organization."""
+    """Limit the concurrent runs of the organization, or of one of its workflows."""
     async with opened({**spec, "worker": False}) as (core, _):
-        await core.directory.limit_runs(ORG, spec["most"])
+        await core.directory.limit_runs(ORG, spec["most"], workflow=spec["workflow"])
 
 
 async def schedule(spec: Spec) -> None:

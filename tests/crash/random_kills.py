@@ -16,17 +16,21 @@ import attrs
 import shifted_clock
 from fork_server import ForkServer
 from graphs import NUMBERS
-from process_roles import INPUT, PROCESS_TIMEOUT, ROLES, Spec, lines, next_turn, opened, write_line
+from process_roles import INPUT, ORG, ROLES, Spec, lines, next_turn, opened, write_line
 from scenarios import Scenario
+from shards import until_nothing_moves, watch_refusals
 from stores import Store
+from waiting import HANG
 
+from wfcore.core import Core
 from wfcore.domain.kernel.errors import Conflict, NotFound, Unavailable
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 
 if TYPE_CHECKING:
     from brokers import Engine
 
-MIXED = ("actions", "once", "approval", "deadline", "wait", "child", "talk", "demo")
+MIXED = ("actions", "keyed", "once", "approval", "deadline", "wait", "child", "talk", "demo")
 CLIENTS = 4
 """Concurrent clients of a server process."""
 
@@ -76,16 +80,20 @@ class RandomKills:
         seconds: float,
         *,
         seed: int = 1,
+        orgs: Sequence[str] = (ORG,),
         brokers: "Engine | None" = None,
         roles: Sequence[str] = ("server", "worker"),
     ) -> None:
-        """With `brokers`, an engine dispatches the runs, and its servers are killed and suspended too."""
+        """Servers start runs in the `orgs`, each in one of them. With `brokers`, an engine dispatches the runs, and its
+        servers are killed and suspended too.
+        """
         place = root / "random-kills"
         place.mkdir()
         self._scenario = Scenario(place, store)
         self._store = store
         self._fork_servers = fork_servers
         self._seconds = seconds
+        self._orgs = orgs
         self._brokers = brokers
         self._roles = roles
         self._random = random.Random(seed)
@@ -98,7 +106,7 @@ class RandomKills:
         self._disturb_at_random(time.monotonic() + self._seconds)
         accepted = {run for path in self._scenario.place.glob("*.acks") for run in lines(path)}
         lost = accepted - self._scenario.runs().keys()
-        last = self._scenario.spec("clear_up", "last", beat=0.1, patience=PROCESS_TIMEOUT + 2 * self._seconds)
+        last = self._scenario.spec("clear_up", "last", beat=0.1, patience=HANG + 2 * self._seconds)
         status = self._fork_servers[0].run({**last, **self._own("last", 3 * LARGEST_STEP)})
         runs = self._scenario.runs()
         found: dict[str, list[Any]] = {
@@ -108,6 +116,12 @@ class RandomKills:
             "stranded": [run for run, what in runs.items() if what in ("queued", "running")],
             "failed": [run for run, what in runs.items() if what in ("error", "cancelled")],
         }
+        moves = lines(self._scenario.place / "moves")
+        if moves:
+            refusals = lines(self._scenario.place / "refusals")
+            refused = max((seconds for name, seconds in refusals if name not in self._suspended), default=0.0)
+            print(f"{len(moves)} moves of organizations; writes waited {max(moves):.2f} s at most as the moves say,"
+                  f" {refused:.2f} s as the writers say")  # fmt: skip
         sizes = {"accepted": len(accepted), "turns": len(runs), "effects": self._scenario.performed().total()}
         counts = {**self._counts, **sizes, **{name: len(found[name]) for name in FAULTS}}
         self._print(counts, found)
@@ -161,8 +175,8 @@ class RandomKills:
                 process.continues_at = time.monotonic() + self._random.uniform(*SUSPENSION)
                 os.kill(process.pid, signal.SIGSTOP)
             case "broker" if self._brokers is not None:
-                self._counts["brokers"] += 1
                 self._brokers.disturb(self._random.random(), self._random.uniform(*SUSPENSION))
+                self._counts["brokers"] = self._brokers.counts.total()
             case "store":
                 self._counts["outages"] += 1
                 self._store.disturb(self._scenario.url, self._random.random(), self._random.uniform(*OUTAGE))
@@ -175,14 +189,16 @@ class RandomKills:
         self._step(name, ahead)
         clock = str(self._scenario.place / f"{name}.clock")
         broker = {} if self._brokers is None else self._brokers.spec()
-        return {"name": name, "clock": clock, "machine": f"machine of {name}", **broker}
+        place: Spec = {"orgs": [*self._orgs]}
+        place |= {name: str(self._scenario.place / name) for name in ("moves", "refusals")}
+        return {"name": name, "clock": clock, "machine": f"machine of {name}", **broker, **place}
 
     def _start(self, side: int) -> Process:
         """A new process, whose clock is wrong."""
         role, name = self._roles[side], f"{side}-{self._counts['kills']}"
         ahead = self._random.randint(-LARGEST_STEP, LARGEST_STEP)
         works = self._brokers is None or role == "worker" or self._random.random() < 1 / 3
-        own = self._own(name, ahead)
+        own = {**self._own(name, ahead), "org": self._orgs[side % len(self._orgs)]}
         pid = self._fork_servers[side % 2].start(self._scenario.spec(role, name, beat=0.1, worker=works, **own))
         lives = self._random.uniform(*KILL_INTERVAL) * len(self._roles) / 2
         return Process(name, pid, time.monotonic() + lives)
@@ -208,6 +224,8 @@ async def persistently(call: Callable[[], Awaitable[T]]) -> T:
 @contextlib.asynccontextmanager
 async def opened_at_last(spec: Spec) -> Any:
     """As `opened`, once the store can be opened."""
+    if len(spec["orgs"]) > 1:
+        watch_refusals(spec)
     async with contextlib.AsyncExitStack() as stack:
         yield await persistently(lambda: stack.enter_async_context(opened(spec)))
 
@@ -240,7 +258,7 @@ async def follow_to_the_end(core: Any, me: Any, run: str, scenario: str) -> None
         view = await persistently(to_its_end)
         if view.status is not RunStatus.interrupted or scenario == "deadline":
             return  # a deadline is far away by another clock
-        options = {"scenario": scenario, "answer": f"{run}+"}
+        options = {"scenario": scenario, "answer": f"{run}+", "org": me.org_uuid}
         try:
             run = await persistently(lambda view=view, turn=turn: next_turn(core, view, turn, options))  # noqa: B023
         except Conflict:
@@ -255,18 +273,25 @@ async def worker(spec: Spec) -> None:
 
 async def clear_up(spec: Spec) -> None:
     """Bring every run to its end, and respond to open interrupts."""
-    async with asyncio.timeout(spec["patience"]), opened_at_last(spec) as (core, me):
-        while True:
-            waiting, _ = await core.runs.interrupts(me, limit=100)
-            for item in waiting:
-                person = core.principal(me.org_uuid, user=random.choice(("ann", "bob")))
-                with contextlib.suppress(Exception):  # the deadline can pass, or the person can have responded before
-                    await core.runs.resume(person, item.found.run_id, decision="approve")
-            left = [status for status in (RunStatus.queued, RunStatus.running)
-                    if await core.runs.page(me, status=status, limit=1)]  # fmt: skip
-            if not left and not waiting and not (await core.runs.interrupts(me, limit=1))[0]:
-                return
-            await asyncio.sleep(0.05)
+    async with asyncio.timeout(spec["patience"]), opened_at_last(spec) as (core, _):
+        for org in spec["orgs"]:
+            await clear_up_one(core, core.principal(org, user="ann"))
+        if len(spec["orgs"]) > 1:
+            await until_nothing_moves(spec["url"])
+
+
+async def clear_up_one(core: Core, me: Principal) -> None:
+    while True:
+        waiting, _ = await core.runs.interrupts(me, limit=100)
+        for item in waiting:
+            person = core.principal(me.org_uuid, user=random.choice(("ann", "bob")))
+            with contextlib.suppress(Exception):  # the deadline can pass, or the person can have responded before
+                await core.runs.resume(person, item.found.run_id, decision="approve")
+        left = [status for status in (RunStatus.queued, RunStatus.running)
+                if await core.runs.page(me, status=status, limit=1)]  # fmt: skip
+        if not left and not waiting and not (await core.runs.interrupts(me, limit=1))[0]:
+            return
+        await asyncio.sleep(0.05)
 
 
 ROLES.update({role.__name__: role for role in (server, worker, clear_up)})

@@ -4,7 +4,8 @@ import asyncio
 from typing import Any, Final
 
 from graphs import graph, node, record
-from process_roles import INPUT, PROCESS_TIMEOUT, ROLES, Spec, follow, opened, write_line
+from process_roles import INPUT, ROLES, Spec, follow, opened, write_line
+from waiting import HANG
 
 from wfcore.core import Core
 from wfcore.domain.resources.access import Principal
@@ -49,7 +50,7 @@ async def _started(core: Core, me: Principal, number: int, run: str, spec: Spec)
 
 async def retry(spec: Spec) -> None:
     """Retry the failed run on the mended workflow, or join that retry, and follow it to its end."""
-    async with asyncio.timeout(PROCESS_TIMEOUT), opened(spec) as (core, me):
+    async with asyncio.timeout(HANG), opened(spec) as (core, me):
         again = await core.runs.retry(me, FAILED, version="published", key="again")
         await follow(core, me, again.id, spec["acks"])
         write_line(spec["acks"], {"output": (await core.runs.get(me, again.id)).output})
@@ -57,7 +58,7 @@ async def retry(spec: Spec) -> None:
 
 async def move(spec: Spec) -> None:
     """Move all waiting runs to the mended workflow, then answer each, and follow it to its end."""
-    async with asyncio.timeout(PROCESS_TIMEOUT), opened(spec) as (core, me):
+    async with asyncio.timeout(HANG), opened(spec) as (core, me):
         await core.workflows.move_runs(me, spec["workflow"], all=True)
         for run in WAITING:
             turn = await core.runs.resume(me, run, decision="approve", key=f"{run}-on")

@@ -24,6 +24,9 @@ with contextlib.suppress(sqlite3.OperationalError):  # a suspended process can h
     os.kill(os.getpid(), signal.SIGSTOP)
 """
 
+OWN = "the test"
+"""The name of the connections of the test itself, which an outage leaves alone."""
+
 _numbers = count(1)
 
 
@@ -55,17 +58,18 @@ class Store(Protocol):
 
 
 class SqliteFiles:
-    """Implements `Store`."""
+    """Implements `Store`, for each scheme of URLs."""
 
     keeps_acknowledged = True
 
-    def __init__(self, place: Path) -> None:
-        self.url = f"sqlite:///{place / 'seed.db'}"
+    def __init__(self, place: Path, scheme: str = "sqlite") -> None:
+        self.url = f"{scheme}:///{place / 'seed.db'}"
+        self._scheme = scheme
 
     def copy(self, place: Path) -> str:
         assert not _file(self.url).with_name("seed.db-wal").exists(), "the file must be complete without its log"
         shutil.copy(_file(self.url), place / "wfcore.db")
-        return f"sqlite:///{place / 'wfcore.db'}"
+        return f"{self._scheme}:///{place / 'wfcore.db'}"
 
     def rows(self, url: str, question: str) -> list[tuple[Any, ...]]:
         with tempfile.TemporaryDirectory() as aside:
@@ -141,8 +145,9 @@ class PostgresServer:
             connection.execute(statement)  # type: ignore[arg-type]
 
     def _connected(self) -> psycopg.Connection[Any]:
-        return psycopg.connect(**{**server_options(self.url), "dbname": "postgres"}, autocommit=True)
+        own = {"dbname": "postgres", "application_name": OWN}
+        return psycopg.connect(**{**server_options(self.url), **own}, autocommit=True)
 
 
 def _file(url: str) -> Path:
-    return Path(url.removeprefix("sqlite:///"))
+    return Path(url.partition(":///")[2])

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from file_calls import AVAILABLE, OK, SYNC_FAILS, WRITE_FAILS, Call, FileCalls, Sync, Write, watched_files
 from power_cuts import GRAPH, ORG, opened
+from waiting import HANG
 
 from wfcore.adapters.http import app
 from wfcore.core import Core
@@ -111,7 +112,7 @@ async def start(core: Core, me: Principal, flow: int, n: int) -> str:
 
 async def persistently(call: Callable[..., Awaitable[Any]], *args: Any, **more: Any) -> Any:
     """The result of the call, which is repeated while the store is not available, as clients do."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG):
         while True:
             try:
                 return await call(*args, **more)
@@ -125,7 +126,7 @@ async def is_unavailable(call: Callable[[], Awaitable[Any]]) -> None:
 
 
 async def followed(core: Core, me: Principal, run: str) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG):
         async for _ in await core.runs.follow(me, run):
             pass
 
@@ -138,7 +139,7 @@ async def readiness(core: Core) -> int:
 
 async def recovered(core: Core) -> None:
     """Wait until the server is ready: it repeats its check after a second."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG):
         while await readiness(core) != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
 

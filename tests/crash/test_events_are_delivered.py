@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import HANG
 
 pytestmark = pytest.mark.xdist_group("crash")
 
@@ -16,7 +17,7 @@ SCRIPT = Path(__file__).with_name("event_processes.py")
 def process(tmp_path: Path, mode: str, offset: int = 0) -> int:
     """The exit code of a process that runs in this mode on the test's file."""
     command = [sys.executable, SCRIPT, mode, f"sqlite:///{tmp_path / 'app.db'}", tmp_path / "log", str(offset)]
-    return subprocess.run(command, check=False, timeout=60).returncode
+    return subprocess.run(command, check=False, timeout=HANG).returncode
 
 
 def received(tmp_path: Path) -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""The limit of an organization's concurrent runs holds over processes that are killed; counted outside of wfcore."""
+"""Limits of concurrent runs and of calls with a key hold over processes that are killed; counted outside of wfcore."""
 
 import os
 import signal
@@ -16,10 +16,11 @@ PROCESSES = 3
 pytestmark = pytest.mark.xdist_group("crash")
 
 
-def test_the_limit_holds(scenario: Scenario, fork_servers: tuple[ForkServer, ForkServer]) -> None:
+@pytest.mark.parametrize("workflow", [None, 2], ids=["organization", "workflow"])
+def test_the_limit_holds(scenario: Scenario, fork_servers: tuple[ForkServer, ForkServer], workflow: int | None) -> None:
     """Three processes start and drive runs, and one is killed amid its work: its share comes back, all runs end."""
     fork_server, other = fork_servers
-    assert other.run(scenario.spec("limit", "limit", most=LIMIT)) == 0, scenario.said("limit")
+    assert other.run(scenario.spec("limit", "limit", most=LIMIT, workflow=workflow)) == 0, scenario.said("limit")
     more = {"starts": RUNS // PROCESSES, "seconds": 0.02, "slots": str(scenario.place), "beat": 0.1}
     victim = fork_server.start(scenario.spec("crowd", "one", name="one", runs=RUNS + 1, **more))  # never ends by itself
     rest = [other.start(scenario.spec("crowd", name, name=name, runs=RUNS, **more)) for name in ("two", "three")]
@@ -30,3 +31,20 @@ def test_the_limit_holds(scenario: Scenario, fork_servers: tuple[ForkServer, For
     assert statuses(scenario) == {"done": RUNS}
     assert len(scenario.performed()) == RUNS * 4
     assert max(lines(scenario.place / "slots")) == LIMIT
+
+
+def test_the_limit_of_a_key_holds(scenario: Scenario, fork_servers: tuple[ForkServer, ForkServer]) -> None:
+    """The same for the calls of a key, of which there are never more than two: two of three processes are killed."""
+    fork_server, other = fork_servers
+    more = {"starts": RUNS // 3, "seconds": 0.01, "slots": str(scenario.place), "beat": 0.1, "graph": "keyed"}
+    names = ("one", "two")
+    victims = [fork_server.start(scenario.spec("crowd", one, name=one, runs=RUNS + 1, **more)) for one in names]
+    last = other.start(scenario.spec("crowd", "three", name="three", runs=RUNS, **more))
+    until(lambda: len(scenario.runs()) == RUNS and len(scenario.performed()) > RUNS)
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
+        assert fork_server.wait(victim) == -signal.SIGKILL
+    assert other.wait(last) == 0, scenario.said("three")
+    assert statuses(scenario) == {"done": RUNS}
+    assert len(scenario.performed()) == RUNS * 4
+    assert max(lines(scenario.place / "slots")) == 2

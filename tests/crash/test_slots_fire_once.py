@@ -56,7 +56,7 @@ def test_a_kill_before_the_timer_is_advanced(
     due: Scenario, fork_servers: tuple[ForkServer, ForkServer], when: str
 ) -> None:
     """After a kill around the write of a slot's run, the next process starts missing runs, and none a second time."""
-    victim = fork_servers[0].start(serving(due, "one", kill=f"commit/{when}/3"))
+    victim = fork_servers[0].start(serving(due, "one", kill=f"commit/{when}/2"))
     assert fork_servers[0].wait(victim) == -signal.SIGKILL
     begun = {number for (number,) in due.rows("SELECT resource_id FROM wfcore_executions")}
     assert bool(begun & unserved(due)) == (when == "after") or when == "amid"

@@ -9,18 +9,18 @@ from collections.abc import Callable
 import pytest
 from fork_server import ForkServer
 from scenarios import Scenario
+from waiting import PATIENCE
 
 RUNS = 50
 pytestmark = pytest.mark.xdist_group("crash")
 
 
-def until(happened: Callable[[], bool], seconds: float = 20.0) -> float:
-    """Wait until `happened` is true. Returns the seconds that it took."""
-    began = time.monotonic()
+def until(happened: Callable[[], bool]) -> None:
+    """Wait until `happened` is true."""
+    ends = time.monotonic() + PATIENCE
     while not happened():
-        assert time.monotonic() < began + seconds, "the condition did not become true"
+        assert time.monotonic() < ends, "the condition did not become true"
         time.sleep(0.01)  # another process does it, on the real clock, which a test cannot advance
-    return time.monotonic() - began
 
 
 def statuses(scenario: Scenario) -> Counter[str]:
@@ -47,18 +47,19 @@ def test_two_processes_share_the_work(scenario: Scenario, fork_servers: tuple[Fo
 
 
 def test_a_process_takes_over(scenario: Scenario, fork_servers: tuple[ForkServer, ForkServer]) -> None:
-    """When one process is killed during its runs, the other one takes them over within about two seconds, and ends
+    """When one process is killed during its runs, the other one sees that it does not exist, takes them over and ends
     them. Only the step in flight of each run of the killed process can happen a second time.
     """
     fork_server, other = fork_servers
     victim = fork_server.start(scenario.spec("crowd", "one", name="one", starts=RUNS // 2, runs=RUNS, seconds=0.3))
-    successor = other.start(scenario.spec("crowd", "two", name="two", starts=RUNS // 2, runs=RUNS, seconds=0.01))
+    more = {"starts": RUNS // 2, "runs": RUNS, "seconds": 0.01, "stuck": 1e9}  # silence alone would never be enough
+    successor = other.start(scenario.spec("crowd", "two", name="two", **more))
     until(lambda: shares(scenario)["one"] >= 30 and shares(scenario)["two"] == RUNS // 2 * 4)
     os.kill(victim, signal.SIGKILL)
     assert fork_server.wait(victim) == -signal.SIGKILL
     left = scenario.performed()
     assert statuses(scenario)["running"] > 0, "it was killed amid its work"
-    taken_over = until(lambda: scenario.performed() != left)
+    until(lambda: scenario.performed() != left)
     assert other.wait(successor) == 0, scenario.said("two")
     assert statuses(scenario) == {"done": RUNS}
     times = scenario.performed()
@@ -67,4 +68,3 @@ def test_a_process_takes_over(scenario: Scenario, fork_servers: tuple[ForkServer
     again = [key for key, number in times.items() if number == 2]
     assert all(key.startswith("one") for key in again)
     assert len({key.split(":")[0] for key in again}) == len(again) <= RUNS // 2
-    assert taken_over < 3.0

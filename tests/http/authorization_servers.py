@@ -25,6 +25,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from waiting import HANG
 
 from wfcore.domain.resources.access import TOKEN_SCOPES
 
@@ -133,7 +134,7 @@ class OidcProvider:
         settings = {"keys": [key.as_dict(private=True) for key in keys], "org": org}
         more = {"scope": " ".join(TOKEN_SCOPES), "lifetime": LIFETIME}
         self.process.stdin.write(json.dumps(settings | more).encode() + b"\n")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG):
             self.url = (await self.process.stdout.readline()).decode().strip()
         assert self.url, "it ended"
 
@@ -184,7 +185,7 @@ class OidcProvider:
         return place
 
     def _client(self) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=30, verify=False)
+        return httpx.AsyncClient(base_url=self.url, trust_env=False, timeout=HANG, verify=False)
 
     async def _tokens(
         self, client: httpx.AsyncClient, user: str, parameters: Mapping[str, str], change: str = ""

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from clients import Connect, World, count, hold, new_world, serving
 from postgres_server import with_schema
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -57,7 +58,7 @@ async def served(database: str, **options: Any) -> AsyncIterator[tuple[Core, Con
         serving(app(core, secret=SECRET)) as port,
     ):
         url = f"http://127.0.0.1:{port}"
-        yield core, partial(httpx.AsyncClient, base_url=url, timeout=10, verify=False, trust_env=False)
+        yield core, partial(httpx.AsyncClient, base_url=url, timeout=HANG, verify=False, trust_env=False)
 
 
 @pytest.fixture

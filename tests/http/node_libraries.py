@@ -18,6 +18,7 @@ from typing import Final
 
 import attrs
 from clients import Json
+from waiting import HANG
 
 INSTALL_SECONDS: Final = 45
 NPM_OPTIONS: Final = ("--fetch-retries=0", "--fetch-timeout=15000", "--ignore-scripts", "--no-save", "--loglevel=error")
@@ -66,7 +67,7 @@ class NodeClient:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(command).encode() + b"\n")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(HANG):
             line = await self.process.stdout.readline()
         assert line, "the script ended"
         found: Json = json.loads(line)

@@ -193,7 +193,7 @@ RUNS: Final = [
         ("a segment passes the bound of visits", "run.visited >= run.limits.max_node_visits", "run.visited > run.limits.max_node_visits"),
         ("a segment goes on in a turn that is to park", "run.phase is not RUNNING or ", ""),
         ("a segment takes the outcome of another attempt", "effect is None or effect.attempt != entry.attempt", "effect is None"),
-        ("a segment forgets the output of its call", '        del frame.outputs[node.id]\n        return False', "        return False"),
+        ("a segment forgets the output of its call", '            del frame.outputs[node.id]\n            return False', "            return False"),
         ("a segment shows one event without an observer", "run.seq += 2", "run.seq += 1"),
         ("a segment calls a node that was given an output", " or following in frame.left", ""),
         ("a segment leaves its first call pending", "    del pending[address]\n", ""),
@@ -208,16 +208,31 @@ RUNS: Final = [
         f"{ADAPTERS}/sql/sqlite/group_commit.py",
         "tests/unit/adapters/sql/sqlite/test_group_commit.py",
         ("an execution beside others waits for no group", "if row[0] != self._last and not _is_quiet", "if self._last is None and not _is_quiet"),
+        ("a group that grows does not wait", "        if self._is_growing():", "        if False:"),
+        ("a large group waits", " and self._seen < LARGE", ""),
+    ),
+    *planted(
+        f"{ADAPTERS}/sql/postgres/group_commit.py",
+        "tests/unit/adapters/sql/postgres/test_group_commit.py",
+        ("a refused part among many is committed", "        if must_write and result.rowcount <", "        if must_write and result.rowcount < 0 <"),
+        ("the keys of many rows are given to others", "keys = sorted(result.rows)", "keys = sorted(result.rows, reverse=True)"),
+        ("the calls of a function change places", "        place = 0\n        for call in calls:\n", "        for call in calls:\n            place = 0\n"),
+        ("a quote ends a text of many rows", """.replace('"', '\\\\"') + '"'""", """ + '"'"""),
+    ),
+    *planted(
+        f"{ADAPTERS}/sql/postgres/pipeline.py",
+        "tests/unit/adapters/sql/postgres/test_pipeline.py",
+        ("the plans for empty tables are kept", "if not self._until_planned:", "if self._until_planned is None:"),
     ),
     *planted(
         f"{RUNTIME}/execution/session.py",
         f"{CASES}/test_taking_turns.py {CASES}/test_driving.py {CASES}/execution/test_fencing.py",
-        ("a conflict in a segment loses the outcome", "                await self._catch_up()\n                await self._record((outcome,))", "                await self._record((outcome,))"),
+        ("a conflict in a segment loses the outcome", "                await self._catch_up()\n            await self._record((outcome,))", "                pass\n            await self._record((outcome,))"),
     ),
     *planted(
         f"{DOMAIN}/run/plan.py",
         f"{CASES}/tools/test_calls.py",
-        ("an approval does not bind the product's tools", "and action.tool_id not in BUILT_IN,", "and action.tool_id.startswith(SERVED),"),
+        ("an approval does not bind the product's tools", "and not is_built_in,", "and action.tool_id.startswith(SERVED),"),
     ),
     *planted(
         f"{DOMAIN}/agents/narrowing.py",
@@ -235,8 +250,7 @@ RUNS: Final = [
         f"{CASES}/test_unknown_outcomes.py {CASES}/tools/test_mcp_tools.py",
         ("a call that must not repeat is repeated", "elif isinstance(effect, CallTool) and effect.sent:",
          "elif isinstance(effect, CallTool) and effect.sent and effect.agent:"),
-        ("a call of another server is repeated", "if not is_served(tool_id) and (tool is None or tool.idempotent):",
-         "if tool is None or tool.idempotent:"),
+        ("a call of another server is repeated", "if is_served(tool_id) or (tool", "if (tool"),
         ("a model's words come twice", "if isinstance(effect, CallModel) and effect.said:",
          "if isinstance(effect, CallModel) and not effect.said:"),
     ),
@@ -247,6 +261,11 @@ RUNS: Final = [
          "if current.claimed_by is None:"),
         ("a changed tool is called", "if digest != approved:", "if not digest:"),
         ("arguments of a model are not checked", "if tool.checks or effect.agent:", "if tool.checks and not effect.agent:"),
+    ),
+    *planted(
+        f"{RUNTIME}/tools/calls.py",
+        f"{CASES}/test_performing.py",
+        ("a later call of a function is not checked", "        function, schema = called\n        _check_arguments(schema, effect.params)\n", "        function, schema = called\n"),
     ),
     *planted(
         f"{RUNTIME}/tools/connection_use.py",
@@ -316,8 +335,12 @@ TIME: Final = [
     *planted(
         f"{ADAPTERS}/http/core/rate_limits.py",
         f"{SERVED}/http/core/test_rate_limits.py",
-        ("the looser of two limits", 'max(waits, default=(0, "", 0))', 'min(waits, default=(0, "", 0))'),
-        ("a window that begins anew", "while times and times[0] <= now - WINDOW:", "while times and times[-1] <= now - WINDOW:"),
+        ("the looser of two limits", "whose, limit = max(", "whose, limit = min("),
+    ),
+    *planted(
+        f"{ADAPTERS}/rate_limits/counts.py",
+        f"{SERVED}/http/core/test_rate_limits.py",
+        ("a window that begins anew", "events.times[0] <= now - length:", "events.times[-1] <= now - length:"),
     ),
 ]  # fmt: skip
 
@@ -331,9 +354,9 @@ STORES: Final = [
         ("a turn loses its result", "result = coalesce({d[6]}, result)", "result = {d[6]}"),
     ),
     *planted(
-        f"{ADAPTERS}/sql/journal/journal.py",
+        f"{ADAPTERS}/sql/journal/claims.py",
         "tests/contracts/test_run_limits.py::TestSqliteRunLimits",
-        ("a claim beyond the limit of the organization", "return int(most - count)", "return int(most)"),
+        ("a claim beyond the limit of the organization", "return int(most - claimed)", "return int(most)"),
     ),
     *planted(
         f"{ADAPTERS}/sql/journal/checksums.py",

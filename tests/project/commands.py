@@ -12,10 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from waiting import HANG
+
 WFCORE = [sys.executable, "-m", "wfcore"]
-LIMIT = 60
-PROMPT = 10
-"""Seconds for a server to end, with an open stream and a running run."""
 
 
 def environment() -> dict[str, str]:
@@ -31,7 +30,7 @@ def wfcore(folder: Path, *arguments: str, **more: str) -> subprocess.CompletedPr
         capture_output=True,
         text=True,
         check=False,
-        timeout=LIMIT,
+        timeout=HANG,
     )
     assert "Traceback" not in ended.stderr, ended.stderr
     return ended
@@ -80,7 +79,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[st
 def ended_by(server: subprocess.Popen[str], sent: signal.Signals) -> str:
     """Send the signal; return stderr of the server. It must end by itself, with status 0 and no further output."""
     server.send_signal(sent)
-    out, err = server.communicate(timeout=PROMPT)
+    out, err = server.communicate(timeout=HANG)
     assert server.returncode == 0, err
     assert out == ""
     assert "Traceback" not in err

@@ -2,38 +2,50 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src/wfcore"
-TREES = {path: ast.parse(path.read_text()) for path in SOURCE.rglob("*.py")}
 EXAMPLES = "adapters/http/openapi/examples.py"
 
 
+@cache
 def values(name: str) -> dict[str, set[str]]:
     """Each constant that is given as the parameter, key or field `name`, with the modules that give it."""
     places = _positions(name)
     found = dict[str, set[str]]()
-    for path, tree in TREES.items():
-        module = path.relative_to(SOURCE).as_posix()
+    for module, nodes in _nodes().items():
         if module != EXAMPLES and not module.startswith("cli/"):
-            for value in _given(tree, name, places):
+            for value in _given(nodes, name, places):
                 found.setdefault(value, set()).add(module)
     return found
+
+
+@cache
+def _nodes() -> dict[str, list[ast.AST]]:
+    """The definitions, calls and dictionaries of each module."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Call | ast.Dict
+    return {
+        path.relative_to(SOURCE).as_posix(): [
+            node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)
+        ]
+        for path in SOURCE.rglob("*.py")
+    }
 
 
 def _positions(name: str) -> dict[str, set[int]]:
     """Functions and classes with a parameter or field `name`, and where it stands in their calls."""
     places = dict[str, set[int]]()
-    for tree in TREES.values():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                names = [each.arg for each in node.args.args if each.arg not in {"self", "cls"}]
-            elif isinstance(node, ast.ClassDef):
-                names = _parameters(node)
-            else:
-                continue
-            if name in names:
-                places.setdefault(node.name, set()).add(names.index(name))
+    for node in chain.from_iterable(_nodes().values()):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [each.arg for each in node.args.args if each.arg not in {"self", "cls"}]
+        elif isinstance(node, ast.ClassDef):
+            names = _parameters(node)
+        else:
+            continue
+        if name in names:
+            places.setdefault(node.name, set()).add(names.index(name))
     return places
 
 
@@ -46,8 +58,8 @@ def _parameters(node: ast.ClassDef) -> list[str]:
     return [field.id for field in fields if isinstance(field, ast.Name)]
 
 
-def _given(tree: ast.AST, name: str, places: dict[str, set[int]]) -> Iterator[str]:
-    for node in ast.walk(tree):
+def _given(nodes: list[ast.AST], name: str, places: dict[str, set[int]]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Call):
             called = getattr(node.func, "id", getattr(node.func, "attr", ""))
             for position in places.get(called, ()):

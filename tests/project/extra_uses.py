@@ -74,5 +74,11 @@ async def use():
         pass
 asyncio.run(use())""",
     "testing": "import wfcore.testing; wfcore.testing.StorageContract",
+    "valkey": """
+import wfcore
+async def use():
+    async with wfcore.open("sqlite://", settings=wfcore.Settings(limits_backend="valkey://127.0.0.1:1"), worker=False):
+        pass
+asyncio.run(use())""",
 }
 """None reaches the network: requests go to an address that the guard refuses, and nothing listens there."""

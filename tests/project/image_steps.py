@@ -19,6 +19,8 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+from waiting import HANG
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 PATHS = re.compile(r"(?<![\w.])/(?=(?:src|dist|var/lib/wfcore)\b)")
@@ -92,7 +94,7 @@ class Stage:
             else:
                 raise RuntimeError("the health check does not pass")
             process.send_signal(getattr(signal, stop))
-            if process.wait(timeout=40):
+            if process.wait(timeout=HANG):
                 raise RuntimeError(f"the command ended with {process.returncode} after {stop}")
         finally:
             process.kill()

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from extra_uses import EXTRAS, GOAL, RESULT, ROOT, TWENTY_LINES, USES
+from waiting import HANG
 
 UV = str(Path(sys.executable).with_name("uv"))
 MISSING = ("needs packages", "ModuleNotFoundError", "ImportError", "SyntaxError", "TypeError")
@@ -50,7 +51,7 @@ def fault(python: Path, extra: str, folder: Path) -> str:
     for program, expected in [(TWENTY_LINES, RESULT), *((use, "") for use in uses)]:
         ended = subprocess.run(
             [str(python), "-c", f"import asyncio, sys\nsys.argv = ['wfcore']\n{program}"],
-            cwd=folder, capture_output=True, text=True, check=False, timeout=120,
+            cwd=folder, capture_output=True, text=True, check=False, timeout=HANG,
         )  # fmt: skip
         if expected not in ended.stdout or any(word in ended.stderr for word in MISSING):
             return ended.stderr

@@ -1,6 +1,10 @@
 """Regenerate the generated parts of the documentation."""
 
 import asyncio
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1]))  # as the `pythonpath` of pytest
 
 from test_docs import ROOT, _with_generated, machine_diagrams, routes_table
 

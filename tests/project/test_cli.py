@@ -1,5 +1,6 @@
 """The commands, each as a real process: its stdout, its stderr, and its exit status."""
 
+import gc
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from commands import action, answered, ended_by, serving, wfcore, workflow
+from waiting import HANG
 
 from wfcore.cli.launch import main
 from wfcore.domain.kernel.ids import is_uuid
@@ -53,7 +55,9 @@ def test_a_server_from_an_empty_folder_to_a_drained_stream(tmp_path: Path) -> No
         assert re.fullmatch(rf"svc_{org['id']}_[A-Za-z0-9]{{8}}_[A-Za-z0-9]{{43}}\n", made.stdout, re.ASCII)
         narrow = wfcore(tmp_path, "token", "create", *whose, "--scope", "workflows:read").stdout.strip()
 
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {made.stdout.strip()}"}) as client:
+        with httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {made.stdout.strip()}"}, timeout=HANG
+        ) as client:
             assert client.get("/api/v1/me").json()["groups"] == [group["id"]]
             refused = client.get("/api/v1/skills", headers={"Authorization": f"Bearer {narrow}"})
             assert (refused.status_code, refused.json()["error"]["info"]["missing"]) == (403, ["skills:read"])
@@ -69,8 +73,8 @@ def test_a_server_from_an_empty_folder_to_a_drained_stream(tmp_path: Path) -> No
     assert answered_status(tmp_path, "waits") == "running"
     with serving(tmp_path, "--no-worker") as (server, url):
         headers = {"Authorization": f"Bearer {made.stdout.strip()}", "Accept": "application/json"}
-        assert httpx.get(f"{url}/agent/v1/runs/waits", headers=headers).json()["status"] == "running"
-        served = httpx.get(f"{url}/openapi.json").json()
+        assert httpx.get(f"{url}/agent/v1/runs/waits", headers=headers, timeout=HANG).json()["status"] == "running"
+        served = httpx.get(f"{url}/openapi.json", timeout=HANG).json()
         served.pop("servers", None)
         assert served == answered(tmp_path, "openapi")
         ended_by(server, signal.SIGINT)
@@ -248,6 +252,14 @@ def test_version_loads_next_to_nothing(tmp_path: Path) -> None:
         "jsonschema_rs",
     }
     assert heavy & set(ended.stderr.split()) == set()
+
+
+def test_a_command_ends_without_a_garbage_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would visit all that was imported, at the end of the interpreter."""
+    at_exit = list[object]()
+    monkeypatch.setattr("atexit.register", at_exit.append)
+    assert main(["--version"]) == 0
+    assert gc.freeze in at_exit
 
 
 def test_the_module_and_the_command_are_the_same(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 from commands import answered, serving, wfcore
+from waiting import HANG
 
 from wfcore.testing.histories import sketch
 
@@ -19,7 +20,7 @@ def test_a_server_and_its_database_are_managed_alike(tmp_path: Path) -> None:
         assert wfcore(tmp_path, "member", "add", "--email", "a@x.org", "--role", "owner", **whose).returncode == 0
         token = wfcore(tmp_path, "token", "create", "--all-scopes", **whose).stdout.strip()
         remote = {"WFCORE_SERVER": url, "WFCORE_TOKEN": token}
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}) as client:
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=HANG) as client:
             body = {"name": "Refund", "type": "workflow", "workflowStructure": ASK}
             assert client.post("/api/v1/workflows", json=body).status_code == 201
         assert wfcore(tmp_path, "workflow", "deploy", "refund", **remote).returncode == 0

@@ -9,12 +9,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import LIMIT, WFCORE, action, environment, wfcore, workflow
+from commands import WFCORE, action, environment, wfcore, workflow
+from waiting import HANG
 
 from wfcore.cli.main import main
 
 ACME = "00000000-0000-4000-8000-00000000acee"
 CTRL_C = "\x03"
+AGAIN = 5
+"""Seconds until a signal that had no effect is sent again."""
+
 APPROVAL = {"id": "ask", "type": "humanApproval", "data": {"message": "refund?"}}
 OUTCOME = {
     "id": "end",
@@ -114,7 +118,7 @@ def at_a_terminal(folder: Path, arguments: list[str], answers: list[tuple[str, s
                 os.write(ours, answer.encode() + b"\n")
         shown += rest_of(ours)
         os.close(ours)
-        out = process.communicate(timeout=LIMIT)[0]
+        out = process.communicate(timeout=HANG)[0]
     return process.returncode, out.decode(), shown.decode()
 
 
@@ -123,7 +127,7 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
+            process.wait(AGAIN)
 
 
 def rest_of(terminal: int) -> bytes:

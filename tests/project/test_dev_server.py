@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 from commands import WFCORE, ended_by, environment
+from waiting import HANG
 
 POLL = {"Accept": "application/json", "Sec-Fetch-Site": "same-origin"}
 
@@ -34,7 +35,7 @@ def developing(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str, str]]
 
 def test_two_starts(tmp_path: Path) -> None:
     """The first one makes the demo, the second one finds it as it is; only the link of the process signs in."""
-    with developing(tmp_path) as (server, url, link), httpx.Client(base_url=url, headers=POLL) as client:
+    with developing(tmp_path) as (server, url, link), httpx.Client(base_url=url, headers=POLL, timeout=HANG) as client:
         assert link.startswith(f"{url}/dev/")
         assert client.get("/api/v1/me").status_code == 401
         assert client.get(f"{link}x").status_code == 404
@@ -55,7 +56,7 @@ def test_two_starts(tmp_path: Path) -> None:
         assert client.get("/api/v1/me", headers={"Host": "evil.example"}).status_code == 400
         assert client.patch("/api/v1/workflows/1", json={"name": "Mine"}).status_code == 200
         ended_by(server, signal.SIGTERM)
-    with developing(tmp_path) as (server, url, again), httpx.Client(base_url=url, headers=POLL) as client:
+    with developing(tmp_path) as (server, url, again), httpx.Client(base_url=url, headers=POLL, timeout=HANG) as client:
         assert again.rpartition("/")[2] != link.rpartition("/")[2]
         assert client.get(f"{url}/dev/{link.rpartition('/')[2]}").status_code == 404
         client.get(again)

@@ -18,6 +18,7 @@ import pytest
 from extra_uses import PROJECT, RESULT, ROOT, TWENTY_LINES
 from packaging.metadata import Metadata
 from trove_classifiers import classifiers
+from waiting import HANG
 
 import wfcore
 
@@ -33,7 +34,7 @@ def run(*command: object, cwd: Path) -> str:
     unset = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "WFCORE_REPOSITORY")
     env = {name: value for name, value in os.environ.items() if name not in unset}
     words = [str(word) for word in command]
-    ended = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=100)
+    ended = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=HANG)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from test_examples import EXAMPLES
+from waiting import HANG
 
 from wfcore import NotFound
 from wfcore.testing.contracts.dispatcher import eventually
@@ -133,7 +134,7 @@ def test_under_wsgi(product: Any) -> None:
     assert Request.objects.get(order=3).run == run
     core = product.automation.core
     me = core.principal(product.ACME, user="ann")
-    assert core.runs.result(core.runs.get(me, run), timeout=30) == "7.00"
+    assert core.runs.result(core.runs.get(me, run), timeout=HANG) == "7.00"
     connections.close_all()
     assert (3, "7.00") in refunds_paid()
     product.automation.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from waiting import HANG
 
 import wfcore
 from wfcore.adapters.http.route_table import route_table
@@ -32,7 +33,7 @@ CODE = [(page.name, block) for page in PAGES for block in PYTHON.findall(page.re
 def test_code_blocks_run(page: str, code: str, tmp_path: Path) -> None:
     """Every Python block of the documentation runs as it stands, in an empty directory."""
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=HANG, check=False
     )
     assert done.returncode == 0, done.stderr
     if page == "README.md":

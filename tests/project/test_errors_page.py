@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from error_values import values
 
 import wfcore
@@ -26,16 +25,15 @@ def test_the_source_is_read() -> None:
     assert {"stale", "bounds", "not_owner", "last_owner"} <= set(values("reason"))
 
 
-@pytest.mark.parametrize("rule", sorted(values("rule")))
-def test_every_rule_is_described(rule: str) -> None:
+def test_every_rule_is_described() -> None:
     """Each rule of an issue has a row that says what to do."""
-    assert rule in DESCRIBED, values("rule")[rule]
+    assert {rule: modules for rule, modules in values("rule").items() if rule not in DESCRIBED} == {}
 
 
-@pytest.mark.parametrize("reason", sorted({*values("reason")} - NOT_COMPARED))
-def test_every_reason_is_described(reason: str) -> None:
+def test_every_reason_is_described() -> None:
     """Each reason has a row that says what to do."""
-    assert reason in DESCRIBED, values("reason")[reason]
+    known = DESCRIBED | NOT_COMPARED
+    assert {reason: modules for reason, modules in values("reason").items() if reason not in known} == {}
 
 
 def test_reasons_of_tables_are_described() -> None:

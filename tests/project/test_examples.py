@@ -12,6 +12,7 @@ from types import ModuleType
 
 import httpx
 import pytest
+from waiting import HANG
 
 REPOSITORY = Path(__file__).parent.parent.parent
 EXAMPLES = REPOSITORY / "examples"
@@ -50,7 +51,7 @@ def demo(clone: Path) -> str:
         text=True,
         cwd=clone,
         env=environment | ceiling,
-        timeout=60,
+        timeout=HANG,
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert ended.stderr == ""

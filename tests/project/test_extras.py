@@ -10,6 +10,7 @@ import pytest
 from extra_uses import EXTRAS, GOAL, PROJECT, RESULT, TWENTY_LINES, USES
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from waiting import HANG
 
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import MissingExtra, needs_extra
@@ -59,7 +60,7 @@ def without(packages: frozenset[str], program: str, folder: Path) -> subprocess.
     command = [sys.executable, str(Path(__file__).with_name("blocked.py")), ",".join(packages)]
     return subprocess.run(
         [*command, f"import asyncio, sys\n{program}"],
-        cwd=folder, capture_output=True, text=True, check=False, timeout=60,
+        cwd=folder, capture_output=True, text=True, check=False, timeout=HANG,
     )  # fmt: skip
 
 

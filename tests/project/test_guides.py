@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import HANG
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("docs/embedding/*.md"), *ROOT.glob("docs/howto/*.md")])
@@ -39,7 +40,7 @@ def test_the_files_of_a_page_work(page: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", str(tmp_path)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=HANG, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import pytest
+from waiting import HANG
 
 import wfcore
 from wfcore.domain.kernel.errors import Unavailable
@@ -105,7 +106,7 @@ async def test_a_run_goes_on_after_a_restart(tmp_path: Path) -> None:
         file.write(b"\x09\0\0\0half")
     async with opened() as core:
         turn = await core.runs.resume(me, run.id, decision="approve")
-        assert (await core.runs.result(turn, timeout=10))["decision"] == "approve"
+        assert (await core.runs.result(turn, timeout=HANG))["decision"] == "approve"
         await core.ports.storage.maintenance.remove_organization(org)
     async with opened() as core:
         assert await core.ports.storage.organization(org) is None

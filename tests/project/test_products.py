@@ -10,6 +10,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 from test_examples import EXAMPLES, load
+from waiting import HANG
 
 PAGE = {"Sec-Fetch-Site": "same-origin"}
 
@@ -28,7 +29,7 @@ class Mailbox:
 
     async def link(self) -> str:
         """The address in the only mail."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             await self.arrived.wait()
         ((user, text),) = self.mails.values()
         assert user == "max"

@@ -29,8 +29,9 @@ TESTING = [
     "BlobsContract", "BlobsCrashContract", "BrokenGraph", "Cassette", "ChangesContract", "ClockContract",
     "DispatcherContract", "EventsContract", "FakeClock", "GuardrailContract", "HintsContract", "History",
     "HooksContract", "IdsContract", "JournalContract", "JournalCrashContract", "MaintenanceContract",
-    "MemoriesContract", "ModelsContract", "NotRecorded", "OutboundContract", "PostingsContract", "ReplayDiffers",
-    "RunLimitsContract", "ScriptedModel", "SequentialIds", "StorageContract", "StorageCrashContract", "StorageMachine",
+    "MemoriesContract", "ModelsContract", "NotRecorded", "OutboundContract", "PostingsContract",
+    "RateLimiterContract", "ReplayDiffers", "RunLimitsContract", "ScriptedModel", "SequentialIds", "StorageContract",
+    "StorageCrashContract", "StorageMachine",
     "TelemetryContract", "TokenVerifierContract", "ToolServersContract", "ToolsContract", "WordsContract",
     "broken_graphs", "deployable_graphs", "replays", "run_until_idle", "sketch",
 ]  # fmt: skip

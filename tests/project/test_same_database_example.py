@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from postgres_server import without_schema
+from waiting import HANG
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "same_database"
 
@@ -20,7 +21,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def ran(url: str, *command: str) -> str:
     environment = {**os.environ, "SHOP_DATABASE": url}
     done = subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, *command], env=environment, capture_output=True, text=True, check=False, timeout=HANG
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

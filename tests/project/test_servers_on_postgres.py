@@ -9,6 +9,7 @@ from time import monotonic
 import httpx
 from commands import action, ended_by, serving, workflow
 from postgres_server import without_schema
+from waiting import HANG, PATIENCE
 
 import wfcore
 from wfcore.domain.resources.access import TOKEN_SCOPES
@@ -31,13 +32,13 @@ def test_two_servers_share_a_database(tmp_path: Path) -> None:
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         with (
             serving(tmp_path, "--no-worker", "--database", url) as (other, second),
-            httpx.Client(headers=headers, timeout=30) as client,
+            httpx.Client(headers=headers, timeout=HANG) as client,
         ):
             made = client.post(f"{first}/api/v1/workflows", json={"name": "Wait", "type": "workflow", **file}).json()
             assert client.post(f"{second}/api/v1/workflows/{made['id']}/deploy").status_code == 200
             body = {"workflowId": made["id"], "input": {"n": 1}, "runId": "r-1"}
             assert client.post(f"{second}/agent/v1/runs", json=body).status_code in (200, 202)
-            ends = monotonic() + 30
+            ends = monotonic() + PATIENCE
             while (run := client.get(f"{second}/agent/v1/runs/r-1").json())["status"] != "done":
                 assert monotonic() < ends, run
             ended_by(other, signal.SIGTERM)

@@ -122,6 +122,13 @@ class TestPlans:
         assert plan.messages == plan.commits == pytest.approx(500 * 4e-3)
         assert plan.stream_memory == pytest.approx(0.15)
 
+    def test_streams_over_several_servers(self) -> None:
+        """4,000 events and 10 comments a second over 5 servers; the other four open the 30 streams of one again."""
+        one = Plan(CONSTANTS, attrs.evolve(SMALL, runs_a_day=8_640_000)).server_of(5)
+        assert (one.streams, one.sent) == (30, pytest.approx(802))
+        assert (one.memory, one.cores) == (pytest.approx(0.03), pytest.approx(0.802))
+        assert one.failover == pytest.approx(30 / 4 * 1e-3)
+
     def test_results_are_stored_and_logged(self) -> None:
         small, large = (Plan(CONSTANTS, attrs.evolve(SMALL, result_bytes=size)) for size in (0, 1_000))
         assert large.log - small.log == pytest.approx(50 * 3 * 1_000)

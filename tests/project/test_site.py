@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import msgspec
 import pytest
 from sphinx_parts import commands, generated, http_api, python_api, settings_tables, stream_events
+from waiting import HANG
 
 import wfcore
 import wfcore.testing
@@ -51,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-d", place / "trees",
          ROOT / "docs", place / "html"],
-        capture_output=True, text=True, timeout=110, check=False,
+        capture_output=True, text=True, timeout=HANG, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return place / "html"

@@ -12,6 +12,7 @@ import pytest
 from extra_uses import PROJECT
 from packaging.requirements import Requirement
 from test_extras import beyond_the_core, closure, packages_of
+from waiting import HANG
 
 PAGE = (Path(__file__).parents[2] / "docs/tutorial.md").read_text()
 BLOCK = re.compile(
@@ -93,7 +94,7 @@ def test_the_tutorial_works(tmp_path: Path) -> None:
             cwd=tmp_path, env={**settings, "PATH": path, "WFCORE_PORT": port}, stdout=stdout, stderr=stderr,
         )  # fmt: skip
         try:
-            status = shell.wait(timeout=100)
+            status = shell.wait(timeout=HANG)
         finally:
             _end(tmp_path)
             shell.wait()

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import httpx
+from waiting import HANG
 
 import wfcore
 
@@ -33,13 +34,13 @@ def test_a_server_that_is_watched(tmp_path: Path) -> None:
         try:
             assert server.stdout is not None
             url = server.stdout.readline().removeprefix("listening on ").strip()
-            with httpx.Client(base_url=url, trust_env=False) as client:
+            with httpx.Client(base_url=url, trust_env=False, timeout=HANG) as client:
                 mine = {"Authorization": f"Bearer {token}", "X-Request-Id": "req-1"}
                 statuses = [client.get("/api/v1/me", headers=mine).status_code for _ in range(3)]
                 refused = client.get("/metrics")
                 scraped = client.get("/metrics", headers={"Authorization": "Bearer scrape"})
             server.send_signal(signal.SIGTERM)
-            out, err = server.communicate(timeout=20)
+            out, err = server.communicate(timeout=HANG)
         finally:
             server.kill()
     assert (statuses, refused.status_code, scraped.status_code) == ([200, 200, 429], 401, 200)

@@ -26,7 +26,7 @@ JSON = st.recursive(
 )
 WORDS = """id type data position x y source target sourceHandle nodes edges toolId params forEach retry
     branches handle when agent_id message approvers emails groups requiredApprovals timeoutSeconds agents
-    priority_order modelSettings contextWindow maxConcurrency instructions"""
+    priority_order modelSettings contextWindow maxConcurrency concurrencyKey concurrencyLimit instructions"""
 KEYS = st.sampled_from(WORDS.split())
 NEAR_JSON = st.recursive(
     JSON | st.sampled_from(["start", "condition", "agent", "a", "b", "{{ nodes.a }}", "1 +"]),

@@ -45,6 +45,8 @@ def actions(draw: st.DrawFn) -> Structure:
             "maxConcurrency": draw(st.integers(1, 3)),
             "params": {"x": "{{ item }}"},
         }
+    if draw(st.integers(0, 4)) == 0:
+        data |= {"concurrencyKey": "key", "concurrencyLimit": 2}
     kind = draw(st.integers(0, 9))
     if kind == 0:
         return {"type": "action", "data": {"toolId": "core.transform", "params": {"value": 7}}}

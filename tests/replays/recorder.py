@@ -15,6 +15,7 @@ from bench import Bench, Toolbox
 from bench import opened as open_bench
 from frozen import FOLDER, Frozen, fold, pinned_in, plain
 from sql_texts import statement
+from waiting import HANG
 
 from wfcore.domain.graph.structure import structure_of
 from wfcore.testing.fakes import FakeClock, SequentialIds
@@ -101,7 +102,7 @@ async def record(name: str, folder: Path) -> Path:
         raise FileExistsError(f"`{path.name}` is frozen: give the new scenario a name of its own")
     with tempfile.TemporaryDirectory() as place:
         recorder = Recorder(Path(place))
-        await asyncio.wait_for(SCENARIOS[name](recorder), 30)
+        await asyncio.wait_for(SCENARIOS[name](recorder), HANG)
     assert recorder.kept is not None, name
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in recorder.kept.lines())
     with path.open("x") as file:

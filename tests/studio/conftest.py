@@ -14,6 +14,7 @@ import demo
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from servers import Server, first_line
+from waiting import PATIENCE
 from watching import Open, Watch
 
 REPORTS = """addEventListener('securitypolicyviolation', (event) => {
@@ -31,7 +32,7 @@ def chromium() -> Iterator[Browser]:
     path = browser.find()
     if path is None:
         pytest.fail("no Chromium was found: `make browser` installs one")
-    expect.set_options(timeout=15_000)
+    expect.set_options(timeout=1000 * PATIENCE)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=path, args=list(browser.ARGUMENTS))
         yield running
@@ -72,7 +73,7 @@ def open_page(chromium: Browser, server: Server) -> Iterator[Open]:
         **context: Any,
     ) -> Page:
         made = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, "locale": "en-US", **context})
-        made.set_default_timeout(15_000)
+        made.set_default_timeout(1000 * PATIENCE)
         made.add_init_script(REPORTS)
         made.add_init_script(script)
         if token is not None:
@@ -107,7 +108,7 @@ def product() -> Iterator[dict[str, Any]]:
 def printing(script: str) -> Iterator[dict[str, Any]]:
     """Run a script of this folder; the JSON of the first line that it prints."""
     folder = Path(__file__).parent
-    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(folder), str(folder.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, str(folder / script)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path})
     assert running.stdout is not None

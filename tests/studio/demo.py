@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import httpx
+from waiting import PATIENCE
 
 Json = dict[str, Any]
 
@@ -155,7 +156,7 @@ def run(client: httpx.Client, workflow_id: int, **data: Any) -> str:
     return str(started.json()["runId"])
 
 
-def settle(client: httpx.Client, run_id: str, seconds: float = 20) -> Json:
+def settle(client: httpx.Client, run_id: str, seconds: float = PATIENCE) -> Json:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         record: Json = client.get(f"/agent/v1/runs/{run_id}").json()

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import uvicorn
+from waiting import HANG
 
 import wfcore
 from wfcore.domain.resources.access import TOKEN_SCOPES
@@ -31,14 +32,14 @@ def scripted_server(*tools: Callable[..., Any]) -> Iterator[Scripted]:
     ended = threading.Event()
     thread = threading.Thread(target=lambda: asyncio.run(_serve(found, ended, tools)), daemon=True)
     thread.start()
-    server = found.get(timeout=30)
+    server = found.get(timeout=HANG)
     if isinstance(server, BaseException):
         raise server
     try:
         yield server
     finally:
         ended.set()
-        thread.join(timeout=10)
+        thread.join(timeout=1)  # its streams stay open as long as the page does
 
 
 async def _serve(

@@ -11,9 +11,9 @@ from typing import IO
 
 import attrs
 import httpx
+from waiting import HANG, PATIENCE
 
 ORG = "01941f29-7c00-7000-8000-000000000001"
-START_SECONDS = 60
 
 
 def wfcore(*arguments: str) -> str:
@@ -65,7 +65,7 @@ class Server:
 
     def client(self) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=30, trust_env=False)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=HANG, trust_env=False)
 
 
 def first_line(stream: IO[str]) -> str:
@@ -73,12 +73,12 @@ def first_line(stream: IO[str]) -> str:
     found: queue.Queue[str] = queue.Queue()
     threading.Thread(target=lambda: found.put(stream.readline()), daemon=True).start()
     try:
-        return found.get(timeout=START_SECONDS)
+        return found.get(timeout=HANG)
     except queue.Empty:
         return "nothing within the time"
 
 
-def eventually(check: "object", seconds: float = 15) -> None:
+def eventually(check: "object", seconds: float = PATIENCE) -> None:
     """Call until it returns a true value."""
     until = time.monotonic() + seconds
     while not check():  # type: ignore[operator]

@@ -11,6 +11,7 @@ from appearance import APPEARANCES, check_accessibility
 from playwright.sync_api import Page, Route, expect
 from servers import ORG, Server, wfcore
 from test_keyboard import tab_to
+from waiting import HANG
 from watching import Open
 
 SECTIONS = {
@@ -262,7 +263,9 @@ def test_a_token_is_shown_once(open_page: Open, server: Server) -> None:
     page.get_by_label("usage:read").check()
     page.get_by_role("button", name="Create").click()
     token = page.locator(".secret code").inner_text()
-    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {token}"}, trust_env=False) as client:
+    with httpx.Client(
+        base_url=server.url, headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=HANG
+    ) as client:
         assert client.get("/api/v1/usage").status_code == 200
         assert client.get("/api/v1/workflows").status_code == 403
         assert token not in page.url

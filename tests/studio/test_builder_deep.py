@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from scripted_server import scripted_server
 from servers import Server, eventually
 from test_builder import SAVED, create, names, node, opened, stored
+from waiting import HANG
 from watching import Open
 
 ORDER = {"type": "object", "properties": {"order": {"type": "integer", "title": "Order"}}, "required": ["order"]}
@@ -157,7 +158,7 @@ def test_a_proposal(open_page: Open) -> None:
     """A model is asked in words, again with its faults; the change is shown on the canvas, and applied by a click."""
     with scripted_server() as server:
         headers = {"Authorization": f"Bearer {server.token}"}
-        with httpx.Client(base_url=server.url, headers=headers, timeout=30, trust_env=False) as client:
+        with httpx.Client(base_url=server.url, headers=headers, timeout=HANG, trust_env=False) as client:
             workflow = create(client, demo.graph([demo.transform("pay", "paid")], ("start", "pay")))
             page = opened(open_page, workflow, token=server.token, origin=server.url)
             server.model.play(json.dumps(WRONG), json.dumps(CHANGE))

@@ -6,12 +6,13 @@ from typing import Any
 import httpx
 from appearance import check_accessibility
 from playwright.sync_api import Page, expect
+from waiting import HANG
 from watching import Open
 
 
 def client(chats: dict[str, Any]) -> httpx.Client:
     headers = {"Authorization": f"Bearer {chats['token']}", "Accept": "application/json"}
-    return httpx.Client(base_url=chats["url"], headers=headers, trust_env=False)
+    return httpx.Client(base_url=chats["url"], headers=headers, trust_env=False, timeout=HANG)
 
 
 def opened(open_page: Open, chats: dict[str, Any], name: str, **options: Any) -> Page:

@@ -212,7 +212,7 @@ def test_a_decision_of_somebody_else_shows(open_page: Open, server: Server, ids:
         )
         assert done.status_code in (200, 202)
         with suppress(TooLate):  # the page may show the decision before the click
-            page.get_by_role("button", name="Approve").click(timeout=3_000)
+            page.get_by_role("button", name="Approve").click()
         expect(page.get_by_text(re.compile("decided meanwhile|does not exist|Denied")).first).to_be_visible()
 
 

@@ -7,6 +7,7 @@ import httpx
 from playwright.sync_api import Page, expect
 from scripted_server import scripted_server
 from test_keyboard import DEEP, NAME, OUTLINED
+from waiting import HANG
 from watching import Open
 
 ON_PAGE = f"() => {{ {DEEP} return e === document.body; }}"
@@ -81,7 +82,7 @@ def test_the_refund_workflow(open_page: Open, tmp_path: Path) -> None:
         expect(page.locator("[data-id=ask] .gnode")).to_have_attribute("data-status", "waiting")
 
         headers = {"Authorization": f"Bearer {server.token}"}
-        (waiting,) = httpx.get(f"{server.url}/agent/v1/interrupts", headers=headers).json()["interrupts"]
+        (waiting,) = httpx.get(f"{server.url}/agent/v1/interrupts", headers=headers, timeout=HANG).json()["interrupts"]
         link = f"/studio/inbox/{waiting['interruptId']}"  # as a message has it
         phone = open_page(link, token=server.token, origin=server.url, **PHONE)
         expect(phone.get_by_role("heading", name="Refund order 4711?")).to_be_visible()

@@ -52,16 +52,14 @@ def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) ->
     expect(page.get_by_text("Connecting again")).to_be_visible()
     expect(chat.get_by_text("Reconnecting")).to_be_visible()
     own_server.start()
-    expect(page.locator(".react-flow__node[data-id=last] .gnode")).to_have_attribute(
-        "data-status", "done", timeout=30_000
-    )
-    expect(page.locator(".head .status.ok")).to_be_visible(timeout=15_000)
+    expect(page.locator(".react-flow__node[data-id=last] .gnode")).to_have_attribute("data-status", "done")
+    expect(page.locator(".head .status.ok")).to_be_visible()
     page.get_by_role("tab", name="Timeline").click()
     expect(page.locator(".trow")).to_have_count(4)
     expect(chat.locator(".bubble")).to_have_text(["You:go", "Answer:two"])
     with own_server.client() as client:
         demo.run(client, plain, order=2)
-    expect(inbox.get_by_text("Publish release 2?")).to_be_visible(timeout=30_000)
+    expect(inbox.get_by_text("Publish release 2?")).to_be_visible()
 
 
 def test_cancel_asks_first(open_page: Open, server: Server, ids: dict[str, str]) -> None:
@@ -84,4 +82,4 @@ def test_new_requests_appear(open_page: Open, server: Server, ids: dict[str, str
     expect(page.locator(".request").first).to_be_visible()
     with server.client() as client:
         demo.run(client, int(ids["plain_workflow"]), order=31337)
-    expect(page.get_by_text("Publish release 31337?")).to_be_visible(timeout=20_000)
+    expect(page.get_by_text("Publish release 31337?")).to_be_visible()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import HANG
 
 ROOT = Path(__file__).parents[2]
 NODE = ROOT / ".venv-studio" / "bin" / "node"
@@ -49,7 +50,7 @@ async def client(tmp_path: Path) -> Path:
 
 def compiled(folder: Path) -> subprocess.CompletedProcess[str]:
     command = [str(NODE), str(TSC), *STRICT, *TARGET, "user_code.ts"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=500)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=HANG)
 
 
 @pytest.mark.anyio
@@ -71,7 +72,7 @@ async def test_it_works_on_a_server(client: Path) -> None:
             node = await asyncio.create_subprocess_exec(
                 *command, cwd=client, stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
-            out, err = await asyncio.wait_for(node.communicate(), 60)
+            out, err = await asyncio.wait_for(node.communicate(), HANG)
     assert node.returncode == 0, err.decode()
     found: dict[str, Any] = json.loads(out)
     assert found["kinds"][0] == "run_started"

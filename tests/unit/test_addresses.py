@@ -9,7 +9,7 @@ from postgres_server import with_schema
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import wfcore
-from wfcore.addresses import address_of, is_server, server_options
+from wfcore.addresses import address_of, is_off_loop, is_server, server_options
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,7 @@ def test_a_url_can_name_a_driver(given: str, address: str) -> None:
     """The driver is wfcore's own; nothing else of the URL changes."""
     assert address_of(given) == address
     assert is_server(given) is address.startswith("postgresql:")
+    assert is_off_loop(given) is ("aiosqlite" in given)
 
 
 @pytest.mark.parametrize("create", [sa.create_engine, create_async_engine])
@@ -36,7 +37,9 @@ def test_an_engine_stands_for_its_url(create: Any) -> None:
     """With its password, which SQLAlchemy hides when it prints the URL."""
     assert address_of(create("postgresql+psycopg://u:p%40@h:1/n")) == "postgresql://u:p%40@h:1/n"
     file = "sqlite+aiosqlite" if create is create_async_engine else "sqlite"
-    assert address_of(create(f"{file}:///a.db")) == "sqlite:///a.db"
+    engine = create(f"{file}:///a.db")
+    assert address_of(engine) == "sqlite:///a.db"
+    assert is_off_loop(engine) is (create is create_async_engine)
 
 
 def test_what_is_not_a_database() -> None:

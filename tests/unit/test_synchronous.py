@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import HANG
 
 import wfcore
 
@@ -56,7 +57,7 @@ def test_a_run_from_start_to_result(core: wfcore.SyncCore) -> None:
     assert [(event.kind, event.node_id) for event in events][-2:] == [("interrupt", "ask"), ("done", None)]
     assert events[-2].interrupt_id
     answer = core.runs.resume(me, run.id, decision="approve")
-    assert core.runs.result(answer, timeout=30) == "Ann pays 7"
+    assert core.runs.result(answer, timeout=HANG) == "Ann pays 7"
     first, last = core.runs.get(me, run.id), core.runs.get(me, answer.id)
     assert (first.resumed_by, last.parent_run_id, last.resumed_by) == (answer.id, run.id, None)
     assert (last.retried_by, last.forked_from, last.origin) == (None, None, "api")
@@ -115,7 +116,7 @@ def test_many_threads_share_one_core(core: wfcore.SyncCore) -> None:
 
     def one(number: int) -> Any:
         run = core.runs.start(me, workflow=flow.id, input={"sum": number})
-        return core.runs.result(core.runs.resume(me, run.id, decision="approve"), timeout=30)
+        return core.runs.result(core.runs.resume(me, run.id, decision="approve"), timeout=HANG)
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(one, range(16))) == [f"Ann pays {number}" for number in range(16)]

@@ -12,7 +12,7 @@ import base64
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -33,13 +33,15 @@ Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 
 @attrs.frozen
 class Installation:
-    """The parts of an installation that a backup has. `key` is a configured secret key, `blobs` a configured directory;
-    without them an embedded database has both beside its file.
+    """The parts of an installation that a backup has. `shards` are further databases by name, whose organizations a
+    backup has in its only one. `key` is a configured secret key, `blobs` a configured directory; without them an
+    embedded database has both beside its file.
     """
 
     database: Address
     blobs: Path | None = None
     key: bytes | None = attrs.field(default=None, repr=False)
+    shards: Mapping[str, Address] = attrs.field(factory=dict)
 
     @property
     def blobs_directory(self) -> Path | None:
@@ -75,8 +77,8 @@ class Transferred:
 def back_up(of: Installation, folder: Path, bar: Bar) -> Transferred:
     """Write a backup into a new folder, while servers and workers go on. Other writers do not wait.
 
-    The database is one state; attachments are copied after it. The folder gets its name when it is complete. Raises
-    Conflict when the folder exists, Unavailable when something cannot be read or written.
+    Each database is read in one state; attachments are copied after it. The folder gets its name when it is complete.
+    Raises Conflict when the folder exists, Unavailable when something cannot be read or written.
     """
     if folder.exists():
         raise Conflict(f"`{folder}` exists: name a new folder")
@@ -108,7 +110,7 @@ def _transfer(of: Installation, to: Installation, bar: Bar, *, online: bool) -> 
     if blobs is not None and to.blobs_directory is None:
         raise Conflict("the source has attachments: set `blobs`, the directory for them")
     with bar("rows") as show:
-        copied = copy(of.database, to.database, online=online, on_progress=show)
+        copied = copy(of.database, to.database, shards=of.shards, online=online, on_progress=show)
     count = 0
     if blobs is not None and to.blobs_directory is not None:
         with bar("attachments") as show:

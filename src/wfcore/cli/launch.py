@@ -1,5 +1,6 @@
 """The entry point of the `wfcore` command. It reports on one line when the extra `cli` is not installed."""
 
+import atexit
 import gc
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ OBJECTS: Final = 20_000
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 1 when the extra `cli` is not installed."""
     gc.set_threshold(OBJECTS)
+    atexit.register(gc.freeze)  # the interpreter collects garbage twice when it ends
     try:
         with needs_extra("cli", "the command `wfcore`"):
             from wfcore.cli.main import main as run

@@ -111,6 +111,8 @@ class Flow:
         after: After = _LAST,
         for_each: Expr | str | None = None,
         max_concurrency: int | None = None,
+        concurrency_key: str | Expr | None = None,
+        concurrency_limit: int | None = None,
         requires_approval: bool | None = None,
         retry: Retry | None = None,
         timeout: float | timedelta | None = None,
@@ -129,6 +131,8 @@ class Flow:
             "params": to_json(given) if given or params is not None else None,
             "forEach": None if for_each is None else bare(for_each),
             "maxConcurrency": max_concurrency,
+            "concurrencyKey": None if concurrency_key is None else str(concurrency_key),
+            "concurrencyLimit": concurrency_limit,
             "requiresApproval": requires_approval,
             **_tries(retry, timeout),
         }

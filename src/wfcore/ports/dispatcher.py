@@ -5,7 +5,7 @@ from typing import Protocol
 
 import attrs
 
-from wfcore.ports.journal import ExecutionRef
+from wfcore.ports.journal import Claimed, ExecutionRef
 
 
 @attrs.frozen
@@ -22,8 +22,11 @@ class Capabilities:
 class Handler(Protocol):
     """What a dispatcher calls: the driver."""
 
-    async def handle(self, execution: ExecutionRef) -> None:
-        """Drive one execution until it waits or ends. The dispatcher holds the claim when it calls."""
+    async def handle(self, execution: ExecutionRef, claimed: Claimed | None = None) -> None:
+        """Drive one execution until it waits or ends. The dispatcher holds the claim when it calls.
+
+        `claimed` is what the claim has read, if nothing was appended since as far as the dispatcher knows.
+        """
         ...
 
     def signal(self, execution: ExecutionRef) -> bool:

@@ -16,8 +16,9 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.messages import MessageRow
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.projections.usage import UsageRow
-from wfcore.domain.projections.verdicts import VerdictRow
+from wfcore.domain.projections.verdict_rows import VerdictRow
 from wfcore.domain.resources.access import Principal
+from wfcore.domain.run.effects import CallSlot
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.repositories.audit import AuditRow
@@ -49,7 +50,7 @@ class ExecutionRef(Struct, frozen=True, gc=False):
     id: int
 
 
-class Execution(Struct, frozen=True):
+class Execution(Struct, frozen=True, gc=False):
     """The row of an execution: what it runs, and which user started it. The variation is pinned.
 
     `epoch` is the number of its claims so far. It grows with every claim, also by the same worker.
@@ -74,7 +75,7 @@ class Execution(Struct, frozen=True):
                          self.root_run_id, self.length, worker, self.is_draft, self.started_by, epoch or 0)  # fmt: skip
 
 
-class RunRow(Struct, frozen=True):
+class RunRow(Struct, frozen=True, gc=False):
     """One turn. `fingerprint` is a digest of target, body and principal; `result` holds output, error, interrupts and
     usage. `key` orders the organization's runs by their start; it is 0 for a row that was not read from the store.
 
@@ -140,7 +141,7 @@ HOUR: Final = 3_600_000
 """Milliseconds."""
 
 
-class NewExecution(Struct, frozen=True):
+class NewExecution(Struct, frozen=True, gc=False):
     """What `begin` writes in addition to the first entries.
 
     `is_draft`: the variation was never deployed, and can be dropped while no execution has pinned it.
@@ -171,7 +172,7 @@ def thread_of_run(run_id: str) -> str:
     return "thread_" + run_id.replace("-", "")
 
 
-class NewRun(Struct, frozen=True):
+class NewRun(Struct, frozen=True, gc=False):
     """A run that begins, and possibly ends, with the entries of the same append. `result` is as in `RunRow`.
 
     `variation_id`, with `is_draft`, is given for a run of another variation than that of the execution.
@@ -206,7 +207,7 @@ class NewRun(Struct, frozen=True):
                       self.forked_from)  # fmt: skip
 
 
-class RunChange(Struct, frozen=True):
+class RunChange(Struct, frozen=True, gc=False):
     """The new values of a run's row. `result`, `resumed_by` and `retried_by` stay unchanged when None.
 
     `variation_id` is the deployed variation that the run continues on; None for the one before.
@@ -230,6 +231,9 @@ class Append(Struct, frozen=True, gc=False):
     - `claimed_by`: the worker that holds the execution after this append (None: no worker).
     - `wakes`: make the execution due at once and keep its claim.
     - `holder`: the append succeeds only while this worker holds the execution.
+    - `slots`: the attempts that keep their slot, or their place among those that wait for one (`take_slot`); all others
+      of the execution lose it (None: unchanged).
+    - `awaits`: attempts without a slot. If one of them has got it meanwhile, `wake_at` is at once.
     - `messages`, `usage`: rows of `Journal.conversations` and `Journal.usage`, for the user who started the execution.
     - `verdict`: the verdict of the execution, one of `Journal.verdicts`; it replaces that of earlier appends.
     - `audit`: rows of the audit of the organization. A journal writes all three as they are.
@@ -251,16 +255,18 @@ class Append(Struct, frozen=True, gc=False):
     audit: Sequence[AuditRow] = ()
     notices: Sequence[Notice] = ()
     verdict: VerdictRow | None = None
+    slots: Sequence[str] | None = None
+    awaits: Sequence[str] = ()
 
     @property
     def is_plain(self) -> bool:
         """Whether it has entries only: the hot append, which touches one table."""
         rows = self.new_run or self.changes or self.updates_claim or self.wakes
         projected = self.messages or self.usage or self.audit or self.notices or self.verdict
-        return not (rows or projected) and self.interrupts is None
+        return not (rows or projected) and self.interrupts is None and self.slots is None
 
 
-class OpenInterrupt(Struct, frozen=True):
+class OpenInterrupt(Struct, frozen=True, gc=False):
     """One interrupt of the inbox, with the latest run of its execution.
 
     A closed one has its `decision`, which can also be `expired`, and `decided_at` in epoch milliseconds.
@@ -298,6 +304,14 @@ class Holder:
     beats: int
 
 
+@attrs.frozen
+class Claimed:
+    """What a claim has read: the row of the execution after it, and its entries if they are few, otherwise None."""
+
+    execution: Execution
+    entries: Sequence[Entry] | None = None
+
+
 class Journal(Protocol):
     """Implementers: a method either does everything it documents, durably, or raises and changes nothing.
 
@@ -324,8 +338,9 @@ class Journal(Protocol):
     async def begin(self, new: NewExecution, append: Append) -> Execution:
         """Create an execution with its first entries and `append.new_run`. `RunExists` when the run id is taken.
 
-        `wake_at` and `claimed_by` are always written, but an organization with a limit (`limit_runs`) gives no claim
-        here: its execution has none, and its run is queued. `NotFound` for an organization that does not exist.
+        `wake_at` and `claimed_by` are always written, but an organization or a workflow with a limit (`limit_runs`)
+        gives no claim here: its execution has none, and its run is queued. `NotFound` for an organization that does not
+        exist.
         """
         ...
 
@@ -335,7 +350,7 @@ class Journal(Protocol):
         `RunExists` takes precedence. An append without entries still compares the length. An interrupt that stays open
         keeps its position in the inbox. `NotFound` for a change of a run that the execution does not have.
         Returns the epoch of the claim that the append makes; None when it makes none. As with `begin`, an organization
-        with a limit gives no claim here, and a new run is queued.
+        or a workflow with a limit gives no claim here, and a new run is queued.
         """
         ...
 
@@ -459,17 +474,35 @@ class Journal(Protocol):
         same share, and what it does not use is for the others; a share of less than one is given in turn.
         Exactly one of several concurrent claimants, in any number of processes, gets each execution. The execution's
         queued run becomes a running one. A claim counts as a heartbeat of the worker.
-        An organization with a limit never has more claims than that, whichever processes claim at the same time: a
-        claim beyond it is not made. What waits for the limit is not due for `next_wake` and `due_since`.
+        An organization or a workflow with a limit never has more claims than that, whichever processes claim at the
+        same time: a claim beyond it is not made. What waits for a limit is not due for `next_wake` and `due_since`.
         """
         ...
 
-    async def claim(self, execution: ExecutionRef, worker: int, now: int) -> bool:
-        """Claim this execution if it is due at the wall time `now` and no worker holds it. False: nothing has changed.
+    async def claim(self, execution: ExecutionRef, worker: int, now: int) -> Claimed | None:
+        """Claim this execution if it is due at the wall time `now` and no worker holds it. None: nothing has changed.
 
-        As with `claim_due`, exactly one claimant gets it, within the limit of its organization, and its queued run
-        becomes a running one. This is for engines
-        that deliver executions to workers: whatever they deliver, and however often, the claim is the fence.
+        As with `claim_due`, exactly one claimant gets it, within the limits, and its queued run becomes a running one.
+        This is for engines that deliver executions to workers: whatever they deliver, and however often, the claim is
+        the fence. The entries can be older than the claim by what was appended meanwhile, as those of `read`.
+        """
+        ...
+
+    async def take_slot(self, execution: ExecutionRef, attempt: str, slot: CallSlot, holder: int | None) -> int:
+        """How many other calls must end before this attempt of the execution can begin: 0 when it has a slot.
+
+        Attempts with the same key of one organization have a place each, in the order in which they came. One has a
+        slot while fewer are before it than its limit. It keeps its place, whichever worker holds the execution, until
+        an append leaves it out of `slots`, or the execution is deleted. `JournalConflict` when the worker `holder` does
+        not hold the execution: nothing has changed.
+        """
+        ...
+
+    def take_admitted(self) -> list[ExecutionRef]:
+        """Executions whose attempts got a slot by appends of this process since the last call: each needs a wake-up.
+
+        One that no worker holds is due at once. A process that ends between the append and this loses the wake-up, so
+        what waits for a slot also tries again after some time.
         """
         ...
 
@@ -478,7 +511,7 @@ class Journal(Protocol):
         ...
 
     def may_be_limited(self, org: str) -> bool:
-        """Whether a claim of this process has met a limit of the organization: a release can make others due."""
+        """Whether a claim of this process has met a limit in the organization: a release can make others due."""
         ...
 
     async def next_wake(self) -> int | None:

@@ -13,6 +13,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import MODEL_FAILED
 from wfcore.domain.run.events import Event
 from wfcore.ports.journal import ExecutionRef
+from wfcore.ports.system import Rate
 
 # Tools
 
@@ -91,6 +92,15 @@ class ToolCall(Struct, frozen=True):
             self.on_progress(progress, total, message)
 
 
+class PlainFunction(Struct, frozen=True):
+    """`Tool.run` of a function that takes its arguments alone: its callers need not make a `ToolCall`."""
+
+    function: Callable[..., JSON | Awaitable[JSON]]
+
+    def __call__(self, params: Mapping[str, JSON], call: ToolCall) -> JSON | Awaitable[JSON]:
+        return self.function(**params)
+
+
 @attrs.frozen
 class Tool:
     """A tool of the catalog. `parameters` is the JSON Schema of the arguments.
@@ -118,6 +128,13 @@ class Tool:
     """The parameter that can name a connection by its id, for a tool of no provider."""
     group: str | None = None
     """The name under which a catalog lists the tool; None: the part of the id before its last `.`."""
+    calls: str | None = attrs.field(default=None)
+    """How many calls each organization can begin, such as `100/minute`; None: any number."""
+
+    @calls.validator
+    def _check_calls(self, _: object, calls: str | None) -> None:
+        if calls is not None:
+            Rate.of(self.id, calls)
 
 
 class Tools(Protocol):
@@ -378,7 +395,11 @@ class EventSink(Protocol):
 
     def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None: ...
 
-    def subscribe(self, execution: ExecutionRef) -> Subscription: ...
+    def subscribe(self, execution: ExecutionRef, pace: float = 0.0) -> Subscription:
+        """A subscription whose `next` returns batches `pace` seconds apart at least: a fast run costs its reader
+        fewer of them. A batch that ends with the last event of a turn is returned at once.
+        """
+        ...
 
     def watch(self, execution: ExecutionRef) -> Subscription:
         """A subscription without events, so that none need to be made for it.

@@ -5,7 +5,7 @@ tenant. JSON is kept verbatim: what is read equals what was written, key order i
 UTC with millisecond precision.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol, TypeVar
@@ -116,8 +116,15 @@ class DirectoryRepository(Protocol):
 
     async def rename_organization(self, name: str) -> None: ...
 
-    async def limit_runs(self, most: int | None) -> None:
-        """Set `Organization.max_concurrent_runs`, which holds for the claims after the commit (`Journal.claim_due`)."""
+    async def limit_runs(self, most: int | None, workflow: int | None = None) -> None:
+        """Set `Organization.max_concurrent_runs`, which holds for the claims after the commit (`Journal.claim_due`).
+
+        With `workflow`: set the limit of this workflow, which holds beside that of the organization.
+        """
+        ...
+
+    async def run_limits(self) -> Mapping[int, int]:
+        """The limits of workflows, by id."""
         ...
 
     async def add_member(self, member: Member) -> None:
@@ -360,8 +367,14 @@ class Storage(Protocol):
         """
         ...
 
-    async def find_webhook(self, digest: str) -> FoundWebhook | None:
-        """The webhook with this digest, of any organization, as last committed. It must be cheap."""
+    def public_id(self, org: str, id: str) -> str:
+        """The id of a webhook or an interface, which is found without its organization: `id`, or one made of it that
+        leads to the organization without showing it. That of a UUID is a UUID; others can be longer.
+        """
+        ...
+
+    async def find_webhook(self, id: str) -> FoundWebhook | None:
+        """The webhook with the digest of this id, of any organization, as last committed. It must be cheap."""
         ...
 
     async def due_postings(self, now: int, *, limit: int) -> Sequence[DuePosting]:

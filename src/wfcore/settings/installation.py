@@ -29,6 +29,7 @@
     requests_per_minute = 600       # per principal; default: no limit
     organization_requests_per_minute = 6_000
     max_waiting_requests = 1_000
+    backend = "database"            # where rates are counted: also "memory" (the default) or "valkey://host:6379/0"
     [budgets]                       # usage of models, in tokens or your currency, above which a run needs approval
     user_tokens_per_day = 200_000   # also `..._per_month`, and `organization_...` for all of its users together
     organization_cost_per_month = 500
@@ -69,9 +70,12 @@
     hosts = ["flows.example.org"]   # names of this server; without: browsers reach its MCP servers by address only
     [http_tool]
     allow = ["127.0.0.1:9000"]      # private addresses and networks that requests of workflows can reach
+    [tool_calls]                    # how many calls of a tool each organization can begin; further ones wait
+    "core.http" = "600/minute"      # or "/second", "/hour", "/day"
 
 In the environment, the same keys are `WFCORE_DATABASE`, `WFCORE_LIMITS_MAX_NODE_VISITS`, `WFCORE_MODELS_FAST_API_KEY`,
-`WFCORE_HTTP_TOOL_ALLOW`, `WFCORE_HTTP_HOSTS` and `WFCORE_PREVIOUS_SECRET_KEYS` (entries separated by commas).
+`WFCORE_HTTP_TOOL_ALLOW`, `WFCORE_HTTP_HOSTS` and `WFCORE_PREVIOUS_SECRET_KEYS` (entries separated by commas, as those
+of `WFCORE_TOOL_CALLS`, such as `core.http=600/minute`).
 """
 
 import os
@@ -92,7 +96,7 @@ from wfcore.domain.run.entries import Limits
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.providers import ModelProvider
-from wfcore.ports.system import Clock
+from wfcore.ports.system import RATE, Clock
 from wfcore.runtime.common.installation import Retention, Settings
 from wfcore.settings.dispatch import DispatchSettings, check_shards
 from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
@@ -112,11 +116,13 @@ NUMBERS: Final = frozenset({"busy_seconds"})
 LISTS: Final = frozenset({"previous_secret_keys"})
 TABLES: Final = frozenset(
     {"budgets", "dispatch", "http", "http_tool", "limits", "oauth", "retention", "server", "shards", "studio"}
-) | {"telemetry"}
+) | {"telemetry", "tool_calls"}
 
 T = TypeVar("T")
+CallRate = Annotated[str, Meta(pattern=RATE)]
 Cost = Annotated[float, Meta(gt=0, le=1e12)]
 Days = Annotated[float, Meta(gt=0, le=1e6)]
+Backend = Annotated[str, Meta(pattern=r"^(memory|database|(redis|valkey)s?://\S+)\Z")]
 Name = Annotated[str, Meta(min_length=1)]
 Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]+\Z")]
 
@@ -137,6 +143,12 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     requests_per_minute: Count | None = None
     organization_requests_per_minute: Count | None = None
     max_waiting_requests: Count = Settings().max_waiting_requests
+    backend: Backend = "memory"
+
+    def __repr__(self) -> str:
+        """Without `backend`, whose URL can have a password."""
+        shown = ((name, getattr(self, name)) for name in self.__struct_fields__ if name != "backend")
+        return f"LimitSettings({', '.join(f'{name}={value!r}' for name, value in shown)})"
 
 
 class BudgetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -227,6 +239,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     server: ServerSettings = ServerSettings()
     studio: StudioSettings = StudioSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    tool_calls: dict[str, CallRate] = {}
     options: dict[str, Any] = {}
 
     def settings(self) -> Settings:
@@ -242,6 +255,8 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             requests_per_minute=limits.requests_per_minute,
             organization_requests_per_minute=limits.organization_requests_per_minute,
             max_waiting_requests=limits.max_waiting_requests,
+            limits_backend=limits.backend,
+            tool_calls=self.tool_calls,
             attachments=AttachmentLimits(limits.max_attachments, limits.max_attachment_bytes),
             graph=GraphLimits(limits.max_nodes, limits.max_edges),
             hosts=tuple(self.http.hosts or self.server.allowed_hosts),
@@ -415,6 +430,8 @@ def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
             tree.setdefault(area, {})[rest] = _boolean(text) if rest in ("enabled", "metrics", "traces") else text
         elif area == "server" and rest:
             tree.setdefault("server", {})[rest] = _entries(text) if rest in SERVER_LISTS else _number(text)
+        elif key == "tool_calls":
+            tree[key] = {tool: calls for tool, _, calls in (entry.partition("=") for entry in _entries(text))}
         elif key in ("http_hosts", "http_tool_allow"):
             table_name, _, field = key.rpartition("_")
             tree[table_name] = {field: _entries(text)}

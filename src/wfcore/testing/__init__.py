@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from wfcore.testing.contracts.outbound import OutboundContract
     from wfcore.testing.contracts.postings import PostingsContract
     from wfcore.testing.contracts.processes.hints import HintsContract
+    from wfcore.testing.contracts.processes.rate_limiter import RateLimiterContract
     from wfcore.testing.contracts.storage.hooks import HooksContract
     from wfcore.testing.contracts.storage.interrupted import StorageCrashContract
     from wfcore.testing.contracts.storage.state_machine import StorageMachine
@@ -65,6 +66,7 @@ __all__ = [
     "NotRecorded",
     "OutboundContract",
     "PostingsContract",
+    "RateLimiterContract",
     "ReplayDiffers",
     "RunLimitsContract",
     "ScriptedModel",
@@ -107,6 +109,7 @@ _WHERE = {
     "NotRecorded": "wfcore.testing.cassettes",
     "OutboundContract": "wfcore.testing.contracts.outbound",
     "PostingsContract": "wfcore.testing.contracts.postings",
+    "RateLimiterContract": "wfcore.testing.contracts.processes.rate_limiter",
     "ReplayDiffers": "wfcore.testing.recorded_runs",
     "RunLimitsContract": "wfcore.testing.contracts.stores.run_limits",
     "ScriptedModel": "wfcore.adapters.models.scripted",

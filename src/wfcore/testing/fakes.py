@@ -96,6 +96,6 @@ class SequentialIds:
 
 def journal_in_memory() -> "Journal":
     """A journal in memory, in which every organization exists."""
-    from wfcore.adapters.inmemory.journal import MemoryJournal
+    from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 
     return MemoryJournal()

@@ -111,6 +111,8 @@ def _action(expression: Expressions) -> Data:
         "params": params,
         "forEach": expression,
         "maxConcurrency": st.integers(1, 9),
+        "concurrencyKey": texts,
+        "concurrencyLimit": st.integers(1, 9),
         "requiresApproval": st.booleans(),
         **_TRIES,
     }

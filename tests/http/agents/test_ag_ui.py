@@ -26,6 +26,7 @@ from clients import (
 )
 from clients import count as count_calls
 from node_libraries import NodeClient, library, node_client
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -63,7 +64,7 @@ async def server(anyio_backend: str) -> AsyncIterator[tuple[Core, Connect]]:
         wfcore.bootstrap.open("sqlite://", secrets=b"k" * 32, **options) as core,
         serving(app(core, secret=b"s" * 32)) as port,
     ):
-        yield core, partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
+        yield core, partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=HANG, trust_env=False)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from clients import (
     serving,
 )
 from real_mcp import Office, office
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -93,7 +94,7 @@ async def stages(
         file = await stack.enter_async_context(wfcore.bootstrap.open(f"sqlite:///{path}", **options))
         port = await stack.enter_async_context(serving(app(file, secret=SECRET)))
         transport = httpx.ASGITransport(app(memory, secret=SECRET))
-        client = partial(httpx.AsyncClient, timeout=10, trust_env=False)
+        client = partial(httpx.AsyncClient, timeout=HANG, trust_env=False)
         yield {
             "in process": (memory, partial(client, transport=transport, base_url="http://wfcore")),
             "over sockets": (file, partial(client, base_url=f"http://127.0.0.1:{port}")),

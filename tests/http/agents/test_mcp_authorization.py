@@ -20,6 +20,7 @@ from mcp.server.auth.provider import AccessToken, AuthorizationCode, RefreshToke
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions, RevocationOptions
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -126,7 +127,7 @@ async def stage() -> AsyncIterator[World]:
 
 async def browsed(stage: World, url: str) -> httpx.Response:
     browser = await stage.client()
-    async with httpx.AsyncClient(trust_env=False) as outside:
+    async with httpx.AsyncClient(trust_env=False, timeout=HANG) as outside:
         for _ in range(5):
             answer = await (browser if url.startswith("http://localhost/") else outside).get(url)
             if not answer.is_redirect:

@@ -11,6 +11,7 @@ import mcp
 import pytest
 from clients import Connect, Json, World, assert_envelope, chain, deployed, frames, new_world, node, serving
 from mcp.client.streamable_http import streamable_http_client
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -33,7 +34,7 @@ async def server(anyio_backend: str) -> AsyncIterator[tuple[Core, Connect]]:
         wfcore.bootstrap.open("sqlite://", secrets=b"k" * 32, **options) as core,
         serving(app(core, secret=b"s" * 32)) as port,
     ):
-        yield core, partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
+        yield core, partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=HANG, trust_env=False)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from clients import (
     serving,
 )
 from mcp.client.streamable_http import streamable_http_client
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -77,7 +78,7 @@ class Flow:
 
     async def seen(self, kind: str) -> Json:
         """The only run's first event of this kind."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             while not (runs := await self.runs()):
                 pass
             place = f"/agent/v1/runs/{runs[0]['runId']}/events"
@@ -239,12 +240,13 @@ async def test_two_servers_on_one_store_share_calls(tmp_path: Any) -> None:
             core = await closing.enter_async_context(opening)
             bases.append(f"http://127.0.0.1:{await closing.enter_async_context(serving(app(core, secret=b's' * 32)))}")
         world = World(core, (await core.directory.create_organization("o")).uuid, lambda: httpx.AsyncClient(
-            base_url=bases[0], trust_env=False), closing)  # fmt: skip
+            base_url=bases[0], trust_env=False, timeout=HANG), closing)  # fmt: skip
         flow = await offered(world, chain(node("wait", "action", toolId="core.wait", params={"seconds": 3_600})))
         headers = {**flow.headers, "Accept": "application/json, text/event-stream"}
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         one, two = [await world.closing.enter_async_context(
-            httpx.AsyncClient(base_url=base, headers=headers, trust_env=False)) for base in bases]  # fmt: skip
+            httpx.AsyncClient(base_url=base, headers=headers, trust_env=False, timeout=HANG)
+        ) for base in bases]  # fmt: skip
         begun = await one.post(flow.path, json={"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
         assert begun.json()["result"]["protocolVersion"] == "2025-11-25"
         session = {"Mcp-Session-Id": begun.headers["Mcp-Session-Id"], "Mcp-Protocol-Version": "2025-11-25"}

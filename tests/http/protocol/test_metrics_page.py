@@ -13,6 +13,7 @@ from clients import APPROVAL, World, assert_envelope, chain, count, counting, de
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -108,7 +109,7 @@ async def test_a_stream_is_open_while_it_is_read() -> None:
             wfcore.bootstrap.open("sqlite://", tools=[count], telemetry=[metrics], settings=wfcore.Settings(grace=0))
         )
         port = await closing.enter_async_context(serving(app(core, metrics=metrics)))
-        connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
+        connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=HANG, trust_env=False)
         world = await new_world(core, connect, closing)
         ada = await world.user()
         wait = {"id": "wait", "type": "action", "data": {"toolId": "core.wait", "params": {"seconds": 60}}}

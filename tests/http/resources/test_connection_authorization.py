@@ -13,6 +13,7 @@ import httpx
 import pytest
 from clients import Json, World, assert_envelope, chain, deployed, new_world, node
 from services import CLIENT, SECRET, Service, offering
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -62,7 +63,7 @@ async def made(client: httpx.AsyncClient, wanted: Json) -> str:
 async def browsed(stage: World, url: str) -> httpx.Response:
     """What a browser without a credential shows after it has followed every redirect from this URL."""
     browser = await stage.client()
-    async with httpx.AsyncClient(trust_env=False) as outside:
+    async with httpx.AsyncClient(trust_env=False, timeout=HANG) as outside:
         for _ in range(5):
             answer = await (browser if url.startswith("http://wfcore.test") else outside).get(url)
             if not answer.is_redirect:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from authorization_servers import OidcProvider, installed, new_key, oidc_provider
 from clients import Json, World, chain, deployed, frames, new_world, node
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -71,7 +72,7 @@ async def ran(client: httpx.AsyncClient, number: int) -> Json:
 
 async def finished(client: httpx.AsyncClient, run: Json) -> Json:
     """The record of the turn that the connection continues, once it has ended."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG):
         while run["status"] in ("interrupted", "queued", "running"):
             run = (await client.get(f"/agent/v1/runs/{run['resumedBy'] or run['runId']}")).json()
             await asyncio.sleep(0)

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from clients import INVALID, LARGE, POLL, Json, World, assert_envelope, deployed, frames, new_world, node, serving
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -167,7 +168,7 @@ async def with_model_server(database: str, **settings: Any) -> AsyncIterator[tup
         )
         closing.push_async_callback(model.close)
         own = await closing.enter_async_context(serving(app(core, secret=b"s" * 32)))
-        connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{own}", timeout=10, trust_env=False)
+        connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{own}", timeout=HANG, trust_env=False)
         yield await new_world(core, connect, closing), wire
 
 

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from clients import APPROVAL, POLL, Json, World, chain, count, counting, deployed, flow, new_world, serving
 from postgres_server import with_schema
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -34,7 +35,7 @@ class Feed:
 
     async def next(self) -> Json | None:
         """The next event; None at the end of the stream."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             async for line in self._lines:
                 if line.startswith("data: "):
                     found: Json = json.loads(line[6:])
@@ -219,7 +220,7 @@ class TestStreams:
         feed = real_world.core.ports.changes
         async with following(ann):
             assert real_world.org in feed._subscriptions  # type: ignore[attr-defined]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(HANG):
             while real_world.org in feed._subscriptions:  # type: ignore[attr-defined]  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
 
@@ -253,12 +254,12 @@ async def test_another_process_writes(database: str) -> None:
         serving(app(core)) as port,
         AsyncExitStack() as closing,
     ):
-        connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False)
+        connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=HANG, trust_env=False)
         world = await new_world(core, connect, closing)
         ann = await world.user("ann")
         async with following(ann) as feed:
             command = [sys.executable, "-c", textwrap.dedent(WRITER), database, world.org]
-            written = await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=60)
+            written = await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=HANG)
             assert written.returncode == 0, written.stderr.decode()
             number = int(written.stdout)
             assert await feed.take(2) == [

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from clients import APPROVAL, POLL, Json, World, chain, deployed, holding, let_go, serving
 from starlette.requests import HTTPConnection
+from waiting import HANG
 
 from wfcore.adapters.http import app
 from wfcore.adapters.http.core.stream_guard import ENDED
@@ -95,12 +96,12 @@ Loss = Callable[[Scene], Awaitable[None]]
 
 
 async def read_after(stream: httpx.Response, change: Awaitable[None]) -> bytes:
-    """What the stream sends after its first chunk and this change, until its end."""
-    async with asyncio.timeout(10):
+    """What the stream sends until its end, with this change after its first chunk."""
+    async with asyncio.timeout(HANG):
         chunks = stream.aiter_raw()
-        await anext(chunks)
+        first = await anext(chunks)
         await change
-        return b"".join([chunk async for chunk in chunks])
+        return b"".join([first, *[chunk async for chunk in chunks]])
 
 
 @pytest.mark.parametrize("lose", LOSSES)
@@ -192,7 +193,7 @@ async def embedded(world: World, principal: Principal) -> AsyncIterator[httpx.As
     product = Product(principal)
     async with serving(app(world.core, authenticate=product.authenticate)) as port:
         url, headers = f"http://127.0.0.1:{port}", {"Sec-Fetch-Site": "same-origin"}
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=10, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=HANG, trust_env=False) as client:
             yield client
 
 

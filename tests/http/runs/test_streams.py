@@ -17,6 +17,7 @@ from clients import World, chain, counting, deployed, frames, holding, let_go
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message
+from waiting import HANG
 
 from wfcore.adapters.http.core import sse
 from wfcore.domain.run.events import Event, EventKind
@@ -237,7 +238,7 @@ async def test_a_server_that_stops_ends_its_streams() -> None:
         assert process.stdout is not None
         port, token = process.stdout.readline().split()
         headers = {"Authorization": f"Bearer {token}"}
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=10) as ada:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=HANG) as ada:
             action = {"id": "wait", "type": "action", "data": {"toolId": "forever"}}
             number = await deployed(ada, chain(action))
             body: dict[str, Any] = {"workflowId": number, "input": {}}
@@ -245,7 +246,7 @@ async def test_a_server_that_stops_ends_its_streams() -> None:
                 async for line in answer.aiter_lines():
                     if "node_started" in line and "wait" in line:
                         os.kill(process.pid, signal.SIGTERM)
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=HANG)
         assert (process.returncode in (0, -signal.SIGTERM), errors) == (True, "")
     finally:
         process.kill()

@@ -8,6 +8,7 @@ from functools import partial
 import httpx
 import pytest
 from clients import POLL, chain, deployed, frames, new_world, node, serving
+from waiting import HANG
 
 import wfcore
 from wfcore.adapters.http import app
@@ -33,7 +34,7 @@ async def test_progress_is_in_the_stream_before_the_result() -> None:
         serving(app(core, secret=b"s" * 32)) as port,
         AsyncExitStack() as closing,
     ):
-        connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
+        connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=HANG, trust_env=False)
         office = await new_world(core, connect, closing)
         client = await office.user("ada", role="owner")
         number = await deployed(client, chain(node("fetch", "action", toolId="import_orders")))

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.types import Receive, Scope, Send
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
@@ -202,7 +203,7 @@ async def test_no_secret_is_disclosed(tmp_path: Path, logged: list[str]) -> None
 @asynccontextmanager
 async def contextual(core: wfcore.core.Core, port: int, keep: object) -> AsyncIterator[httpx.AsyncClient]:
     """A member's client that keeps every response."""
-    connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=10, trust_env=False)
+    connect = partial(httpx.AsyncClient, base_url=f"http://127.0.0.1:{port}", timeout=HANG, trust_env=False)
     async with AsyncExitStack() as closing:
         ada = await (await new_world(core, connect, closing)).user(role="owner")
         ada.event_hooks = {"response": [keep]}  # type: ignore[dict-item]

@@ -58,6 +58,8 @@ async def fill(url: str) -> Bench:
         await bench.ran(one(act("flaky", fails=9)))
         await core.runs.start(me, workflow=await bench.deployed(one(act("core.wait", seconds=3_600))), input={})
         await (await opened_channel(bench, url="http://127.0.0.1:9/answers")).rested()
+        await bench.started(one(act("hold", more={"concurrencyKey": "crm"})))
+        await bench.until("it")
         async with core.ports.storage.transaction(bench.org) as work:
             await work.erasures.add(Erasure("erased-1", "me", None, is_removed=True))
         await core.ports.journal.register("elsewhere", 1)

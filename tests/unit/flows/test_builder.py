@@ -9,6 +9,7 @@ import attrs
 import pydantic
 import pytest
 from hypothesis import given, settings
+from waiting import HANG
 
 import wfcore
 from wfcore.domain.graph.rules import deploy_issues
@@ -104,7 +105,7 @@ async def test_a_flow_runs() -> None:
         made = await core.workflows.create(me, name=flow.name, structure=flow.structure())
         await core.workflows.deploy(me, made.id)
         run = await core.runs.start(me, workflow=made.id, input={"numbers": [1, 2]})
-        assert "the total of 3" in str(await core.runs.result(run, timeout=30))
+        assert "the total of 3" in str(await core.runs.result(run, timeout=HANG))
 
 
 def test_cycles_and_parallel_branches() -> None:
@@ -162,7 +163,8 @@ def _tries(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _action(flow: Flow, data: dict[str, Any], common: Any) -> FlowNode:
-    named = {"for_each": "forEach", "max_concurrency": "maxConcurrency", "requires_approval": "requiresApproval"}
+    named = {"for_each": "forEach", "max_concurrency": "maxConcurrency", "requires_approval": "requiresApproval",
+             "concurrency_key": "concurrencyKey", "concurrency_limit": "concurrencyLimit"}  # fmt: skip
     options = {name: data.pop(key, None) for name, key in named.items()}
     given = _tries(data)
     return flow.action(data.pop("toolId"), data.pop("params", None), data=data, **options, **given, **common)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 import pytest
+from waiting import HANG
 
 from wfcore import bootstrap
 from wfcore.adapters.tools.catalog import tool
@@ -107,12 +108,12 @@ class Bench:
         """All events until the end of the turn."""
         row = (await self.core.runs.get(self.me, run_id)) if run_id else None
         assert row is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG):
             return [event async for batch in self.core.runs.batches(row, after=after) for event in batch]
 
     async def seen(self, run: RunView, kind: str) -> Event:
         """The run's first event of this kind, when it exists."""
-        async with asyncio.timeout(60), aclosing(self.core.runs.batches(run)) as batches:
+        async with asyncio.timeout(HANG), aclosing(self.core.runs.batches(run)) as batches:
             async for batch in batches:
                 for event in batch:
                     if event.kind == kind:
@@ -138,7 +139,7 @@ class Bench:
 
     async def until(self, name: str) -> None:
         """Wait until the tool `hold` was called with this name."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(HANG):
             await self.tools.began[name].wait()
 
 

@@ -51,6 +51,10 @@ def typed(count: int) -> int:
     return count
 
 
+async def doubled(number: int) -> int:
+    return 2 * number
+
+
 def large() -> str:
     return "x" * 3000
 
@@ -146,6 +150,14 @@ class TestTools:
             beside = graph("s>a s>b a:error>c", a=node, b=act("thread"), c=act("core.transform", value="caught"))
             caught = await bench.ran(beside)
             assert caught.output == {"b": True, "c": "caught"}
+
+    @pytest.mark.parametrize(("given", "message"), [(3, None), ("x", "`params.number`: must be integer")])
+    async def test_each_call_of_a_segment_is_checked(self, given: Any, message: str | None) -> None:
+        """Also that of a function which this process has called before."""
+        structure = graph("s>a a>b", a=act("doubled", number=2), b=act("doubled", number=f"{{{{ {given!r} }}}}"))
+        async with opened("sqlite://", tools=[doubled]) as bench:
+            run = await bench.ran(structure)
+            assert run.output == 6 if message is None else why(run) == (message, "tool")
 
     async def test_a_model_as_result(self) -> None:
         """A model of pydantic is stored in its JSON form."""

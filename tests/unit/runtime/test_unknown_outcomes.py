@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from bench import Bench, Disk, act, eventually, graph, one, opened, why
+from waiting import HANG
 
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.run import entries as e
@@ -54,7 +55,7 @@ async def left_in(database: str, structure: Any) -> tuple[str, str, Till]:
     till = Till()
     async with opened(database, tools=till.all()) as bench:
         run = await bench.started(structure)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             await till.began.wait()
     return bench.org, run.id, till
 

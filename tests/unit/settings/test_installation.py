@@ -137,6 +137,27 @@ def test_the_table_of_the_dispatch(toml: Path) -> None:
     assert found.settings().dispatch == Dispatch("temporal", ("temporal:7233",), credentials="key", namespace="team")
 
 
+def test_the_backend_of_rates(toml: Path) -> None:
+    """A word or the URL of a server, in the file and in the environment, and not shown."""
+    assert load(None, {}).settings().limits_backend == "memory"
+    toml.write_text("[limits]\nbackend = 'database'\n")
+    assert load(str(toml), {}).settings().limits_backend == "database"
+    found = load(str(toml), {"WFCORE_LIMITS_BACKEND": "valkeys://ann:canary@a:6379/0"})
+    assert found.settings().limits_backend == "valkeys://ann:canary@a:6379/0"
+    assert "canary" not in repr(found) + repr(found.settings())
+
+
+def test_the_rates_of_tools(toml: Path) -> None:
+    """By the id of the tool, in the file and in the environment, which replaces single ones."""
+    toml.write_text('[tool_calls]\n"core.http" = "600/minute"\nlook = "1/day"\n')
+    assert load(str(toml), {}).settings().tool_calls == {"core.http": "600/minute", "look": "1/day"}
+    found = load(str(toml), {"WFCORE_TOOL_CALLS": "look=2/second, send=3/hour"})
+    assert found.settings().tool_calls == {"core.http": "600/minute", "look": "2/second", "send": "3/hour"}
+    for text in ("look", "look=", "look=5/week"):
+        with pytest.raises(BadSettings, match=r"tool_calls"):
+            load(None, {"WFCORE_TOOL_CALLS": text})
+
+
 def test_the_table_of_the_shards(toml: Path) -> None:
     """Names and URLs; the environment adds shards, and replaces their URLs."""
     toml.write_text('[shards]\neast = "postgresql://east/w"\nwest = "postgresql://west/w"\n')
@@ -272,6 +293,7 @@ def test_the_only_model_is_the_default_one() -> None:
         ("[models.x]\nprovider = 'openai'\nmodel = 'm'\ndeadline_seconds = 0", "deadline_seconds", "`float` > 0"),
         ("[models.x]\nprovider = 'openai'\nmodel = 'm'\nmax_retries = 11", "max_retries", "`int` <= 10"),
         ("[limits]\nrequests_per_minute = 0", "`limits.requests_per_minute`", ">= 1"),
+        ("[limits]\nbackend = 'redis'", "`limits.backend`", "memory|database"),
         ("[limits]\norganization_requests_per_minute = 'x'", "`limits.organization_requests", "expected `int`"),
         ("[telemetry]\nmetrics = 1", "`telemetry.metrics`", "expected `bool`"),
         ("[telemetry]\nmetrics_token = ''", "`telemetry.metrics_token`", "matching regex"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import HANG
 
 import wfcore
 from wfcore.testing import FakeClock, ScriptedModel, run_until_idle, sketch
@@ -133,7 +134,7 @@ def test_suites_of_embedders(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / f"test_{name}.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-v", *OPTIONS, "-k", "not Contract and not Forgetful or put_content"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=HANG)
     lines = ended.stdout.splitlines()
     passed = {line.split("::")[-1].split()[0] for line in lines if " PASSED" in line}
     assert passed == {

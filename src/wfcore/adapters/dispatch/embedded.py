@@ -17,12 +17,13 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import attrs
 
 from wfcore.ports.dispatcher import Capabilities, Handler
-from wfcore.ports.journal import ExecutionRef, Holder, Journal
+from wfcore.ports.journal import Claimed, ExecutionRef, Holder, Journal
 from wfcore.ports.system import Clock
 
 log = logging.getLogger("wfcore.dispatcher")
@@ -82,6 +83,8 @@ class EmbeddedDispatcher:
         self._handler: Handler | None = None
         self._active: dict[ExecutionRef, asyncio.Task[None]] = {}
         self._reserved = 0
+        self._claiming: set[ExecutionRef] = set()
+        """Executions of claims under way that no wake-up has named since."""
         self._is_behind = False
         self._wake_again: set[ExecutionRef] = set()
         self._woken = asyncio.Event()
@@ -127,6 +130,7 @@ class EmbeddedDispatcher:
 
     def signal(self, execution: ExecutionRef) -> bool:
         """Make the driver of the execution read the journal again; False when it is not driven here."""
+        self._claiming.discard(execution)
         if execution not in self._active or self._handler is None:
             return False
         self._wake_again.add(execution)
@@ -144,20 +148,25 @@ class EmbeddedDispatcher:
         worker = self.worker
         if worker is None:
             return None
-        with self._reserving(1):
-            if not await self._journal.claim(execution, worker, self._clock.now()):
+        self._claiming.add(execution)
+        try:
+            with self._reserving(1):
+                claimed = await self._journal.claim(execution, worker, self._clock.now())
+            if claimed is None:
                 return None
-        self.adopt(execution)
+            self.adopt(execution, claimed if execution in self._claiming else None)
+        finally:
+            self._claiming.discard(execution)
         return self._active.get(execution)
 
-    def adopt(self, execution: ExecutionRef) -> None:
+    def adopt(self, execution: ExecutionRef, claimed: Claimed | None = None) -> None:
         if self._worker is None:
             return
         if execution in self._active:
             self._wake_again.add(execution)
         else:
             assert self._handler is not None  # noqa: S101
-            self._launch(execution, self._handler.handle)
+            self._launch(execution, partial(self._handler.handle, claimed=claimed))
 
     async def start(self, handler: Handler) -> None:
         self._handler = handler

@@ -53,8 +53,8 @@ class EventHub:
         for watcher in self._watchers.get(execution, ()):
             watcher.send_to_journal()
 
-    def subscribe(self, execution: ExecutionRef) -> "HubSubscription":
-        return self._added(self._subscriptions, execution)
+    def subscribe(self, execution: ExecutionRef, pace: float = 0.0) -> "HubSubscription":
+        return self._added(self._subscriptions, execution, pace)
 
     def watch(self, execution: ExecutionRef) -> "HubSubscription":
         return self._added(self._watchers, execution)
@@ -73,10 +73,12 @@ class EventHub:
     def _is_followed(self, execution: ExecutionRef) -> bool:
         return execution in self._subscriptions or execution in self._watchers
 
-    def _added(self, kept: "dict[ExecutionRef, set[HubSubscription]]", execution: ExecutionRef) -> "HubSubscription":
+    def _added(
+        self, kept: "dict[ExecutionRef, set[HubSubscription]]", execution: ExecutionRef, pace: float = 0.0
+    ) -> "HubSubscription":
         if self._hints is not None and not self._is_followed(execution):
             self._hints.follow(execution)
-        subscription = HubSubscription(self, execution)
+        subscription = HubSubscription(self, execution, pace)
         kept.setdefault(execution, set()).add(subscription)
         return subscription
 
@@ -84,24 +86,32 @@ class EventHub:
 class HubSubscription:
     """The unread events of one subscriber. Once it lags, nothing is buffered: the journal has all events."""
 
-    __slots__ = ("_events", "_execution", "_hub", "_lagged", "_read_journal", "_waiting")
+    __slots__ = ("_due_at", "_events", "_execution", "_hub", "_lagged", "_pace", "_read_journal", "_waiting")
 
-    def __init__(self, hub: EventHub, execution: ExecutionRef) -> None:
+    def __init__(self, hub: EventHub, execution: ExecutionRef, pace: float) -> None:
         self._hub = hub
         self._execution = execution
+        self._pace = pace
+        self._due_at = 0.0
+        """When the next batch is due, in seconds of the loop."""
+        self._wait_for_pace()
         self._events: list[Event] = []
         self._lagged = False
         self._read_journal = False
         self._waiting: asyncio.Future[None] | None = None
 
     def receive(self, events: Sequence[Event]) -> None:
+        is_first = not self._events
         if len(self._events) + len(events) > MAX_UNREAD:
             self._lagged = True
             self.close()
         else:
             self._events += events
         if self._waiting is not None:
-            _wake(self._waiting)
+            if self._is_ready():
+                _wake(self._waiting)
+            elif is_first:
+                asyncio.get_running_loop().call_at(self._due_at, _wake, self._waiting)
 
     def send_to_journal(self) -> None:
         """End the wait of `next` as its timeout would, so that the caller reads the journal."""
@@ -111,12 +121,13 @@ class HubSubscription:
 
     async def next(self, timeout: float) -> list[Event] | None:
         """`Subscription.next`. Raises RuntimeError while another call waits."""
-        if not self._events and not self._lagged and not self._read_journal:
-            await self._wait(timeout)
+        if not self._is_ready():
+            await self._wait(self._due_at - asyncio.get_running_loop().time() if self._events else timeout)
         if self._lagged:
             raise Lagged
         events, self._events = self._events, []
         if events:
+            self._wait_for_pace()
             return events
         self._read_journal = False
         return None
@@ -125,6 +136,16 @@ class HubSubscription:
         """Receive no more events. A call of `next` that waits ends with its timeout."""
         self._hub.unsubscribe(self._execution, self)
         self._events = []
+
+    def _is_ready(self) -> bool:
+        """Whether `next` returns at once: with events that are due or end the turn, or without any."""
+        if self._lagged or self._read_journal or not self._events:
+            return self._lagged or self._read_journal
+        return not self._pace or self._events[-1].terminal or asyncio.get_running_loop().time() >= self._due_at
+
+    def _wait_for_pace(self) -> None:
+        if self._pace:
+            self._due_at = asyncio.get_running_loop().time() + self._pace
 
     async def _wait(self, seconds: float) -> None:
         if self._waiting is not None:

@@ -147,7 +147,9 @@ class Application:
         self._site = site
         self._failures = failures
         settings = core.ports.settings
-        self._rates = RateLimits(settings.requests_per_minute, settings.organization_requests_per_minute)
+        self._rates = RateLimits(
+            core.ports.rate_limiter, settings.requests_per_minute, settings.organization_requests_per_minute
+        )
         self._admission = Admission(settings.max_waiting_requests)
         self._streams = StreamGuard(OpenStreams(core.ports, core.directory, core.runs))
         document = StudioDocument(studio or STUDIO, oauth)
@@ -285,7 +287,7 @@ class Application:
             if me is None:
                 raise unauthenticated()
         self._site.check_same_site(route.method, connection.headers)
-        self._rates.admit(me)
+        await self._rates.admit(me)
         check_scopes(me, route.scopes)
         return me
 

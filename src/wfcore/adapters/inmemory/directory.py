@@ -1,6 +1,6 @@
 """Members, groups and tokens of one organization, in dicts."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 import attrs
@@ -66,8 +66,16 @@ class MemoryDirectory:
     async def rename_organization(self, name: str) -> None:
         self.tenant.name = name
 
-    async def limit_runs(self, most: int | None) -> None:
-        self.tenant.max_concurrent_runs = most
+    async def limit_runs(self, most: int | None, workflow: int | None = None) -> None:
+        if workflow is None:
+            self.tenant.max_concurrent_runs = most
+        elif most is None:
+            self.tenant.workflow_limits.pop(workflow, None)
+        else:
+            self.tenant.workflow_limits[workflow] = most
+
+    async def run_limits(self) -> Mapping[int, int]:
+        return dict(self.tenant.workflow_limits)
 
     async def rename_group(self, group: Group) -> None:
         if group.id in self.tenant.groups:

@@ -10,7 +10,8 @@ from typing import Any, TypeVar, cast
 import attrs
 import msgspec
 
-from wfcore.adapters.inmemory.journal import MemoryJournal, StoredExecution
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.run_reads import StoredExecution
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.inmemory.tenant import Tenant
 from wfcore.domain.json.codec import from_ms

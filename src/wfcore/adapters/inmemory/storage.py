@@ -29,6 +29,7 @@ from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.kernel.ids import hash_secret
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import AccessToken, Member, Organization
@@ -228,8 +229,12 @@ class MemoryStorage:
         ordered = [one for _, one in sorted(due, key=lambda pair: pair[0])]
         return _shared(ordered, limit)
 
-    async def find_webhook(self, digest: str) -> FoundWebhook | None:
+    def public_id(self, org: str, id: str) -> str:
+        return id
+
+    async def find_webhook(self, id: str) -> FoundWebhook | None:
         self._check_open()
+        digest = hash_secret(id)
         found = (
             FoundWebhook(org, row)
             for org, tenant in self._tenants.items()
@@ -287,10 +292,12 @@ class MemoryStorage:
         tenant = self._tenants[uuid]
         return attrs.evolve(self._organizations[uuid], name=tenant.name, max_concurrent_runs=tenant.max_concurrent_runs)
 
-    def max_concurrent_runs(self, org: str) -> int | None:
-        """The limit of the organization, for a journal in memory."""
+    def run_limit(self, org: str, workflow: int | None) -> int | None:
+        """The limit of the organization, or of one of its workflows, for a journal in memory."""
         tenant = self._tenants.get(org)
-        return None if tenant is None else tenant.max_concurrent_runs
+        if tenant is None:
+            return None
+        return tenant.max_concurrent_runs if workflow is None else tenant.workflow_limits.get(workflow)
 
     async def upgrade(self) -> None:
         self._check_open()

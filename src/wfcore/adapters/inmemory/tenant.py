@@ -43,6 +43,7 @@ class Tenant:
     postings: dict[str, Posting] = attrs.Factory(dict)
     erasures: dict[str, Erasure] = attrs.Factory(dict)
     max_concurrent_runs: int | None = None
+    workflow_limits: dict[int, int] = attrs.Factory(dict)
 
     def copy(self) -> "Tenant":
         resource_tables = {kind: table.copy() for kind, table in self.resource_tables.items()}
@@ -64,4 +65,5 @@ class Tenant:
             postings=dict(self.postings),
             erasures=dict(self.erasures),
             max_concurrent_runs=self.max_concurrent_runs,
+            workflow_limits=dict(self.workflow_limits),
         )

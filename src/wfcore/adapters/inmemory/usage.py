@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import attrs
 
 from wfcore.domain.projections.usage import UsageRow
-from wfcore.domain.projections.verdicts import VerdictRow
+from wfcore.domain.projections.verdict_rows import VerdictRow
 from wfcore.ports.journal import Execution, ExecutionRef
 from wfcore.ports.repositories.usage import GroupBy, UsageSum
 

@@ -124,19 +124,29 @@ class McpTools:
     async def _within(self, use: Callable[["Client"], Awaitable[T]]) -> T:
         """The result of `use` in a separate session. A failure after the result is ignored."""
         transport = _Transport(self._guard, self._most_bytes)
-        done: list[T] = []
-        muted = _logs_muted.set(True)
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        session = asyncio.create_task(self._run_session(transport, use, result))
         try:
-            check_url(self._url)
-            async with asyncio.timeout(self._seconds) as limit, self._session(transport) as client:
-                done.append(await use(client))
-                limit.reschedule(asyncio.get_running_loop().time() + SECONDS_TO_LEAVE)
-        except Exception as error:  # noqa: BLE001  (the SDK raises groups of any errors; the transport's comes first)
-            if not done:
-                raise self._failed(transport.problem or _first(error)) from None
+            await asyncio.wait((result, session), timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            if result.done():
+                await asyncio.wait((session,), timeout=SECONDS_TO_LEAVE)
         finally:
-            _logs_muted.reset(muted)
-        return done[0]
+            session.cancel()  # the SDK can swallow this while it leaves the session: the wait for it is bounded
+            await asyncio.wait((session,), timeout=SECONDS_TO_LEAVE)
+            if not session.done():
+                await transport.aclose()  # what is left of it fails at its next read
+        error = session.exception() if session.done() and not session.cancelled() else None
+        if result.done():
+            return result.result()
+        raise self._failed(transport.problem or _first(error or TimeoutError())) from None
+
+    async def _run_session(
+        self, transport: "_Transport", use: Callable[["Client"], Awaitable[T]], result: asyncio.Future[T]
+    ) -> None:
+        _logs_muted.set(True)
+        check_url(self._url)
+        async with self._session(transport) as client:
+            result.set_result(await use(client))
 
     @asynccontextmanager
     async def _session(self, transport: "_Transport") -> AsyncIterator["Client"]:

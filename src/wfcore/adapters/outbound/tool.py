@@ -4,7 +4,6 @@ import codecs
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from email.message import Message
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -155,6 +154,8 @@ def body_of(response: "HttpResponse") -> JSON:
         return _binary(response.body)
     if "content-type" not in response.headers:
         return _guessed(response.body)
+    from email.message import Message
+
     parsed = Message()
     parsed["content-type"] = response.headers["content-type"]
     main, _, sub = parsed.get_content_type().partition("/")

@@ -48,6 +48,7 @@ class ShardedJournal(Routed[Journal]):
     append = writes("append")
     delete = writes("delete")
     claim = writes("claim")
+    take_slot = writes("take_slot")
     is_deleted = reads("is_deleted")
     read = reads("read")
     execution = reads("execution")
@@ -120,6 +121,9 @@ class ShardedJournal(Routed[Journal]):
 
     def may_be_limited(self, org: str) -> bool:
         return any(journal.may_be_limited(org) for journal in self._shards.parts.values())
+
+    def take_admitted(self) -> list[ExecutionRef]:
+        return [ref for journal in self._shards.parts.values() for ref in journal.take_admitted()]
 
     async def next_wake(self) -> int | None:
         return min((at for at in (await self._next_wakes()).values() if at is not None), default=None)

@@ -1,11 +1,12 @@
 """The storage, its maintenance and the memories over all shards."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import attrs
 
+from wfcore.adapters.sharding.public_ids import PublicIds
 from wfcore.adapters.sharding.routing import Routed, reads, writes
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.people import Organization
@@ -108,11 +109,30 @@ class ShardedStorage(Routed[Storage]):
         rows = await self._shards.own(found, lambda row: row.org)
         return rows if len(rows) < limit else in_turn(rows, lambda row: row.org)[:limit]
 
-    async def find_webhook(self, digest: str) -> FoundWebhook | None:
-        return await self._found(await self._shards.each(lambda one: one.find_webhook(digest)))
+    def public_id(self, org: str, id: str) -> str:
+        return self._public_ids.named(id, org)
+
+    async def find_webhook(self, id: str) -> FoundWebhook | None:
+        return await self._find(id, lambda one: one.find_webhook(id))
 
     async def find_interface(self, id: str) -> FoundInterface | None:
-        return await self._found(await self._shards.each(lambda one: one.find_interface(id)))
+        return await self._find(id, lambda one: one.find_interface(id))
+
+    @property
+    def _public_ids(self) -> PublicIds:
+        return PublicIds(self._shards.placements.key)
+
+    async def _find(self, id: str, call: Callable[[Storage], Awaitable[Found | None]]) -> Found | None:
+        """On the shard to which the id leads; an id of the time before the shards is looked up on all."""
+        locator = self._public_ids.locator(id)
+        if locator is None:
+            return await self._found(await self._shards.each(call))
+        for name in await self._shards.placements.located(locator):
+            found = await call(self._shards.named(name))
+            if found is not None:
+                here = await self._shards.name_of(found.org)
+                return found if here == name else await call(self._shards.named(here))
+        return None
 
     async def _found(self, found: Mapping[str, Found | None]) -> Found | None:
         """That of the shard on which its organization is. It can be on a shard that did not respond: Unavailable."""
@@ -157,5 +177,6 @@ class ShardedStorage(Routed[Storage]):
         ]
 
     async def close(self) -> None:
+        await self._shards.placements.close()
         for storage in self._shards.parts.values():
             await storage.close()

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from wfcore.adapters.sql.schema.statement import Statement
+
 Work = Callable[[Any], Any]
 Rows = Sequence[tuple[Any, ...]]
 
@@ -13,13 +15,15 @@ Rows = Sequence[tuple[Any, ...]]
 class CommitPart(Struct, frozen=True, eq=False, gc=False):
     """The request of one caller: rows of the journal, or a function to run in the transaction.
 
-    `done` receives the outcome. Parts with different `conflict_key` can be done concurrently.
+    `done` receives the outcome. Parts with different `conflict_key` can be done concurrently. `statement`, with its
+    values, is all that `work` executes to return its rows.
     """
 
     rows: Rows
     work: Work | None
     done: asyncio.Future[Any]
     conflict_key: Hashable = None
+    statement: tuple[Statement, Sequence[Any]] | None = None
 
 
 SETTLED: Final = 64

@@ -6,11 +6,13 @@ A write is done under a savepoint, so that a refused one leaves the transaction 
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import sqlalchemy as sa
 
 from wfcore.adapters.sql.journal import statements as sql
+from wfcore.adapters.sql.journal.steps import claim
 from wfcore.adapters.sql.schema.statement import Statement, Values
 from wfcore.adapters.sql.store import Commits, CommitTransaction, Cursor, Result, Rows, Store, Transaction
 
@@ -57,6 +59,10 @@ class HostTransaction:
     def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> None:
         for row in rows:
             self._execute(statement, row)
+
+    def change(self, statement: Statement, values: Sequence[Any], error: Exception, /) -> None:
+        if not self._execute(statement, values).rowcount:
+            raise error
 
     def insert(self, statement: Statement, values: Sequence[Any], /) -> int:
         ((key,),) = self._execute(statement, values).fetchall()
@@ -229,6 +235,9 @@ class HostCommits:
         with self._dialect.errors():
             return await self._host.run(write)
 
+    async def claim(self, execution: int, worker: int, now: int, org: int | None) -> Rows:
+        return await self.run(partial(claim, (execution, worker, now, org)))
+
     def lock_execution(self, transaction: CommitTransaction, execution: int) -> None:
         self._dialect.lock_execution(transaction, execution)
 
@@ -286,6 +295,9 @@ class HostStore:
 
         with self._dialect.errors():
             return await self._host.run(read)
+
+    async def revision(self) -> str | None:
+        return None
 
     def commits(self, on_commit: Callable[[float], None] | None) -> Commits:
         return HostCommits(self._host, self._dialect)  # type: ignore[return-value]

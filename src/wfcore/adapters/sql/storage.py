@@ -1,18 +1,15 @@
 """The port `Storage` on a database."""
 
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property, lru_cache
 from operator import itemgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql import migrations
-from wfcore.adapters.sql.maintenance.maintenance import SqlMaintenance
 from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
-from wfcore.adapters.sql.migrations.fingerprint import differences
 from wfcore.adapters.sql.repositories import hooks, postings, schedules
 from wfcore.adapters.sql.repositories.audit import SqlAudit
 from wfcore.adapters.sql.repositories.directory import SqlDirectory
@@ -36,14 +33,16 @@ from wfcore.adapters.sql.repositories.resources import SqlResources, add_row
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_ms, to_resource, to_token, to_token_member
 from wfcore.adapters.sql.repositories.schedules import SqlSchedules
 from wfcore.adapters.sql.repositories.webhooks import FIND, SqlWebhooks
+from wfcore.adapters.sql.schema.deferred import sa
+from wfcore.adapters.sql.schema.named_tables import group_members, members, organizations, resources, tokens
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.schema.tables import group_members, members, organizations, resources, tokens
 from wfcore.adapters.sql.store import Rows, Store, Transaction
 from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.kernel.ids import hash_secret
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import AccessToken, Member, Organization
@@ -54,6 +53,9 @@ from wfcore.ports.repositories.postings import DuePosting
 from wfcore.ports.repositories.schedules import DueTimer
 from wfcore.ports.repositories.webhooks import FoundWebhook, WebhookRow
 from wfcore.ports.storage import FoundInterface
+
+if TYPE_CHECKING:
+    from wfcore.adapters.sql.maintenance.maintenance import SqlMaintenance
 
 
 @attrs.frozen
@@ -136,10 +138,15 @@ class SqlUnitOfWork:
         return SqlResources(self.connection, self.org, self.org_uuid, kind)
 
 
-_RESOURCE: Final = tuple(column.name for column in resources.c)
-
 _VERSION: Final = ("key", "revision", "updated_at")
 """The columns that change with every change of a resource."""
+
+
+RESOURCE: Final = (
+    *("key", "org", "kind", "id", "slug", "name", "description", "status", "access", "active_variation_id"),
+    *("draft_variation_id", "is_enabled", "pending_transfer", "created_at", "updated_at", "deleted_at", "revision"),
+)
+"""The columns that `to_resource` reads, with the keys."""
 
 
 def _find(columns: Sequence[str]) -> Statement:
@@ -154,20 +161,21 @@ WHERE o.uuid = {d[1]} AND r.kind = {d[2]} AND r.id = {d[3]}"""
 
 
 FIND_VERSION: Final = _find(_VERSION)
-FIND_RESOURCE: Final = _find(_RESOURCE)
+FIND_RESOURCE: Final = _find(RESOURCE)
 
 CACHED_RESOURCES: Final = 256
 """The resources that are cached by their version; of more, the cache begins anew."""
 CACHED_CREDENTIALS: Final = 256
 """Parsed tokens with their members in the cache, the most recently used ones."""
 
-_TOKEN: Final = tuple(column.name for column in tokens.c)
-_TOKEN_MEMBER: Final = (*_TOKEN, "email", "member_name", "role", "email_verified", "groups")
+TOKEN: Final = ("org", "prefix", "secret_hash", "user_id", "name", "scopes", "created_at", "expires_at", "revoked_at")
+"""The columns that `to_token` reads, with the organization."""
+_TOKEN_MEMBER: Final = (*TOKEN, "email", "member_name", "role", "email_verified", "groups")
 
 CREDENTIAL: Final = Statement(
     lambda d: (
         f"""
-SELECT {", ".join(f"t.{name}" for name in _TOKEN)}, m.email, m.name, m.role, m.email_verified,
+SELECT {", ".join(f"t.{name}" for name in TOKEN)}, m.email, m.name, m.role, m.email_verified,
   (SELECT {d.array("g.group_id")} FROM {d[group_members]} g WHERE g.org = t.org AND g.user_id = t.user_id)
 FROM {d[organizations]} o JOIN {d[tokens]} t ON t.org = o.key
 JOIN {d[members]} m ON m.org = t.org AND m.user_id = t.user_id
@@ -208,7 +216,7 @@ class SqlStorage:
             if cached is not None and cached[0] == tuple(version):
                 return cached[1]
         for values in await self.database.look_up(FIND_RESOURCE, org, kind.value, id):
-            row = dict(zip(_RESOURCE, values, strict=True))
+            row = dict(zip(RESOURCE, values, strict=True))
             if len(self._resources) >= CACHED_RESOURCES:
                 self._resources.clear()
             found = to_resource(row, org)
@@ -224,8 +232,11 @@ class SqlStorage:
     async def due_timers(self, now: int, *, limit: int) -> list[DueTimer]:
         return [DueTimer(*row) for row in await self._shared(schedules.DUE, schedules.DUE_OF_EACH, now, limit)]
 
-    async def find_webhook(self, digest: str) -> FoundWebhook | None:
-        for org, *row in await self.database.look_up(FIND, digest):
+    def public_id(self, org: str, id: str) -> str:
+        return id
+
+    async def find_webhook(self, id: str) -> FoundWebhook | None:
+        for org, *row in await self.database.look_up(FIND, hash_secret(id)):
             return FoundWebhook(org, WebhookRow(*row))
         return None
 
@@ -263,25 +274,29 @@ class SqlStorage:
             await add_row(connection, organizations, row)
 
     async def organization(self, uuid: str) -> Organization | None:
-        found = await self._organizations(organizations.c.uuid == uuid, limit=1)
+        found = await self._organizations(lambda: organizations.c.uuid == uuid, limit=1)
         return found[0] if found else None
 
     async def organizations(self, *, limit: int, after: str = "") -> list[Organization]:
-        return await self._organizations(organizations.c.uuid > after, limit=limit)
+        return await self._organizations(lambda: organizations.c.uuid > after, limit=limit)
 
-    async def _organizations(self, wanted: sa.ColumnElement[bool], *, limit: int) -> list[Organization]:
-        found = sa.select(organizations).where(wanted).order_by(organizations.c.uuid).limit(limit)
+    async def _organizations(self, wanted: "Callable[[], sa.ColumnElement[bool]]", *, limit: int) -> list[Organization]:
         async with self.database.reading() as connection:
+            found = sa.select(organizations).where(wanted()).order_by(organizations.c.uuid).limit(limit)
             rows = (await connection.execute(found)).all()
         return [Organization(row.uuid, row.name, from_ms(row.created_at), row.max_concurrent_runs) for row in rows]
 
     async def upgrade(self) -> None:
         """Migrate the schema. Raises Unavailable for the schema of a newer release, which is not changed."""
+        if await self._is_current():
+            return
         with _plain_errors("the schema cannot be upgraded"):
             async with self.database.writing() as connection:
                 await connection.run_sync(lambda inner: migrations.upgrade(inner, self._history, self.database.schema))
 
     async def check(self) -> str | None:
+        if await self._is_current():
+            return None
         try:
             with _plain_errors("the schema cannot be read"):
                 async with self.database.reading() as connection:
@@ -289,6 +304,10 @@ class SqlStorage:
         except Unavailable as error:
             return error.message
         return migrations.fault(found, self._history)
+
+    async def _is_current(self) -> bool:
+        """Whether the schema is that of this release, which a file says without SQLAlchemy."""
+        return await self.database.revision() == self._history.head
 
     async def check_writes(self) -> str | None:
         """Commits a row that no reader sees, because the same transaction removes it."""
@@ -302,10 +321,14 @@ class SqlStorage:
         return None
 
     @property
-    def maintenance(self) -> SqlMaintenance:
+    def maintenance(self) -> "SqlMaintenance":
+        from wfcore.adapters.sql.maintenance.maintenance import SqlMaintenance
+
         return SqlMaintenance(self.database)
 
     async def schema_differences(self) -> list[str]:
+        from wfcore.adapters.sql.migrations.fingerprint import differences
+
         async with self.database.reading() as connection:
             return await connection.run_sync(lambda inner: differences(inner, self.database.schema))
 

@@ -3,17 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import anyio
-import sqlalchemy as sa
 
+from wfcore.adapters.sql.schema.deferred import sa
 from wfcore.adapters.sql.schema.statement import Statement, Values
 
 T = TypeVar("T")
 Synchronous = Literal["FULL", "NORMAL"]
 Rows = list[tuple[Any, ...]]
-Result = sa.CursorResult[*tuple[Any, ...]]
+
+if TYPE_CHECKING:
+    Result = sa.CursorResult[*tuple[Any, ...]]
+else:
+    Result = Any
 
 
 class Damaged(Exception):
@@ -23,7 +27,7 @@ class Damaged(Exception):
 class Transaction(Protocol):
     """One transaction."""
 
-    async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
+    async def execute(self, statement: "sa.Executable", parameters: Any = None) -> Result:
         """Run a constructed statement that finds its rows by an index."""
         ...
 
@@ -35,7 +39,7 @@ class Transaction(Protocol):
         """Run a statement in text."""
         ...
 
-    async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
+    async def run_sync(self, work: "Callable[[sa.Connection], T]") -> T:
         """Call `work` with SQLAlchemy's own connection."""
         ...
 
@@ -56,7 +60,15 @@ class CommitTransaction(Protocol):
 
     def execute(self, statement: Statement, values: Sequence[Any] = (), /) -> Cursor: ...
 
-    def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> object: ...
+    def executemany(self, statement: Statement, rows: Sequence[Sequence[Any]], /) -> object:
+        """Execute a statement for each row. It can be sent later, with the next statement or the commit."""
+        ...
+
+    def change(self, statement: Statement, values: Sequence[Any], error: Exception, /) -> None:
+        """Execute a statement that must change a row, else `error` is raised. It can be sent and raised later, before
+        the commit.
+        """
+        ...
 
     def insert(self, statement: Statement, values: Sequence[Any], /) -> int:
         """Insert a row with a statement that has a `key`, and return the key."""
@@ -78,6 +90,13 @@ class Commits(Protocol):
 
     def insert(self, rows: Sequence[tuple[Any, ...]]) -> Awaitable[None]:
         """Insert rows of the journal, all or none. Raises JournalConflict when one of them is refused."""
+        ...
+
+    def claim(self, execution: int, worker: int, now: int, org: int | None) -> Awaitable[Sequence[tuple[Any, ...]]]:
+        """Claim an execution that is due, free and without a limit, and begin its queued run.
+
+        The rows of `FIND_CLAIMED`; none if it was not claimed.
+        """
         ...
 
     def lock_execution(self, transaction: Any, execution: int) -> None:
@@ -116,6 +135,10 @@ class Store(Protocol):
         """A short read by key of committed rows, at the lowest cost."""
         ...
 
+    async def revision(self) -> str | None:
+        """The revision of the schema; None when only `migrations.revision` can read it, or says what is wrong."""
+        ...
+
     def commits(self, on_commit: Callable[[float], None] | None) -> Commits:
         """The group commit of the journal. `on_commit` is called with the seconds that each commit took."""
         ...
@@ -136,12 +159,12 @@ class Store(Protocol):
         ...
 
 
-async def shielded(work: Coroutine[Any, Any, T]) -> T:
+async def shielded(work: Coroutine[Any, Any, T] | asyncio.Future[T]) -> T:
     """Run `work` to its end even if the caller is cancelled; the cancellation is raised afterwards.
 
     A cancelled caller does not receive the outcome, but the work is never left half done.
     """
-    task = asyncio.create_task(work)
+    task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):
         while not task.done():

@@ -9,8 +9,7 @@ from typing import Any
 from wfcore.adapters.tools.functions import tool, tool_of
 from wfcore.domain.kernel.json_readers import as_number
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.machine.replies import said
-from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, WORKFLOW
+from wfcore.domain.run.effects import FAIL, TRANSFORM, WAIT, WORKFLOW
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 
 __all__ = ["BUILT_IN", "ToolRegistry", "tool"]
@@ -59,6 +58,8 @@ def _transform(params: Mapping[str, JSON], _: ToolCall) -> JSON:
 
 
 def _fail(params: Mapping[str, JSON], _: ToolCall) -> JSON:
+    from wfcore.domain.run.machine.replies import said
+
     raise ToolFailed(said(params.get("message") or "failed by core.fail"))
 
 

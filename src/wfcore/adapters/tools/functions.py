@@ -17,7 +17,7 @@ import attrs
 from wfcore.adapters.tools.injection import Injected, Injection, Run, injected
 from wfcore.adapters.tools.shapes import InvalidValue, NoSchema, Schemas, convert, documented_default, prepared
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.ports.providers import Tool, ToolCall, ToolFailed
+from wfcore.ports.providers import PlainFunction, Tool, ToolCall, ToolFailed
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +35,7 @@ class _ToolOptions:
     blocking: bool = True
     idempotent: bool = False
     provider: str | None = None
+    calls: str | None = None
 
 
 @overload
@@ -48,6 +49,7 @@ def tool(
     blocking: bool = True,
     idempotent: bool = False,
     provider: str | None = None,
+    calls: str | None = None,
 ) -> Callable[[F], F]: ...
 def tool(
     function: Any = None,
@@ -58,17 +60,20 @@ def tool(
     blocking: bool = True,
     idempotent: bool = False,
     provider: str | None = None,
+    calls: str | None = None,
 ) -> Any:
     """Set options of a function that is a tool: its id, a name and description for people, whether it can block.
 
     A plain function runs in a worker thread; with `blocking=False` it runs on the event loop and must be quick.
     `idempotent`: it can be called again under the same key when the outcome of the first call is unknown. `provider`:
-    it needs the organization's connection to that service, which its `ToolCall` holds.
+    it needs the organization's connection to that service, which its `ToolCall` holds. `calls`: how many calls each
+    organization can begin, such as `100/minute`; further ones wait.
     """
 
     def mark(function: Any) -> Any:
         marked = partial(function) if inspect.ismethod(function) else function
-        setattr(marked, _OPTIONS_ATTRIBUTE, _ToolOptions(id, name, description, blocking, idempotent, provider))
+        options = _ToolOptions(id, name, description, blocking, idempotent, provider, calls)
+        setattr(marked, _OPTIONS_ATTRIBUTE, options)
         return marked
 
     return mark if function is None else mark(function)
@@ -94,6 +99,7 @@ def tool_of(function: Callable[..., Any], deps: object = None) -> Tool:
         idempotent=options.idempotent,
         provider=options.provider,
         output_schema=_output_schema(called, tool_id),
+        calls=options.calls,
     )
 
 
@@ -189,7 +195,7 @@ class _Arguments:
 
     def caller(self, injection: Injection) -> Run:
         if not self.types and not self.sources:
-            return lambda params, _: injection.function(**params)
+            return PlainFunction(injection.function)
         return lambda params, call: injection.call(self._converted(params), call)
 
     def _converted(self, params: Mapping[str, JSON]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """`wfcore db`: the database's schema, and copies of it."""
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +8,7 @@ from cyclopts import CycloptsError, Parameter
 
 from wfcore.adapters.sealing import file_of
 from wfcore.cli.client import Json
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, UnusedDatabase, open_core, print_message
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_message
 
 if TYPE_CHECKING:
     from wfcore.adapters.sql.migrations import RevisionChain
@@ -25,10 +26,15 @@ async def upgrade(
     Parameters
     ----------
     dry_run
-        Print the statements of the upgrade, which are tried in a transaction that is rolled back.
+        Print the statements of the upgrade, which are tried in a transaction that is rolled back. With shards, those of
+        each database.
     """
     if dry_run:
-        _print_plan(_address(database, schema))
+        of = _installation(database, config, schema)
+        for name, address in _by_shard(of).items():
+            if of.shards:
+                print(f"-- shard `{name}`")  # noqa: T201
+            _print_plan(address)
         return
     async with open_core(database, config, schema):
         print("the schema is that of this release")  # noqa: T201
@@ -131,14 +137,14 @@ def copy(
     *,
     blobs: Annotated[tuple[Path, Path] | None, Parameter(negative=())] = None,
     target_schema: Schema = None,
-    database: UnusedDatabase = DATABASE,
+    database: Database = DATABASE,
     config: Config = None,
     schema: Schema = None,
 ) -> None:
     """Copy all of wfcore's rows into a database that has none, SQLite or PostgreSQL, and verify every row.
 
     Stop servers and workers of the source first. Runs that wait continue on the copy. The secret key must be the same
-    on both.
+    on both. With shards, a copy of the database has the organizations of all of them.
 
     Parameters
     ----------
@@ -155,10 +161,14 @@ def copy(
     from wfcore.adapters.sql.transfer.copying import copy as copy_database
     from wfcore.cli.bars import bar
 
+    of, read = _installation(database, config, schema), _address(source, schema)
+    for name in [name for name, address in of.shards.items() if address == read]:
+        raise CycloptsError(msg=f"the source is shard `{name}`: name shard `main`, whose copy has all organizations")
+    shards = of.shards if read == of.database else {}
     if blobs is not None and not blobs[0].is_dir():
         raise CycloptsError(msg=f"`--blobs`: `{blobs[0]}` is not a directory")
-    with bar("rows") as show:
-        copied = copy_database(_address(source, schema), _address(target, target_schema), on_progress=show)
+    with _without_moves(of) if shards else nullcontext(), bar("rows") as show:
+        copied = copy_database(read, _address(target, target_schema), shards=shards, on_progress=show)
     print(f"copied and verified {copied.total} rows")  # noqa: T201
     if blobs is not None:
         with bar("attachments") as show:
@@ -169,18 +179,24 @@ def copy(
 def backup(folder: Path, /, *, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:
     """Write a backup into a new folder: the database, its attachments and its secret key. Servers go on meanwhile.
 
-    The folder holds an embedded database, whichever the database was: keep it as secret as the key in it.
+    The folder holds an embedded database, whichever the database was: keep it as secret as the key in it. It has the
+    organizations of all shards; none is moved meanwhile.
     """
     from wfcore.cli.backups import back_up
     from wfcore.cli.bars import bar
 
-    made = back_up(_installation(database, config, schema), folder.absolute(), bar)
+    of = _installation(database, config, schema)
+    with _without_moves(of):
+        made = back_up(of, folder.absolute(), bar)
     key = "with" if made.has_key else "without"
     print(f"wrote and verified {made.copied.total} rows and {made.blobs} attachments, {key} a secret key")  # noqa: T201
 
 
 def restore(folder: Path, /, *, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:
-    """Copy a backup into a database that has no rows of wfcore, with its attachments and its secret key."""
+    """Copy a backup into a database that has no rows of wfcore, with its attachments and its secret key.
+
+    With shards, all organizations are on the shard `main` then.
+    """
     from wfcore.cli.backups import NAME
     from wfcore.cli.backups import restore as restore_backup
     from wfcore.cli.bars import bar
@@ -197,9 +213,24 @@ def _installation(database: str, config: str | None, schema: str | None) -> "Ins
     from wfcore.settings.installation import load
 
     found = load(config)
-    if found.shards:
-        raise CycloptsError(msg="a backup has one database: use those of the servers for an installation with shards")
-    return Installation(_address(database, schema), Path(found.blobs) if found.blobs else None, found.secret())
+    blobs = Path(found.blobs) if found.blobs else None
+    shards = {name: _address(url, schema) for name, url in found.shards.items()}
+    return Installation(_address(database, schema), blobs, found.secret(), shards)
+
+
+def _without_moves(of: "Installation") -> AbstractContextManager[None]:
+    if not of.shards:
+        return nullcontext()
+    from wfcore.adapters.sql.shards.moving import ShardDatabases, without_moves
+
+    urls = {name: address.url for name, address in _by_shard(of).items()}
+    return without_moves(ShardDatabases(urls, of.database.schema))
+
+
+def _by_shard(of: "Installation") -> "dict[str, Address]":
+    from wfcore.ports.shards import MAIN
+
+    return {MAIN: of.database, **of.shards}
 
 
 def _address(database: str, schema: str | None) -> "Address":

@@ -64,6 +64,7 @@ async def limit_organization(
     max_concurrent_runs: int | Literal["none"],
     /,
     *,
+    workflow: int | None = None,
     database: Database = DATABASE,
     config: Config = None,
     schema: Schema = None,
@@ -76,15 +77,18 @@ async def limit_organization(
     ----------
     max_concurrent_runs
         How many, at least 1, or `none` for no limit.
+    workflow
+        The id of a workflow: limit its runs only, which count for the organization too.
     """
     from wfcore.domain.kernel.errors import NotFound
 
+    most = None if max_concurrent_runs == "none" else max_concurrent_runs
+    limited = f"organization `{id}`" if workflow is None else f"workflow `{workflow}`"
     async with open_core(database, config, schema) as core:
-        try:
-            await core.directory.limit_runs(id, None if max_concurrent_runs == "none" else max_concurrent_runs)
-        except NotFound:
-            raise NotFound(f"unknown organization `{id}` in `{database}`") from None
-    print_message(f"limit of concurrent runs of organization `{id}`: {max_concurrent_runs}")
+        if await core.ports.storage.organization(id) is None:
+            raise NotFound(f"unknown organization `{id}` in `{database}`")
+        await core.directory.limit_runs(id, most, workflow=workflow)
+    print_message(f"limit of concurrent runs of {limited}: {max_concurrent_runs}")
 
 
 async def delete_organization(

@@ -106,9 +106,12 @@ async def show_organization(
         if found is None:
             raise NotFound(f"unknown organization `{id}` in `{database}`")
         sizes = await core.ports.storage.maintenance.sizes(id)
+        limits = await core.directory.run_limits(id)
     counts: dict[str, JSON] = {"runs": sizes.runs, "messages": sizes.messages, "audit": sizes.audit}
     shown: dict[str, JSON] = {"id": found.uuid, "name": found.name, "createdAt": iso(found.created_at)}
-    print_result({**shown, "maxConcurrentRuns": found.max_concurrent_runs, **counts})
+    shown |= {"maxConcurrentRuns": found.max_concurrent_runs}
+    shown |= {"workflowLimits": {str(workflow): most for workflow, most in limits.items()}}
+    print_result({**shown, **counts})
 
 
 async def list_schedules(*, json: Json = False, target: CommandTarget = TARGET) -> None:

@@ -5,6 +5,7 @@ implicit group of an organization. What has no name of its own keeps its id.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from operator import itemgetter
 from typing import Final, Literal
 
 from wfcore.domain.kernel.errors import Issue, join_path
@@ -189,7 +190,10 @@ class _Renaming:
         def all_of(tree: JSON, path: str) -> JSON:
             if not isinstance(tree, Mapping):
                 return tree
-            return {change(key, join_path(path, key)): value for key, value in tree.items()}
+            # Sorted: organizations with the same keys in another order write the same file.
+            return dict(
+                sorted(((change(key, join_path(path, key)), value) for key, value in tree.items()), key=itemgetter(0))
+            )
 
         return all_of
 

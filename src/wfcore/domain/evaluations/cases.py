@@ -16,7 +16,7 @@ from wfcore.domain.json.codec import JsonObject, NonEmpty, check
 from wfcore.domain.json.schema import schema_issues
 from wfcore.domain.json.values import UNSET, UnsetType, structure, value
 from wfcore.domain.kernel.errors import Issue, join_path
-from wfcore.domain.kernel.json_readers import as_object, as_objects
+from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.content import SkillContent
 
@@ -126,7 +126,7 @@ def _check_issues(path: str, one: Mapping[str, JSON]) -> Iterator[Issue]:
         yield from _value_issues(join_path(path, needed), kind, one[needed])
 
 
-def _value_issues(path: str, kind: CheckKind, given: Any) -> Iterator[Issue]:
+def _value_issues(path: str, kind: CheckKind, given: JSON) -> Iterator[Issue]:
     """The errors of the field that the kind requires."""
     if kind == "contains" and not (isinstance(given, str) and given):
         yield Issue(path, "must be a string of at least one character", "type_of_value")
@@ -134,7 +134,7 @@ def _value_issues(path: str, kind: CheckKind, given: Any) -> Iterator[Issue]:
         yield from schema_issues(given, path)
     elif kind in ("matches", "cel"):
         try:
-            compiled_pattern(given) if kind == "matches" else compile_expression(given, VARIABLES)
+            compiled_pattern(as_text(given)) if kind == "matches" else compile_expression(as_text(given), VARIABLES)
         except ExpressionError as error:
             yield Issue(path, error.message, "pattern" if kind == "matches" else "expression")
 

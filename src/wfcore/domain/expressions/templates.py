@@ -54,14 +54,11 @@ class RenderBudget:
             raise Exhausted
 
 
-_NO_BUDGET: Final = RenderBudget(0, EvaluationBudget())
-"""The budget of a constant template, which spends nothing."""
-
-
 @attrs.frozen
 class Template:
-    """A compiled template. `constant`: it holds no expression; `references`: the ids of the nodes it reads."""
+    """A compiled template. `constant`: `value` holds no expression; `references`: the ids of the nodes it reads."""
 
+    value: JSON
     constant: bool
     references: frozenset[str]
     _render: Render = attrs.field(eq=False, repr=False)
@@ -74,7 +71,7 @@ class Template:
         characters or take more than `steps`, a budget that others may share.
         """
         if self.constant:
-            return self._render(scope, _NO_BUDGET)
+            return self.value
         budget = RenderBudget(limit, steps or EvaluationBudget())
         try:
             budget.steps.spend(1)
@@ -93,10 +90,10 @@ def compile_template(value: JSON) -> Template:
     """Compile every string of a JSON value. Raises ExpressionError for the first expression that is not valid."""
     expressions = [part for _, text in strings(value, "") for part in split(text) if isinstance(part, Expression)]
     if not expressions:
-        return Template(True, frozenset(), _constant(value))
+        return Template(value, True, frozenset(), _constant(value))
     references = frozenset().union(*(expression.references for expression in expressions))
     reads_item = any(expression.reads_item for expression in expressions)
-    return Template(False, references, _renderer(value), reads_item)
+    return Template(value, False, references, _renderer(value), reads_item)
 
 
 def template_issues(value: JSON, path: str) -> list[Issue]:

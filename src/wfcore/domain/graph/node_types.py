@@ -186,6 +186,18 @@ class ActionData:
     max_concurrency: (
         Annotated[Positive, Meta(description="The most calls at the same time with `forEach`; default 50")] | UnsetType
     ) = UNSET
+    concurrency_key: (
+        Annotated[
+            NonEmpty,
+            Meta(description="A template: calls of the organization with the same key share `concurrencyLimit`"),
+            Rule(template),
+        ]
+        | UnsetType
+    ) = UNSET
+    concurrency_limit: (
+        Annotated[int, Meta(ge=1, le=1_000, description="The most calls at the same time with the key; default 1")]
+        | UnsetType
+    ) = UNSET
     requires_approval: (
         Annotated[bool, Meta(description="Whether a person has to approve the exact arguments")] | UnsetType
     ) = UNSET

@@ -243,7 +243,8 @@ def _item_in_scope(graph: Graph, known: Known) -> Iterator[Issue]:
     for index, node in enumerate(graph.nodes):
         for path, value in _templates_without_item(node):
             if _reads_item(value):
-                message = "reads `item`, which is available only in the `params` of an action with `forEach`"
+                fields = "`params` and `concurrencyKey`"
+                message = f"reads `item`, which is available only in {fields} of an action with `forEach`"
                 yield _at(node, f"nodes[{index}].data.{path}", message, "reference")
 
 
@@ -254,6 +255,7 @@ def _templates_without_item(node: Node) -> Iterator[tuple[str, JSON]]:
         yield "forEach", _as_template(data.get("forEach"))
         if "forEach" not in data:
             yield "params", data.get("params")
+            yield "concurrencyKey", data.get("concurrencyKey")
     elif node.type is NodeType.CONDITION:
         branches = data.get("branches")
         for position, branch in enumerate(branches if isinstance(branches, list) else ()):
@@ -315,17 +317,18 @@ def _warn(node: Node, path: str, message: str, rule: str) -> Issue:
 CYCLE_EXITS = frozenset({NodeType.CONDITION, NodeType.HUMAN_APPROVAL})
 
 INEFFECTIVE_WITHOUT: Mapping[NodeType, Mapping[str, str]] = {
-    NodeType.ACTION: {"maxConcurrency": "forEach"},
+    NodeType.ACTION: {"maxConcurrency": "forEach", "concurrencyLimit": "concurrencyKey"},
     NodeType.HUMAN_APPROVAL: {"onTimeout": "timeoutSeconds"},
 }
 """Keys of `data` that have no effect without another key."""
 
 INEFFECTIVE_ON: Mapping[str, tuple[str, ...]] = {
-    "core.transform": ("retry", "timeoutSeconds"),
-    "core.fail": ("timeoutSeconds",),
-    "core.wait": ("retry",),
+    "core.transform": ("retry", "timeoutSeconds", "concurrencyKey"),
+    "core.fail": ("timeoutSeconds", "concurrencyKey"),
+    "core.wait": ("retry", "concurrencyKey"),
+    "core.workflow": ("concurrencyKey",),
 }
-"""Keys of `data` that have no effect on these built-in tools, which take no time or never retry."""
+"""Keys of `data` that have no effect on these built-in tools: they take no time, never retry, or make no call."""
 
 DEPLOY_RULES: tuple[Callable[[Graph, Known], Iterable[Issue]], ...] = (
     _one_start,

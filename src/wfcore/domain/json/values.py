@@ -195,7 +195,11 @@ def structure(cls: type[T], tree: Mapping[str, JSON]) -> T:
     known: type = cls
     flat = _flat_fields(known)
     if tree.keys() <= flat.keys():  # most bodies: nothing in them needs the converter
-        return cls(**{flat[name][0]: flat[name][1](item) for name, item in tree.items()})
+        fields = dict[str, Any]()
+        for name, item in tree.items():
+            field, convert = flat[name]
+            fields[field] = item if convert is _same else convert(item)
+        return cls(**fields)
     return _converter().structure(tree, cls)
 
 

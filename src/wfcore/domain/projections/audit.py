@@ -10,7 +10,7 @@ from wfcore.domain.run.entries import Actor, Cancelled, Decision, Entry, Forked,
 from wfcore.domain.run.state import Interrupt
 
 
-class DecisionRow(Struct, frozen=True):
+class DecisionRow(Struct, frozen=True, gc=False):
     """What a user decided about a run; None is the system. `at` is in epoch milliseconds; `action` is that of the
     audit.
     """

@@ -8,7 +8,7 @@ from wfcore.domain.run.entries import Entry, Resumed
 from wfcore.domain.run.state import Interrupt, RunStatus
 
 
-class Notice(Struct, frozen=True):
+class Notice(Struct, frozen=True, gc=False):
     """One event. `kind` and `resource_id` are the target, `user_id` started the execution; `at` is in epoch
     milliseconds. `status` is that of the run, or why a schedule was paused.
 
@@ -27,7 +27,7 @@ class Notice(Struct, frozen=True):
     handlers: tuple[str, ...] = ()
 
 
-class Moment(Struct, frozen=True):
+class Moment(Struct, frozen=True, gc=False):
     """What is common to the notices of one append: the target, who started the execution, and the time."""
 
     kind: str

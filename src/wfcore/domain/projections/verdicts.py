@@ -1,6 +1,6 @@
 """The verdicts of evaluations, from the runs of their cases, and the cases that prevent a deploy."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -10,6 +10,7 @@ from wfcore.domain.evaluations.checks import Observed, results_of
 from wfcore.domain.json.values import given, structure
 from wfcore.domain.kernel.json_readers import as_object, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.projections.verdict_rows import VerdictRow
 from wfcore.domain.resources.content import SkillContent
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import judge_of
@@ -17,24 +18,6 @@ from wfcore.domain.run.state import RunStatus
 
 AGENT: Final = "agent"
 """The id of the node whose output is checked."""
-
-
-@attrs.frozen
-class VerdictRow:
-    """The verdict on one case of a skill. `content` is the fingerprint of the content that was evaluated; `at` is in
-    epoch milliseconds.
-
-    `passed` is None as long as the run has not ended. `body` has `checks`, `output`, `toolCalls`, `cost` and `error`.
-    """
-
-    skill_id: int
-    content: str
-    evaluation_id: str
-    case_id: str
-    run_id: str
-    at: int
-    passed: bool | None = None
-    body: Mapping[str, JSON] = attrs.field(factory=dict)
 
 
 def verdict_of(machine: Machine) -> VerdictRow | None:

@@ -9,7 +9,7 @@ import attrs
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.plan import SERVED
+from wfcore.domain.run.effects import SERVED
 
 HTTP: Final = "core.http"
 

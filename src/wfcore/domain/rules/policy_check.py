@@ -22,7 +22,7 @@ from wfcore.domain.resources.supervision import subordinates
 from wfcore.domain.rules.checking import Checker
 from wfcore.domain.rules.policies import Policy
 from wfcore.domain.rules.rules import Never, Outcome, approved
-from wfcore.domain.run.plan import WORKFLOW
+from wfcore.domain.run.effects import WORKFLOW
 
 STATES: Final = 500
 """States of one search. In more the edges alone decide, which can find a path that no run takes."""

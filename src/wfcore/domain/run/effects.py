@@ -20,6 +20,13 @@ In the root frame it is `(node, visit, step)`. `address[:-3]` names the frame, w
 child it is the address of the effect that opened it, then the attempt.
 """
 
+WAIT, TRANSFORM, FAIL, WORKFLOW = "core.wait", "core.transform", "core.fail", "core.workflow"
+BUILT_IN = frozenset({WAIT, TRANSFORM, FAIL, WORKFLOW})
+"""Built-in tools that the machine itself performs: by a timer, at once, or as a child."""
+
+SERVED = "mcp."
+"""How the ids of tools of MCP servers begin."""
+
 
 class AttemptState(StrEnum):
     """Where one attempt of an effect stands. `requested`, `sent` and `streaming` are pending, `opened` has a child,
@@ -37,6 +44,9 @@ class AttemptState(StrEnum):
 
 
 REQUESTED = AttemptState.requested
+
+CallSlot = tuple[str, int]
+"""A key, and how many calls of an organization with this key can be in progress at once."""
 
 INCOMPLETE = "incomplete"
 """Reason of a failure: the answer of a model ended before it was complete."""
@@ -56,7 +66,8 @@ class CallTool(Struct, frozen=True, gc=False):
     the digest of the tool's definition whose call a person has approved; "" without an approval; with `LOOK_UP` the
     tool is not called, and the digest of its definition is the result. `skill_id` is the
     agent whose model made the call, in its message `message_id`, `end_user_id` the `userContext.userId` of the run.
-    `connections` are the ids of the connections that the agent selects, and that the run selects.
+    `connections` are the ids of the connections that the agent selects, and that the run selects. `slot` is what the
+    call needs while it is in progress.
     """
 
     address: Address
@@ -75,6 +86,7 @@ class CallTool(Struct, frozen=True, gc=False):
     end_user_id: str = ""
     carried: int = 0
     connections: tuple[tuple[str, ...], ...] = ()
+    slot: CallSlot | None = None
 
     @property
     def sent(self) -> bool:
@@ -172,6 +184,11 @@ class CallModel(Struct, frozen=True, gc=False):
 
 
 Effect = CallTool | CallModel | OpenChild | ComposeContext
+
+
+def attempt_id(effect: Effect) -> str:
+    """What names one attempt of an effect in its execution."""
+    return f"{'.'.join(map(str, effect.address))}:{effect.attempt}"
 
 
 def tries(effect: Effect) -> int:

@@ -317,7 +317,10 @@ def place_to_wire(path: Sequence[str], items: Sequence[int | None]) -> dict[str,
 
 
 class Event(Struct, frozen=True):
-    """One event. `at` is in epoch milliseconds; `data` holds the fields of its kind, in wire names."""
+    """One event. `at` is in epoch milliseconds; `data` holds the fields of its kind, in wire names.
+
+    Readers must not change `data`: the run and its other readers have the same values.
+    """
 
     kind: EventKind
     run_id: str

@@ -13,11 +13,11 @@ from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.kernel.errors import Invalid, Issue
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect
+from wfcore.domain.run.effects import WAIT, WORKFLOW, CallModel, CallTool, ComposeContext, Effect
 from wfcore.domain.run.entries import Actor, Started
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
-from wfcore.domain.run.plan import WAIT, WORKFLOW, NodePlan, compile_plan
+from wfcore.domain.run.plan import NodePlan, compile_plan
 
 GIVEN: Final = "{{ input }}"
 """The template of a value that was rendered before, and is the input of the run that performs the node."""

@@ -26,17 +26,11 @@ from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.json.values import UNSET, UnsetType, given, structure, to_json
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import BUILT_IN, FAIL, TRANSFORM, WORKFLOW
 from wfcore.domain.run.loops import Loop, Nesting, nesting
-
-WAIT, TRANSFORM, FAIL, WORKFLOW = "core.wait", "core.transform", "core.fail", "core.workflow"
-BUILT_IN = frozenset({WAIT, TRANSFORM, FAIL, WORKFLOW})
-"""Built-in tools that the machine itself performs: by a timer, at once, or as a child."""
 
 INCOMPLETE_ATTEMPTS = 3
 """How often a model is called, without a `maxAttempts`, when its answer ends before it is complete."""
-
-SERVED = "mcp."
-"""How the ids of tools of MCP servers begin."""
 
 
 @attrs.frozen
@@ -104,6 +98,8 @@ class NodePlan:
     params: Template | None = None
     for_each: Expression | None = None
     max_concurrency: int = 50
+    concurrency_key: Template | None = None
+    concurrency_limit: int = 1
     requires_approval: bool = False
     binds_definition: bool = False
     """Whether the approval of an action holds for one definition of its tool only, which is read before."""
@@ -311,16 +307,20 @@ def _start(data: Mapping[str, JSON]) -> dict[str, Any]:
 def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
     action = structure(ActionData, data)
     each, params = given(action.for_each), given(action.params) or {}
+    is_built_in = action.tool_id in BUILT_IN
+    key = None if is_built_in else given(action.concurrency_key)
     shown = {"toolName": given(action.tool_name), "aiDescription": given(action.ai_description)}
     return {
         "tool": action.tool_id,
         "shown": {key: text for key, text in shown.items() if text},
-        "plain": not (action.tool_id in BUILT_IN or each or given(action.requires_approval)),
+        "plain": not (is_built_in or each or key or given(action.requires_approval)),
         "params": compile_template(params),
         "for_each": compile_expression(each) if each else None,
         "max_concurrency": given(action.max_concurrency) or 50,
+        "concurrency_key": compile_template(key) if key else None,
+        "concurrency_limit": given(action.concurrency_limit) or 1,
         "requires_approval": bool(given(action.requires_approval)),
-        "binds_definition": bool(given(action.requires_approval)) and action.tool_id not in BUILT_IN,
+        "binds_definition": bool(given(action.requires_approval)) and not is_built_in,
         "names_child": action.tool_id == WORKFLOW and _names_child(params),
         "retry": _retry(action.retry),
         "timeout": given(action.timeout_seconds),

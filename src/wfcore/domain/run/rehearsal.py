@@ -14,8 +14,10 @@ from wfcore.domain.expressions.expression import Expression, ExpressionError
 from wfcore.domain.graph.node_types import ELSE, NodeType
 from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.effects import FAIL, TRANSFORM, WAIT
+from wfcore.domain.run.machine.actions import checked_key
 from wfcore.domain.run.machine.states.interrupts import InterruptOrigin, approval_of, expiry
-from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT, NodePlan, Plan, compile_plan
+from wfcore.domain.run.plan import NodePlan, Plan, compile_plan
 
 DONE, FAILED, EXPRESSION, EXPIRED = "done", "failed", "expression", "expired"
 
@@ -147,8 +149,11 @@ def _render(node: NodePlan, known: "_Known") -> None:
     if node.for_each is not None:
         if not isinstance(node.for_each.evaluate(known), list):
             raise ExpressionError(f"`{node.for_each.source}` is not a list")
-    elif node.params is not None:
-        node.params.render(known)
+    else:
+        if node.params is not None:
+            node.params.render(known)
+        if node.concurrency_key is not None:
+            checked_key(node.concurrency_key.render(known))
     if node.message is not None:
         node.message.render(known)
 

@@ -9,12 +9,14 @@ Not in the tables, on purpose: *when* a node becomes ready (that is the join rul
 effect has (a number in the effect), who may decide an interrupt (`deciders.may_decide`).
 """
 
+import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
 from msgspec import Struct
 
+from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Actor
 
@@ -141,3 +143,11 @@ class Interrupt(Struct, frozen=True):
     def named(self) -> bool:
         """Whether approvers are named; if not, everybody who can use the workflow is one."""
         return bool(self.emails or self.groups)
+
+
+def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
+    """The id of an interrupt: always the same for the same visit of a node of an execution. `where` distinguishes
+    waits in children and of several steps.
+    """
+    place = f"{root}\n{node_id}\n{visit}" + (f"\n{dumps(list(where))}" if where else "")
+    return "int_" + hashlib.sha256(place.encode()).hexdigest()[:24]

@@ -5,7 +5,7 @@ Inputs are the rendered parameters, which the machine keeps only while a visit l
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
 
@@ -13,7 +13,7 @@ from wfcore.domain.expressions.expression import Expression, ExpressionError, Sc
 from wfcore.domain.expressions.templates import Template
 from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.json.values import given
-from wfcore.domain.kernel.json_readers import as_integer, as_number, as_object, as_text
+from wfcore.domain.kernel.json_readers import as_integer, as_list, as_number, as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext
@@ -158,9 +158,9 @@ class _Tracer:
             self._record_outcome(outcome)
         self._record_inputs()
 
-    def _is_here(self, data: Mapping[str, Any]) -> bool:
-        path = tuple(data.get("path") or ())
-        return path == self._path and tuple(data.get("items") or (None,) * len(path)) == self._items
+    def _is_here(self, data: Mapping[str, JSON]) -> bool:
+        path = tuple(as_list(data.get("path") or ()))
+        return path == self._path and tuple(as_list(data.get("items") or (None,) * len(path))) == self._items
 
     def _record_event(self, event: Event) -> None:
         node = self._nodes[self._positions[as_text(event.data["nodeId"])]]

@@ -27,7 +27,7 @@ ORIGIN: Final[ContextVar[Origin]] = ContextVar("wfcore_origin", default=Origin()
 """The origin of the current call. The HTTP adapter sets it for each request."""
 
 
-class AuditRow(Struct, frozen=True):
+class AuditRow(Struct, frozen=True, gc=False):
     """One recorded action. `user_id` is None for the operator and for the system, which act without a principal.
 
     `action` is `<kind>.<verb>`; `kind` and `resource_id` name its object. `key` numbers the rows of a store.

@@ -14,7 +14,7 @@ from wfcore.domain.run.entries import Decision, Entry, Resumed
 from wfcore.domain.run.state import Interrupt, Vote
 
 
-class ClosedInterrupt(Struct, frozen=True):
+class ClosedInterrupt(Struct, frozen=True, gc=False):
     """An interrupt with the decision or deadline that ended it. `at` is in epoch milliseconds."""
 
     interrupt: Interrupt

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from wfcore.domain.projections.verdicts import VerdictRow
+from wfcore.domain.projections.verdict_rows import VerdictRow
 
 
 class VerdictRows(Protocol):

@@ -23,8 +23,8 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind, Variation
 from wfcore.domain.resources.supervision import subordinates
+from wfcore.domain.run.effects import FAIL, TRANSFORM, WAIT
 from wfcore.domain.run.events import Event, EventKind
-from wfcore.domain.run.plan import FAIL, TRANSFORM, WAIT
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunFilter, RunRow
 from wfcore.runtime.channels.endpoints import Endpoint, active_variation, endpoint_for

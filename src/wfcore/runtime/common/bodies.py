@@ -44,7 +44,7 @@ def checked(
     Raises Malformed or Invalid with every fault of the key, the shape and the rules; TypeError for a body with fields.
     """
     tree = tree_of(cls, body, fields, names)
-    if isinstance(tree, dict | Mapping):
+    if type(tree) is dict or isinstance(tree, Mapping):  # a union is a new object for each call
         tree = without_nulls(cls, tree)
     refuse([*key_issues(key), *check(cls, tree), *(issue for rule in rules for issue in rule(tree))])
     return tree
@@ -63,11 +63,11 @@ def tree_of(cls: type, body: Any, fields: Mapping[str, object], names: Mapping[s
 
 def _plain(value: Any) -> JSON:
     """A keyword argument as JSON; it, and what it holds, may be values."""
-    if isinstance(value, str | int):  # nearly always
+    if type(value) is str or type(value) is int:  # nearly always
         return value
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    if isinstance(value, dict | Mapping):  # a dict is recognized much faster
+    if type(value) is dict or isinstance(value, Mapping):  # a dict is recognized much faster
         return {name: _plain(item) for name, item in value.items()}
     tree: JSON = to_json(value) if is_value(type(value)) else value
     return tree

@@ -10,6 +10,7 @@ from wfcore.domain.agents.budgets import Budget
 from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.projections.cost import Price
 from wfcore.domain.run.entries import Limits
+from wfcore.ports.system import Rate
 
 
 @attrs.frozen
@@ -77,11 +78,16 @@ class Settings:
     prices: Mapping[str, Price] = attrs.field(factory=dict)
     """The prices of models, by name. A call stores its cost, so a new price does not change past calls."""
     requests_per_minute: int | None = None
-    """How many HTTP requests one principal can make in any minute, at each process; None: no limit."""
+    """How many HTTP requests one principal can make in any minute; None: no limit."""
     budgets: Sequence[Budget] = ()
     """What models can consume for each user or organization; a run that exceeds it opens an interrupt first."""
     organization_requests_per_minute: int | None = None
     """The same limit for all principals of an organization together."""
+    limits_backend: str = attrs.field(default="memory", repr=False)
+    """Where rates are counted: `memory`, for each process alone; `database`, which must be PostgreSQL; or the URL of a
+    Valkey or Redis server."""
+    tool_calls: Mapping[str, str] = attrs.field(factory=dict)
+    """How many calls of a tool each organization can begin, such as `100/minute`, by the tool's id."""
     max_waiting_requests: int = 1_000
     """How many HTTP requests of one organization wait for their turn at each process; a further one is a 429."""
     attachments: AttachmentLimits = attrs.field(factory=AttachmentLimits)
@@ -100,6 +106,11 @@ class Settings:
     """The URLs of further PostgreSQL databases, by the names of their shards; the database of `open` is `main`."""
     grace: float = 5.0
     """How long active runs can continue at exit to reach a durable point."""
+
+    @tool_calls.validator
+    def _check_tool_calls(self, _: object, tool_calls: Mapping[str, str]) -> None:
+        for tool, calls in tool_calls.items():
+            Rate.of(tool, calls)
 
 
 @attrs.frozen

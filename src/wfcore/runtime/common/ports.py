@@ -16,7 +16,7 @@ from wfcore.ports.outbound import Outbound
 from wfcore.ports.providers import EventSink, MemoryBackend, ModelProvider, Tools
 from wfcore.ports.sealing import Sealer
 from wfcore.ports.storage import Storage
-from wfcore.ports.system import Clock, Ids
+from wfcore.ports.system import Clock, Ids, RateLimiter
 from wfcore.ports.telemetry import Telemetry
 from wfcore.ports.tool_servers import ToolServers
 from wfcore.runtime.common.handlers import Handlers
@@ -44,6 +44,7 @@ class Ports:
     tool_servers: ToolServers = attrs.field(kw_only=True)
     guardrails: Guardrails = attrs.field(kw_only=True)
     outbound: Outbound = attrs.field(kw_only=True)
+    rate_limiter: RateLimiter = attrs.field(kw_only=True)
     handlers: Handlers = attrs.field(kw_only=True, factory=Handlers)
     """The functions of the embedding program that receive events."""
     changes: ChangeFeed = attrs.field(kw_only=True)
@@ -71,6 +72,7 @@ class Overrides:
     tool_servers: ToolServers | None = None
     outbound: Outbound | None = None
     changes: ChangeFeed | None = None
+    rate_limiter: RateLimiter | None = None
     hints: Hints | None = None
     """Notifications between processes, for the default dispatcher, events and changes."""
 

@@ -23,7 +23,7 @@ MOST_OPEN: Final = 1_000
 Batches = AsyncGenerator[list[Event], None]
 
 
-class RunView(Struct, frozen=True):
+class RunView(Struct, frozen=True, gc=False):
     """The record of a run. `interrupts` are the open ones.
 
     `is_outline`: the caller can only decide, so the record hides the result.

@@ -12,12 +12,13 @@ from wfcore.domain.projections.cost import Price
 from wfcore.domain.projections.messages import MessageRow, message_rows
 from wfcore.domain.projections.notices import Moment, Notice, end_notices, interrupt_notices
 from wfcore.domain.projections.usage import UsageRow, usage_rows
-from wfcore.domain.projections.verdicts import VerdictRow, verdict_of
+from wfcore.domain.projections.verdict_rows import VerdictRow
+from wfcore.domain.projections.verdicts import verdict_of
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.journal import Append, Execution, NewExecution, NewRun, RunChange, StarterKind
+from wfcore.ports.journal import Append, Execution, ExecutionRef, NewExecution, NewRun, RunChange, StarterKind
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.runtime.common.handlers import Handlers
 from wfcore.runtime.common.ports import Ports
@@ -33,7 +34,7 @@ class ProjectedFields(TypedDict):
     verdict: VerdictRow | None
 
 
-class Projected(Struct, frozen=True):
+class Projected(Struct, frozen=True, gc=False):
     """The rows of an append that are projections of its entries and records (`wfcore.domain.projections`)."""
 
     messages: Sequence[MessageRow] = ()
@@ -56,7 +57,7 @@ class Projected(Struct, frozen=True):
 NOTHING: Final = Projected()
 
 
-class Projection(Struct, frozen=True):
+class Projection(Struct, frozen=True, gc=False):
     """The projections of one execution: what their rows depend on, besides the machine."""
 
     target: NewExecution | Execution
@@ -180,6 +181,7 @@ def settled(
         updates_claim=True,
         wake_at=machine.next_due(),
         holder=holder,
+        slots=machine.slots,
         **projected.fields(),
     )
 
@@ -201,3 +203,12 @@ def new_run(
     own = None if machine.pinned is None else machine.pinned[2]
     return NewRun(machine.run_id, user_id, fingerprint, status, machine.at, parent, result, started_by, origin,
                   forked_from, own, machine.is_draft)  # fmt: skip
+
+
+def wake_admitted(ports: Ports, own: ExecutionRef | None = None) -> bool:
+    """Wake the executions whose calls got slots by an append. Whether the `own` one, which runs, is among them."""
+    admitted = ports.journal.take_admitted()
+    for ref in admitted:
+        if ref != own:
+            ports.dispatcher.wake(ref)
+    return own in admitted

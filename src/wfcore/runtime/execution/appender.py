@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.run.effects import CallTool, attempt_id
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.machine.states.turns import OPEN
@@ -37,7 +38,7 @@ class Appender:
         """The append of these entries, which the machine has applied; one that ends the turn releases the claim."""
         state, is_open = machine.state, machine.state.phase in OPEN
         if is_open and not (state.records or machine.interrupts or self._interrupts):  # most appends
-            return Append(expected, entries, holder=self.holder)
+            return Append(expected, entries, holder=self.holder, slots=machine.slots)
         rows = self._projection.rows(machine, self._interrupts, entries)
         if not is_open:
             had_interrupts = bool(self._interrupts)
@@ -48,12 +49,19 @@ class Appender:
         if machine.interrupts or self._interrupts:
             waiting = list(machine.interrupts.values())
             changed = tuple(waiting) if waiting != self._interrupts else None
-            return Append(expected, entries, interrupts=changed, holder=self.holder, **fields)
-        return Append(expected, entries, holder=self.holder, **fields)
+            return Append(expected, entries, interrupts=changed, holder=self.holder, slots=machine.slots, **fields)
+        return Append(expected, entries, holder=self.holder, slots=machine.slots, **fields)
 
-    def release_of(self, machine: Machine, wake_at: int | None) -> Append:
-        """The append that only releases the claim, until `wake_at` in epoch milliseconds."""
-        return Append(machine.length, (), updates_claim=True, wake_at=wake_at, holder=self.holder)
+    async def take_slot(self, call: CallTool) -> int:
+        """How many other calls must end before this one can begin; `JournalConflict` when the claim is lost."""
+        assert call.slot is not None  # noqa: S101  (only such calls need one)
+        return await self._journal.take_slot(self._ref, attempt_id(call), call.slot, self.holder)
+
+    def release_of(self, machine: Machine, wake_at: int | None, awaits: Sequence[str]) -> Append:
+        """The append that only releases the claim, until `wake_at` in epoch milliseconds, or until one of the attempts
+        `awaits` gets a slot.
+        """
+        return Append(machine.length, (), updates_claim=True, wake_at=wake_at, holder=self.holder, awaits=awaits)
 
     async def write_again(self, append: Append, error: Unavailable) -> None:
         """Write what the store did not take because of this error as soon as it is back, unless that was done before a

@@ -2,19 +2,24 @@
 
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wfcore.domain.resources.resource import Kind, Resource
-from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.changes import KINDS, ChangeFeed, FeedChange, What
-from wfcore.ports.journal import Append, Execution, ExecutionRef, Journal, NewExecution
+from wfcore.ports.journal import Append, Claimed, Execution, ExecutionRef, Journal, NewExecution
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.ports.repositories.inbox import approvers_of, target_subject
 from wfcore.ports.storage import Storage
 
+if TYPE_CHECKING:
+    from wfcore.domain.run.machine.machine import Machine
+
 MOST_OPEN = 10_000
 """The most open interrupts of one execution that are compared."""
+
+MOST_KNOWN = 10_000
+"""The most executions whose rows are kept."""
 
 
 def publishing_storage(storage: Storage, feed: ChangeFeed) -> Storage:
@@ -27,7 +32,7 @@ def publishing_journal(journal: Journal, feed: ChangeFeed) -> Journal:
     return _PublishingJournal(journal, feed)
 
 
-def publish_claimed(feed: ChangeFeed, execution: Execution, machine: Machine) -> None:
+def publish_claimed(feed: ChangeFeed, execution: Execution, machine: "Machine") -> None:
     """Publish the open turn of an execution that a worker has claimed: a queued run is a running one now.
 
     Claims do not read run ids. Whoever drives the execution has them.
@@ -134,6 +139,7 @@ class _PublishingJournal:
     def __init__(self, journal: Journal, feed: ChangeFeed) -> None:
         self._journal = journal
         self._feed = feed
+        self._known: dict[ExecutionRef, Execution] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
@@ -141,8 +147,25 @@ class _PublishingJournal:
     async def begin(self, new: NewExecution, append: Append) -> Execution:
         begun = await self._journal.begin(new, append)
         if self._feed.has_followers(new.org):
+            self._know(begun)
             self._feed.publish(new.org, _changes(append, new, {}))
         return begun
+
+    async def execution(self, execution: ExecutionRef) -> Execution:
+        return self._know(await self._journal.execution(execution))
+
+    async def claim(self, execution: ExecutionRef, worker: int, now: int) -> Claimed | None:
+        claimed = await self._journal.claim(execution, worker, now)
+        if claimed is not None:
+            self._know(claimed.execution)
+        return claimed
+
+    def _know(self, execution: Execution) -> Execution:
+        """Whoever appends has read, claimed or begun the execution before. What a change shows of it stays the same."""
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[execution.ref] = execution
+        return execution
 
     def append(self, execution: ExecutionRef, append: Append) -> Coroutine[Any, Any, int | None]:
         """No coroutine of its own where nothing is published: that is nearly always so."""
@@ -156,7 +179,7 @@ class _PublishingJournal:
         if append.interrupts is not None:
             waiting = await self._journal.open_interrupts(execution.org, limit=MOST_OPEN, of=[execution])
             before = {one.interrupt.id: one.interrupt for one in waiting}
-        row = await self._journal.execution(execution)
+        row = self._known.get(execution) or await self.execution(execution)
         epoch = await self._journal.append(execution, append)
         self._feed.publish(execution.org, _changes(append, row, before))
         return epoch

@@ -8,7 +8,7 @@ import logging
 
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.faults import ClaimLost
-from wfcore.ports.journal import Execution, ExecutionRef, JournalDamaged
+from wfcore.ports.journal import Claimed, Execution, ExecutionRef, JournalDamaged
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.changes import publish_claimed
 from wfcore.runtime.execution.performer import Performer
@@ -16,7 +16,8 @@ from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.execution.poison_runs import PROGRAM_ERRORS, PoisonRuns
 from wfcore.runtime.execution.session import Session
 from wfcore.runtime.execution.telemetry import turn
-from wfcore.runtime.execution.time_slice import TimeSlice
+from wfcore.runtime.execution.time_slice import SharedTimers, TimeSlice
+from wfcore.runtime.tools.call_rates import CallRates
 
 log = logging.getLogger("wfcore.drive")
 
@@ -30,6 +31,8 @@ class Driver:
         self._performer = Performer(ports, plans)
         self._poison_runs = PoisonRuns(ports, plans)
         self._time_slice = TimeSlice()
+        self._rates = CallRates(ports)
+        self._timers = SharedTimers(ports.clock)
         self._sessions: dict[ExecutionRef, Session] = {}
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 
@@ -49,10 +52,10 @@ class Driver:
         """Entries that each session has read, to detect those of other processes."""
         return {ref: session.machine.length for ref, session in self._sessions.items()}
 
-    async def handle(self, ref: ExecutionRef) -> None:
+    async def handle(self, ref: ExecutionRef, claimed: Claimed | None = None) -> None:
         """Drive the execution until it waits or ends. The dispatcher holds the claim meanwhile."""
         try:
-            await self._drive(ref)
+            await self._drive(ref, claimed)
         except PROGRAM_ERRORS as error:
             if not await self._poison_runs.end(ref, error):
                 raise
@@ -61,13 +64,15 @@ class Driver:
         else:
             self._poison_runs.forget(ref)
 
-    async def _drive(self, ref: ExecutionRef) -> None:
+    async def _drive(self, ref: ExecutionRef, claimed: Claimed | None) -> None:
         execution, machine = self._warm.pop(ref, (None, None))
         if execution is None or machine is None:
-            execution = await self._ports.journal.execution(ref)
-            machine = await self._plans.machine(execution)
+            claimed = claimed or Claimed(await self._ports.journal.execution(ref))
+            execution = claimed.execution
+            machine = await self._plans.machine(execution, entries=claimed.entries)
             publish_claimed(self._ports.changes, execution, machine)
-        session = Session(self._ports, self._plans, self._performer, self._time_slice, execution, machine)
+        session = Session(self._ports, self._plans, self._performer, self._time_slice, execution, machine, self._rates,
+                          self._timers)  # fmt: skip
         self._sessions[ref] = session
         with turn(self._ports.telemetry, execution, session):
             try:

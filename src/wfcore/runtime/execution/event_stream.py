@@ -22,19 +22,22 @@ SOONEST, LATEST = 0.5, 5.0
 
 
 async def follow(
-    ports: Ports, pasts: Pasts, execution: Execution, run_id: str, after: int
+    ports: Ports, pasts: Pasts, execution: Execution, run_id: str, after: int, pace: float = 0.0
 ) -> AsyncGenerator[list[Event], None]:
-    """The events of one run with a `seq` greater than `after`, to the terminal one, in batches of what is there."""
+    """The events of one run with a `seq` greater than `after`, to the terminal one, in batches of what is there.
+
+    Batches of a live run are `pace` seconds apart; the one with the terminal event comes at once.
+    """
     with pasts.reader(execution) as past:
-        async with aclosing(_follow(ports, past, execution, _Turn(run_id, after))) as batches:
+        async with aclosing(_follow(ports, past, execution, _Turn(run_id, after), pace)) as batches:
             async for batch in batches:
                 yield batch
 
 
 async def _follow(
-    ports: Ports, past: PastReader, execution: Execution, turn: "_Turn"
+    ports: Ports, past: PastReader, execution: Execution, turn: "_Turn", pace: float
 ) -> AsyncGenerator[list[Event], None]:
-    listening = ports.events.subscribe(execution.ref)
+    listening = ports.events.subscribe(execution.ref, pace)
     patience = SOONEST
     try:
         while True:
@@ -55,7 +58,7 @@ async def _follow(
                         break
             except Lagged:
                 listening.close()
-                listening = ports.events.subscribe(execution.ref)
+                listening = ports.events.subscribe(execution.ref, pace)
             if turn.ended:
                 return
     finally:

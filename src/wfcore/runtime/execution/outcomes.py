@@ -1,5 +1,6 @@
 """The entries with the outcomes of effects: the address of the effect, and when."""
 
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from msgspec import structs
@@ -8,6 +9,11 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.entries import Entry, Failed, Opened, Outcome, Progressed, Said, Sent, Succeeded
 from wfcore.domain.run.machine.requests import BROKEN_OFF
+
+Stream = Callable[[Said | Progressed], Awaitable[None]]
+"""Records what an effect says while it runs."""
+Performed = Succeeded | Opened | Failed
+"""The entry with the outcome of an effect."""
 
 LONGEST_MESSAGE = 500
 """Characters that are kept of the text of an exception or a progress report; the rest could be personal data."""

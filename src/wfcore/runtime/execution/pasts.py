@@ -5,13 +5,15 @@ wait for them, and for the collection of their garbage.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
+from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.state import IllegalEntry
 from wfcore.ports.journal import Execution, ExecutionRef
 from wfcore.runtime.execution.plans import Plans
 
@@ -22,9 +24,11 @@ SHARED: Final = 10_000
 class Past:
     """The events of one execution, from the first on, as far as a reader still needs them."""
 
-    def __init__(self, plans: Plans, execution: Execution) -> None:
+    def __init__(self, plans: Plans, execution: Execution, begun: Sequence[Entry] | None = None) -> None:
+        """`begun`: all entries of the execution, where they are known."""
         self._plans = plans
         self._execution = execution
+        self._begun = begun
         self._machine: Machine | None = None
         self._reading = asyncio.Lock()
         self._events: list[Event] = []
@@ -45,15 +49,32 @@ class Past:
     async def read(self, reader: "PastReader") -> list[Event]:
         """The events that this reader has not read, up to what the journal holds now."""
         async with self._reading:
-            if self._machine is None:
-                self._machine = await self._plans.replayed(self._execution)
-            else:
-                await self._plans.catch_up(self._execution, self._machine)
-            self._events += self._machine.take_events()
+            try:
+                machine = await self._caught_up()
+            except IllegalEntry:
+                # A replica that takes over can lack the latest entries that its primary showed.
+                self._start_over()
+                machine = await self._caught_up()
+            self._events += machine.take_events()
         found = self._events[self._positions[reader] - self._dropped :]
         self._positions[reader] = self._dropped + len(self._events)
         self._drop()
         return found
+
+    async def _caught_up(self) -> Machine:
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            self._machine = await self._plans.machine(self._execution, [], begun)
+        elif self._machine is None:
+            self._machine = await self._plans.replayed(self._execution)
+        else:
+            await self._plans.catch_up(self._execution, self._machine)
+        return self._machine
+
+    def _start_over(self) -> None:
+        """Forget what was read. Readers get all events again, and skip those up to the last `seq` that they have."""
+        self._machine, self._events, self._dropped = None, [], 0
+        self._positions = dict.fromkeys(self._positions, 0)
 
     def _drop(self) -> None:
         """Drop what every reader has read of a long past."""
@@ -80,13 +101,26 @@ class Pasts:
     def __init__(self, plans: Plans) -> None:
         self._plans = plans
         self._shared = WeakValueDictionary[ExecutionRef, Past]()
+        self._begun: dict[ExecutionRef, tuple[Execution, Sequence[Entry]]] = {}
+
+    def begin(self, execution: Execution, entries: Sequence[Entry]) -> None:
+        """Keep the first entries of an execution that this process is about to drive, until the loop turns: they are
+        the whole journal until then, and a reader who joins now does not read it.
+        """
+        self._begun[execution.ref] = execution, entries
+        asyncio.get_running_loop().call_soon(self._begun.pop, execution.ref, None)
+
+    def begun(self, ref: ExecutionRef) -> Execution | None:
+        """An execution that has begun in this turn of the loop."""
+        return self._begun[ref][0] if ref in self._begun else None
 
     @contextmanager
     def reader(self, execution: Execution) -> Iterator[PastReader]:
         """A reader of the execution's past, from the first event on."""
         past = self._shared.get(execution.ref)
         if past is None or not past.is_whole:
-            past = self._shared[execution.ref] = Past(self._plans, execution)
+            _, begun = self._begun.get(execution.ref, (execution, None))
+            past = self._shared[execution.ref] = Past(self._plans, execution, begun)
         reader = PastReader(past)
         past.join(reader)
         try:

@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
-from wfcore.domain.run.entries import Failed, Opened, Progressed, Said, Succeeded
+from wfcore.domain.run.entries import Failed, Opened, Succeeded
 from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError, ToolFailed
@@ -14,12 +14,9 @@ from wfcore.runtime.agents.contexts import Contexts
 from wfcore.runtime.agents.model_calls import CallUsage, ModelCalls
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.children import ChildRefused, Children
-from wfcore.runtime.execution.outcomes import failed, opened, progressed, said, succeeded
+from wfcore.runtime.execution.outcomes import Performed, Stream, failed, opened, progressed, said, succeeded
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.tools.calls import ToolCalls
-
-Stream = Callable[[Said | Progressed], Awaitable[None]]
-
 
 log = logging.getLogger("wfcore.performer")
 
@@ -39,9 +36,7 @@ class Performer:
         self._models = ModelCalls(ports, self._contexts)
         self._children = Children(ports, plans)
 
-    async def perform(
-        self, execution: Execution, effect: Effect, stream: Stream, now: Callable[[], int]
-    ) -> Succeeded | Opened | Failed:
+    async def perform(self, execution: Execution, effect: Effect, stream: Stream, now: Callable[[], int]) -> Performed:
         """The entry with the outcome of the effect, at the time `now` of the execution. A tool that takes too long is
         cancelled.
 
@@ -53,8 +48,10 @@ class Performer:
             spent: CallUsage = {}
             try:
                 if type(effect) is CallTool and effect.timeout is None:  # nearly always: spared a coroutine of its own
-                    report = partial(_report, effect, stream, now)
-                    return succeeded(effect, await self._tools.call(execution, effect, report), now())
+                    call = self._tools.call_plain(effect)
+                    if call is None:
+                        call = self._tools.call(execution, effect, partial(_report, effect, stream, now))
+                    return succeeded(effect, await call, now())
                 async with asyncio.timeout(effect.timeout):
                     return await self._outcome(execution, effect, stream, spent, now)
             except StoreUnavailable as error:

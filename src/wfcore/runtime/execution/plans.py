@@ -3,7 +3,7 @@ plans are kept by their id."""
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.kernel.errors import NotFound
@@ -60,9 +60,15 @@ class Plans:
             await asyncio.sleep(0)  # a replay in local files does not suspend: others would follow in the same turn
             return machine
 
-    async def machine(self, execution: Execution, sink: list[Event] | None = None) -> Machine:
-        """The machine after all that the journal holds. What its entries recorded has been written with them."""
-        entries = await self._journal.read(execution.ref)
+    async def machine(
+        self, execution: Execution, sink: list[Event] | None = None, entries: Sequence[Entry] | None = None
+    ) -> Machine:
+        """The machine after all that the journal holds, or these entries if they have been read.
+
+        What its entries recorded has been written with them.
+        """
+        if entries is None:
+            entries = await self._journal.read(execution.ref)
         machine = Machine(await self.of(execution, entries), sink)
         await self._apply(execution, machine, entries)
         return machine

@@ -11,7 +11,7 @@ from wfcore.domain.run.machine.states.output import SERVER_FAULT
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange, RunFilter
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import Projection, settled
+from wfcore.runtime.execution.append import Projection, settled, wake_admitted
 from wfcore.runtime.execution.plans import Plans
 
 log = logging.getLogger("wfcore.drive")
@@ -77,8 +77,9 @@ class PoisonRuns:
         moment = Moment(execution.kind, execution.resource_id, execution.user_id, now, self._ports.handlers.by_event)
         notices = [moment.notice("run.failed", change.id, change.status) for change in changes]
         ended = Append(execution.length, (), None, changes, (), updates_claim=True, holder=execution.claimed_by,
-                       notices=notices)  # fmt: skip
+                       notices=notices, slots=())  # fmt: skip
         await self._ports.journal.append(ref, ended)
+        wake_admitted(self._ports, ref)
         self._ports.events.settle(ref)
 
     async def _under_way(self, execution: Execution) -> list[str]:
@@ -96,5 +97,6 @@ class PoisonRuns:
         rows = Projection.of(self._ports, execution).rows(machine, before, (entry,))
         append = settled(machine, expected, (entry,), holder=execution.claimed_by, projected=rows)
         await self._ports.journal.append(ref, append)
+        wake_admitted(self._ports, ref)
         self._ports.events.publish(ref, machine.take_events())
         self._ports.events.settle(ref)

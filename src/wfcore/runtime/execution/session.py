@@ -9,22 +9,24 @@ from collections.abc import Sequence
 
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.effects import Effect
+from wfcore.domain.run.effects import CallTool, Effect
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.entries.straight import go_straight
 from wfcore.domain.run.machine.next_steps import NextSteps, only_effect
 from wfcore.domain.run.state import IllegalEntry, RunStatus, move
 from wfcore.ports.faults import ClaimLost
 from wfcore.ports.journal import Append, Execution, JournalConflict, RunChange
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import Projection, left_open, new_run, settled
+from wfcore.runtime.execution.append import Projection, left_open, new_run, settled, wake_admitted
 from wfcore.runtime.execution.appender import Appender
 from wfcore.runtime.execution.in_flight import EffectsInFlight
 from wfcore.runtime.execution.outcomes import address_of, stamped
 from wfcore.runtime.execution.plans import Plans, opens
 from wfcore.runtime.execution.session_states import ACTIVITIES, VIEWS, Activity, ActivityEvent, View, ViewEvent
 from wfcore.runtime.execution.telemetry import Performs
-from wfcore.runtime.execution.time_slice import ExecutionTime, MomentTimer, TimeSlice
+from wfcore.runtime.execution.time_slice import ExecutionTime, MomentTimer, SharedTimers, TimeSlice
+from wfcore.runtime.tools.call_rates import CallRates
 
 
 class Session:
@@ -38,6 +40,8 @@ class Session:
         time_slice: TimeSlice,
         execution: Execution,
         machine: Machine,
+        rates: CallRates,
+        timers: SharedTimers,
     ) -> None:
         self.performer = performer
         self.machine = machine
@@ -48,21 +52,23 @@ class Session:
         self._execution = execution
         self._ref = execution.ref
         self._appender = Appender(ports, execution, machine)
-        self._in_flight = EffectsInFlight(ports.tools)
+        self._in_flight = EffectsInFlight(ports.tools, rates, self._appender.take_slot)
         self._time_slice = time_slice
         self._time = ExecutionTime(ports.clock, machine.at)
-        self._timer = MomentTimer(ports.clock, self._time)
+        self._timer = MomentTimer(timers, self._time)
         self._activity = Activity.choosing
         self._view = View.current
         self._outcomes: list[e.Entry] = []
-        self._news = asyncio.Event()
+        self._has_news = False
+        self._waiting: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._lookup: asyncio.Task[None] | None = None
 
     def signal(self) -> None:
-        """Somebody else may have written: read the journal as soon as possible."""
+        """Somebody else may have written, or freed slots: read the journal as soon as possible."""
+        self._in_flight.try_again()
         self._saw(ViewEvent.signal)
-        self._news.set()
+        self._wake()
         if self._activity in ALONE and self._lookup is None:
             self._lookup = asyncio.get_running_loop().create_task(self._look_for_end())
 
@@ -83,26 +89,41 @@ class Session:
             return await self._release(steps.due)
         if steps.is_due(now):
             await self._let_time_pass(now)
+        elif calls := [call for call, at in self._in_flight.held(steps.effects, now) if at <= now]:
+            await self._admit(calls, now)
         elif announced := self._in_flight.announcements(steps.effects, now):
             self._outcomes += announced
             await self._take_outcomes()
-        elif not self._in_flight.tasks and (effect := steps.only_effect) is not None:
+        elif not self._in_flight.tasks and (effect := self._only_effect(steps)) is not None:
             await self._run_alone(effect, steps.due)
         else:
             return await self._launch_and_wait(steps, now)
         return False
 
+    def _only_effect(self, steps: NextSteps) -> Effect | None:
+        """The only effect, unless it waits for a slot or for the rate of its tool."""
+        effect = steps.only_effect
+        return None if effect is None or self._in_flight.is_held(effect) else effect
+
     async def _launch_and_wait(self, steps: NextSteps, now: int) -> bool:
         """Begin what can begin, and wait. True: nothing is under way for long, and the claim was released."""
         for effect in self._in_flight.startable(steps.effects, now):
             self._in_flight.launch(effect, self._perform(effect))
-        moment = steps.next_moment(now)
+        moments = [at for _, at in self._in_flight.held(steps.effects, now)]
+        moment = min([at for at in (steps.next_moment(now), *moments) if at is not None], default=None)
         is_idle = not self._in_flight.tasks and not self._outcomes
-        if is_idle and self._is_far(moment, now) and await self._release(moment):
+        if is_idle and (self._in_flight.awaiting() or self._is_far(moment, now)) and await self._release(moment):
             return True
         await self._wait(moment)
         await self._take_outcomes()
         return False
+
+    async def _admit(self, calls: Sequence[CallTool], now: int) -> None:
+        try:
+            for call in calls:
+                await self._in_flight.admit(self._ref.org, call, now)
+        except JournalConflict:
+            self._saw(ViewEvent.conflict)
 
     async def abandon(self) -> None:
         """Stop everything that is in flight. It happens again, under the same keys, when the execution is claimed
@@ -146,40 +167,44 @@ class Session:
                     self._in_flight.ended(effect)
             if stopped:
                 task.uncancel()
-            append = self._straight(outcome)
-            if append is None:
-                await self._record((outcome,))
-            elif not await self._commit(append):
+            straight = self._straight(outcome)
+            if straight is not None and await self._commit(straight[0]):
+                following = straight[1] if self._may_go_on(outcome.at, due) else None
+                continue
+            if straight is not None:
                 await self._catch_up()
-                await self._record((outcome,))
+            await self._record((outcome,))
             following = self._following(outcome.at, due)
 
-    def _straight(self, outcome: e.Entry) -> Append | None:
-        """The append of an outcome that only leads to the next call of its straight segment, which the machine has
-        applied; None for any other, which `_record` records.
+    def _straight(self, outcome: e.Entry) -> tuple[Append, Effect] | None:
+        """The append of an outcome that only leads to the next call of its straight segment, and that call: the machine
+        has applied it. None for any other outcome, which `_record` records.
         """
         machine = self.machine
         expected = machine.state.length
         if type(outcome) is not e.Succeeded or self._view is View.stale or outcome.at < machine.state.at:
             return None
         self._collect_events()
-        if not machine.go_straight(outcome):
+        if not go_straight(machine.state, outcome):
             return None
         entries: list[e.Entry] = [outcome]
         (call,) = machine.pending.values()
         if not self._in_flight.may_begin(call):
             entries += self._applied(self._in_flight.announcements(machine.pending, outcome.at))
-        return Append(expected, entries, holder=self._appender.holder)
+            (call,) = machine.pending.values()
+        return Append(expected, entries, holder=self._appender.holder), call
 
     def _following(self, now: int, due: int | None) -> Effect | None:
-        """The only effect, if it can begin at once: with no news, no deadline passed and nothing to announce."""
-        if self._view is not View.current or self._time_slice.is_due(self, now):
-            return None
-        # INVARIANT: a timer that expired while nothing could be stopped is not set any more.
-        if due is not None and (due <= now or not self._timer.is_set):
-            return None
-        effect = only_effect(self.machine.state, now)
+        """The only effect, if it can begin at once: nothing has to be announced before."""
+        effect = only_effect(self.machine.state, now) if self._may_go_on(now, due) else None
         return effect if effect is not None and self._in_flight.may_begin(effect) else None
+
+    def _may_go_on(self, now: int, due: int | None) -> bool:
+        """Whether an effect can begin at once: with no news and no deadline passed."""
+        if self._view is not View.current or self._time_slice.is_due(self, now):
+            return False
+        # INVARIANT: a timer that expired while nothing could be stopped is not set any more.
+        return due is None or (due > now and self._timer.is_set)
 
     def _stop_effect(self) -> None:
         """Cancel the effect that runs alone, not the session."""
@@ -203,7 +228,7 @@ class Session:
             self.signal()  # the session reads the journal, and ends
         else:
             self._outcomes.append(outcome)
-            self._news.set()
+            self._wake()
 
     async def _stream(self, part: e.Said | e.Progressed) -> None:
         """Record text of a model or progress of a tool: at once when the effect runs alone, else with the next
@@ -216,7 +241,7 @@ class Session:
             await self._record([part])
         else:
             self._outcomes.append(part)
-            self._news.set()
+            self._wake()
 
     async def _take_outcomes(self) -> None:
         outcomes, self._outcomes = self._outcomes, []
@@ -263,12 +288,20 @@ class Session:
             return
         self._timer.set(moment, self._on_moment)
         self._activity = move(ACTIVITIES, self._activity, ActivityEvent.wait)
-        await self._news.wait()
+        if not self._has_news:
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
         self._activity = move(ACTIVITIES, self._activity, ActivityEvent.wake)
-        self._news.clear()
+        self._has_news = False
+
+    def _wake(self) -> None:
+        """Something has happened: wait no longer."""
+        self._has_news = True
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
     def _on_moment(self) -> None:
-        self._news.set()
+        self._wake()
         self._stop_effect()
 
     # Appending
@@ -322,6 +355,8 @@ class Session:
         if append.updates_claim:
             self._saw(ViewEvent.release)
             self._events.settle(self._ref)
+        if append.slots is not None and wake_admitted(self._ports, self._ref):
+            self._in_flight.try_again()
         if append.interrupts is not None:
             self._appender.know_interrupts(append.interrupts)
         sink = self.machine.state.sink
@@ -362,7 +397,7 @@ class Session:
 
     async def _release(self, wake_at: int | None) -> bool:
         """Release the claim until then. False when somebody else wrote first."""
-        return await self._commit(self._appender.release_of(self.machine, wake_at))
+        return await self._commit(self._appender.release_of(self.machine, wake_at, self._in_flight.awaiting()))
 
 
 BEGIN, END = ActivityEvent.begin, ActivityEvent.end

@@ -4,12 +4,11 @@ import logging
 from collections.abc import Callable, Collection, Coroutine
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import unquote
 
 from wfcore.domain.run.effects import Address, CallModel, CallTool, ComposeContext, Effect
 from wfcore.domain.run.entries import Entry, Failed
-from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (
     Append,
@@ -21,6 +20,10 @@ from wfcore.ports.journal import (
     RunExists,
 )
 from wfcore.ports.telemetry import RUN, Counted, Span, Telemetry, Timed, WorkKind
+from wfcore.runtime.execution.outcomes import Performed, Stream
+
+if TYPE_CHECKING:
+    from wfcore.domain.run.machine.machine import Machine
 
 log = logging.getLogger("wfcore.runs")
 
@@ -100,14 +103,14 @@ Now = Callable[[], int]
 class Performs(Protocol):
     """What makes effects happen: the performer."""
 
-    async def perform(self, execution: Execution, effect: Effect, stream: Any, now: Now) -> Any: ...
+    async def perform(self, execution: Execution, effect: Effect, stream: Stream, now: Now) -> Performed: ...
 
 
 class Driven(Protocol):
     """An execution in the hands of a driver: a session. Its machine may be another one later."""
 
     performer: Performs
-    machine: Machine
+    machine: "Machine"
 
 
 class turn:  # noqa: N801  (used as a function)
@@ -180,7 +183,7 @@ class MeasuredPerformer:
         self._session = session
         self._telemetry = telemetry
 
-    async def perform(self, execution: Execution, effect: Effect, stream: Any, now: Now) -> Any:
+    async def perform(self, execution: Execution, effect: Effect, stream: Stream, now: Now) -> Performed:
         span, outcome = self._telemetry.begin(WorkKind.effect, KINDS[_kind(effect)]), "broken_off"
         try:
             entry = await self._performer.perform(execution, effect, stream, now)
@@ -200,7 +203,7 @@ class TracedPerformer(MeasuredPerformer):
         super().__init__(session, telemetry)
         self._visits: dict[Address, _Visit] = {}
 
-    async def perform(self, execution: Execution, effect: Effect, stream: Any, now: Now) -> Any:
+    async def perform(self, execution: Execution, effect: Effect, stream: Stream, now: Now) -> Performed:
         visit = self._visit(effect)
         labels, ids = KINDS[_kind(effect)], self._ids(effect)
         span, outcome = self._telemetry.begin(WorkKind.effect, labels, ids, parent=visit.span), "broken_off"

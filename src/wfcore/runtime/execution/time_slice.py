@@ -1,11 +1,15 @@
-"""Time on the event loop that sessions share, and the time and the timer of each."""
+"""Time on the event loop and timers that sessions share, and the time and the timer of each."""
 
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from wfcore.ports.system import Clock
 from wfcore.runtime.common.loop_slice import loop_slice
+
+HOUR: Final = 3_600_000
+"""Milliseconds from which on a moment is far, and within which far moments share one timer."""
 
 
 class TimeSlice:
@@ -64,14 +68,42 @@ class ExecutionTime:
         self._latest = max(self._latest, at)
 
 
+class SharedTimers:
+    """Timers of all sessions. Nearly all far ones are cancelled: those of one hour share one timer of the loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._hours: dict[int, dict[Callable[[], None], None]] = {}
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
+        """Call back when so many seconds have passed, or up to an hour earlier if they are more. Returns what cancels
+        the call.
+        """
+        if seconds * 1000 < HOUR:
+            return self._clock.call_later(seconds, callback)
+        now = self._clock.monotonic()
+        hour = int(now + seconds * 1000) // HOUR
+        callbacks = self._hours.get(hour)
+        if callbacks is None:
+            callbacks = self._hours[hour] = {}
+            self._clock.call_later((hour * HOUR - now) / 1000, partial(self._expire, hour))
+        callbacks[callback] = None
+        return partial(callbacks.pop, callback, None)
+
+    def _expire(self, hour: int) -> None:
+        callbacks = self._hours.pop(hour)
+        while callbacks:  # a callback can cancel others
+            callbacks.popitem()[0]()
+
+
 class MomentTimer:
     """Calls back at one moment of an execution, in epoch milliseconds, even if the wall clock is set back meanwhile.
 
     It stays set as long as the moment does not change.
     """
 
-    def __init__(self, clock: Clock, time: ExecutionTime) -> None:
-        self._clock = clock
+    def __init__(self, timers: SharedTimers, time: ExecutionTime) -> None:
+        self._timers = timers
         self._time = time
         self._set: tuple[int, Callable[[], object]] | None = None
         self.is_set = False
@@ -86,12 +118,12 @@ class MomentTimer:
             self._set = None
         if moment is not None:
             seconds = (moment - self._time.now()) / 1000
-            self._set = moment, self._clock.call_later(seconds, partial(self._expire, moment, callback))
+            self._set = moment, self._timers.call_later(seconds, partial(self._expire, moment, callback))
         self.is_set = moment is not None
 
     def _expire(self, moment: int, callback: Callable[[], None]) -> None:
         self._set, self.is_set = None, False
-        if moment > self._time.now():  # `call_later` may be early, and the moment is not there yet
+        if moment > self._time.now():  # `call_later` may be early
             self.set(moment, callback)
         else:
             callback()

@@ -1,7 +1,7 @@
 """Organizations, members, groups, personal access tokens, and authentication by token (interface, Authentication)."""
 
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -59,21 +59,34 @@ class Directory:
                 await audit(work, None, self._ports.now(), "organization", "update", id, {"name": name})
         return attrs.evolve(found, name=name)
 
-    async def limit_runs(self, org: str, max_concurrent_runs: int | None) -> None:
+    async def limit_runs(self, org: str, max_concurrent_runs: int | None, *, workflow: int | None = None) -> None:
         """Limit how many runs of the organization workers drive at the same time, in all processes together.
 
-        Further ones are `queued`; runs that wait for a person or a time do not count. None: no limit. Runs that are
-        driven now continue. Safe to repeat. Invalid for a number below 1, NotFound for an unknown organization.
+        With `workflow`: those of this workflow, which count for the organization too. Further ones are `queued`; runs
+        that wait for a person or a time do not count. None: no limit. Runs that are driven now continue. Safe to
+        repeat. Invalid for a number below 1, NotFound for an unknown organization or workflow.
         """
         if max_concurrent_runs is not None and max_concurrent_runs < 1:
             refuse([Issue("maxConcurrentRuns", "must be at least 1", "minimum")])
+        details: dict[str, JSON] = {"maxConcurrentRuns": max_concurrent_runs}
         async with self._ports.storage.transaction(org) as work:
             found = await self._ports.storage.organization(org)
             assert found is not None  # noqa: S101  (the transaction has found it)
-            if found.max_concurrent_runs != max_concurrent_runs:
-                await work.directory.limit_runs(max_concurrent_runs)
-                details: dict[str, JSON] = {"maxConcurrentRuns": max_concurrent_runs}
-                await audit(work, None, self._ports.now(), "organization", "update", org, details)
+            before = found.max_concurrent_runs
+            if workflow is not None:
+                if await work.workflows.get(workflow) is None:
+                    raise NotFound(f"unknown workflow `{workflow}`")
+                before = (await work.directory.run_limits()).get(workflow)
+            if before == max_concurrent_runs:
+                return
+            await work.directory.limit_runs(max_concurrent_runs, workflow)
+            changed = ("organization", org) if workflow is None else ("workflow", str(workflow))
+            await audit(work, None, self._ports.now(), changed[0], "update", changed[1], details)
+
+    async def run_limits(self, org: str) -> Mapping[int, int]:
+        """The limits of `limit_runs` for workflows, by id."""
+        async with self._ports.storage.transaction(org) as work:
+            return await work.directory.run_limits()
 
     async def ensure_group(self, org: str, name: str, *, id: str) -> Group:
         """The group with this UUID: a new one, or the existing one, which gets this name. Safe to repeat."""

@@ -18,7 +18,7 @@ from wfcore.domain.resources.content import Content, SkillContent, WorkflowConte
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Variation
 from wfcore.domain.resources.supervision import subordinates
-from wfcore.domain.run.plan import WORKFLOW
+from wfcore.domain.run.effects import WORKFLOW
 from wfcore.ports.providers import Tool, ToolFailed, Tools
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.loop_slice import beside_loop, size_of

@@ -62,7 +62,8 @@ class Interfaces(ResourceBase):
             if kept := await stored_response(work, me, "interface", key, request, Interface):
                 return kept
             await self._writable(work, me, workflow, if_match)
-            row = Interface(self._ports.ids.uuid(), workflow, kind, config, self._ports.now())
+            new_id = self._ports.storage.public_id(me.org_uuid, self._ports.ids.uuid())
+            row = Interface(new_id, workflow, kind, config, self._ports.now())
             row = await self._with_secret(work, me, row)
             await work.interfaces.add(row)
             await store_response(work, me, "interface", key, request, row)

@@ -141,11 +141,12 @@ class Skills(ResourceUseCases):
         checked: PolicyCheck | None,
     ) -> ResourceView:
         """As in the base; a kind of interface that is deployed for the first time gets its URL."""
+        ports = self._ports
         if change.saved:
             known = {row.kind for row in await work.interfaces.of_skill(resource.id)}
             for entry in change.saved.skill.interfaces:
                 if (kind := InterfaceKind(as_text(entry["kind"]))) not in known:
-                    new_id, now = self._ports.ids.uuid(), self._ports.now()
+                    new_id, now = ports.storage.public_id(me.org_uuid, ports.ids.uuid()), ports.now()
                     await work.interfaces.add(Interface(new_id, resource.id, kind, {}, now, target=Kind.SKILL))
         return await super()._deployed(work, me, resource, change, served, checked)
 

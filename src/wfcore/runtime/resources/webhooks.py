@@ -12,7 +12,7 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.resources.base import ResourceBase
 
 ID_LENGTH = 43
-"""Characters of a webhook's id and of its key: 256 bits each."""
+"""Random characters of a webhook's id and of its key: 256 bits each."""
 
 
 class WebhookUseCases(ResourceBase):
@@ -47,7 +47,8 @@ class WebhookUseCases(ResourceBase):
             if row is not None and not again:
                 return self._opened(me, row)
             kept = None if row is None else open_webhook(self._ports, me.org_uuid, row)
-            new_id = kept.id if kept else self._ports.ids.token(ID_LENGTH)
+            made = self._ports.storage.public_id(me.org_uuid, self._ports.ids.token(ID_LENGTH))
+            new_id = kept.id if kept else made
             webhook = Webhook(new_id, secret_of(self._ports.ids.token(ID_LENGTH)))
             await self._keep(work, me, id, webhook)
             verb = "create_webhook" if row is None else "rotate_webhook"

@@ -37,7 +37,7 @@ TARGETS = ("workflowId", "skillId", "assistant")
 DECISION_FIELDS = ("decision", "decisions", "interruptId", "data")
 
 
-class RequestedRun(Struct, frozen=True):
+class RequestedRun(Struct, frozen=True, gc=False):
     """The run of a request. `key` is the prefix of its effects' keys ("": the id)."""
 
     id: str

@@ -14,7 +14,7 @@ from wfcore.domain.json.codec import fingerprint, iso_ms
 from wfcore.domain.json.values import given, to_json
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.projections.verdicts import VerdictRow
+from wfcore.domain.projections.verdict_rows import VerdictRow
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import Resource, Variation

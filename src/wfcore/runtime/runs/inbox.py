@@ -1,7 +1,7 @@
 """The inbox of a caller: what waits for its decision, what was decided, and decisions over several runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import attrs
 
@@ -13,7 +13,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.state import Vote
-from wfcore.ports.journal import OpenInterrupt
+from wfcore.ports.journal import OpenInterrupt, StarterKind
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed
@@ -52,7 +52,7 @@ class ListedItem:
             "decidedAt": None if found.decided_at is None else iso_ms(found.decided_at),
         }
 
-    def _person(self, user_id: str, kind: Any) -> dict[str, JSON]:
+    def _person(self, user_id: str, kind: StarterKind) -> dict[str, JSON]:
         return {**starter_to_wire(user_id, kind), "name": self.names.get(user_id)}
 
     def _vote(self, vote: Vote) -> dict[str, JSON]:

@@ -158,10 +158,14 @@ class RunReading:
             raise Forbidden("reading events requires use of the run's target", {"canUse": False})
         return await self._view(me, row, can_use)
 
-    async def batches(self, view: RunView, *, after: int = 0) -> AsyncGenerator[list[Event], None]:
-        """As `follow`, in batches of events that are available together. The view is the proof of authorization."""
-        execution = await self._ports.journal.execution(view.row.execution)
-        stream = follow(self._ports, self._pasts, execution, view.id, 0 if view.is_outline else after)
+    async def batches(self, view: RunView, *, after: int = 0, pace: float = 0.0) -> AsyncGenerator[list[Event], None]:
+        """As `follow`, in batches of events that are available together. The view is the proof of authorization.
+
+        `pace` is the shortest time in seconds between two batches of a live run, except before its terminal event.
+        """
+        ref = view.row.execution
+        execution = self._pasts.begun(ref) or await self._ports.journal.execution(ref)
+        stream = follow(self._ports, self._pasts, execution, view.id, 0 if view.is_outline else after, pace)
         async with aclosing(outline(stream, after) if view.is_outline else stream) as found:
             async for batch in found:
                 yield batch

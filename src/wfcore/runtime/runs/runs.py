@@ -15,7 +15,7 @@ from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflic
 from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree
 from wfcore.runtime.common.run_views import RunView, Turn
-from wfcore.runtime.execution.append import Projection, left_open, new_run, settled
+from wfcore.runtime.execution.append import Projection, left_open, new_run, settled, wake_admitted
 from wfcore.runtime.runs.bodies import of_the_client, request_fingerprint, requests_debug, resume_body, run_fields
 from wfcore.runtime.runs.decisions import apply, check_latest_turn, decisions_of
 from wfcore.runtime.runs.reading import outline_of
@@ -135,7 +135,8 @@ class Runs(RunStarting):
         else:
             waiting = tuple(machine.interrupts.values())
             append = Append(expected, (entry,), run, (old,), waiting, updates_claim=not was_open, wakes=was_open,
-                            wake_at=0, claimed_by=None if was_open else worker, **rows.fields())  # fmt: skip
+                            wake_at=0, claimed_by=None if was_open else worker, slots=machine.slots,
+                            **rows.fields())  # fmt: skip
         epoch = await self._ports.journal.append(execution.ref, append)
         await self._publish(execution, machine)
         if machine.turn_open and not was_open:
@@ -169,7 +170,7 @@ class Runs(RunStarting):
             entry = kind(max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email))
             apply(machine, entry)
             rows = Projection.of(self._ports, execution).rows(machine, before, (entry,), row.id)
-            append = Append(expected, (entry,), wakes=True, audit=rows.audit, notices=rows.notices)
+            append = Append(expected, (entry,), wakes=True, audit=rows.audit, notices=rows.notices, slots=machine.slots)
             if not machine.turn_open:
                 append = settled(machine, expected, (entry,), projected=rows)
             try:
@@ -187,6 +188,7 @@ class Runs(RunStarting):
 
     async def _publish(self, execution: Execution, machine: Machine) -> None:
         """Publish the events of the last append to subscribers, also to those that came while it was written."""
+        wake_admitted(self._ports)
         events, machine.sink = machine.sink, None
         if events is None and self._ports.events.has_subscribers(execution.ref):
             events = []

@@ -43,7 +43,7 @@ SINGLE_AGENT_FIELDS: Final = ("model", "modelSettings")
 """The fields of a `config` that only a run of a single agent can have."""
 
 
-class Target(Struct, frozen=True):
+class Target(Struct, frozen=True, gc=False):
     """The plan to run. With a `refusal` the run ends at once with this error; "" is none."""
 
     kind: Literal["workflow", "skill", "assistant", "action"]
@@ -54,7 +54,7 @@ class Target(Struct, frozen=True):
     is_draft: bool = False
 
 
-class Chosen(Struct, frozen=True):
+class Chosen(Struct, frozen=True, gc=False):
     """The plan that a run goes on with; `pinned` is its variation if that is another one than before."""
 
     plan: Plan

@@ -53,8 +53,8 @@ class _NoEvents:
     def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
         """Does nothing."""
 
-    def subscribe(self, execution: ExecutionRef) -> Subscription:
-        return self._inner.subscribe(execution)
+    def subscribe(self, execution: ExecutionRef, pace: float = 0.0) -> Subscription:
+        return self._inner.subscribe(execution, pace)
 
     def watch(self, execution: ExecutionRef) -> Subscription:
         return self._inner.watch(execution)

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import LOOK_UP, CallTool
 from wfcore.ports.faults import ClaimLost, own_work
 from wfcore.ports.journal import Execution
-from wfcore.ports.providers import Tool, ToolCall, ToolConnection, ToolFailed
+from wfcore.ports.providers import PlainFunction, Tool, ToolCall, ToolConnection, ToolFailed
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.connection_use import ConnectionUse, ConnectionUser, NoConnection, OpenedConnection
 from wfcore.runtime.tools.mcp_tools import ServedTools, is_served
@@ -28,6 +28,8 @@ MOST_ISSUES = 10
 
 WITH_CREDENTIALS = (ConnectionKind.API_KEY, ConnectionKind.OAUTH2)
 """The kinds of connections whose credentials a tool of no provider can send."""
+
+SCALARS = frozenset({str, int, float, bool, type(None)})
 
 LONG_NUMBER = 19
 _LONG_NUMBER = re.compile(rb"[0-9]{%d}" % LONG_NUMBER)
@@ -57,6 +59,8 @@ class ToolCalls:
         self._schemas: dict[str, Schema] = {}
         self._plain: dict[str, tuple[Tool, Schema]] = {}
         """The tools called so far whose calls need neither a connection nor a server: most of them."""
+        self._functions: dict[str, tuple[Callable[..., Any], Schema]] = {}
+        """The coroutine functions of those that take their arguments alone."""
         self._use = ConnectionUse(ports)
         self._served = ServedTools(ports)
 
@@ -76,9 +80,23 @@ class ToolCalls:
         tool = self._tool(effect)
         if tool.checks and tool.provider is None and not tool.connection_parameter:
             self._plain[tool.id] = tool, self._schemas[tool.id]
+            if tool.is_async and isinstance(tool.run, PlainFunction):
+                self._functions[tool.id] = tool.run.function, self._schemas[tool.id]
         if tool.provider is None and not (tool.connection_parameter and _named_connection(tool, effect)):
             return self._run(tool, execution, effect, publish)
         return self._run_connected(tool, execution, effect, publish)
+
+    def call_plain(self, effect: CallTool) -> Awaitable[JSON] | None:
+        """The same for a call that needs nothing but its arguments, as most; None for any other."""
+        called = self._functions.get(effect.tool)
+        if called is None or effect.definition:
+            return None
+        function, schema = called
+        _check_arguments(schema, effect.params)
+        return self._run_plain(function, as_object(effect.params))
+
+    async def _run_plain(self, function: Callable[..., Any], params: Mapping[str, JSON]) -> JSON:
+        return self._checked_output(await function(**_own(params)))
 
     async def _look_up(self, effect: CallTool) -> JSON:
         """The digest of the tool's definition in this process, and its name."""
@@ -152,7 +170,7 @@ class ToolCalls:
             effect.end_user_id,
             reports.report,
         )
-        params = effect.params if type(effect.params) is dict else as_object(effect.params)
+        params = _own(as_object(effect.params))
         try:
             if tool.blocking and not tool.is_async:
                 output: Any = await asyncio.to_thread(_in_thread, tool.run, params, call)
@@ -197,6 +215,19 @@ class ToolCalls:
         if len(text) > MAX_VALUE_DEPTH and text.count(b"[") + text.count(b"{") > MAX_VALUE_DEPTH and is_deeper(kept):
             raise _unusable(f"the tool's result is nested deeper than {MAX_VALUE_DEPTH} levels")
         return kept
+
+
+def _own(params: Mapping[str, JSON]) -> dict[str, JSON]:
+    """A copy that the tool can change: the plan and the state of the run hold the arguments themselves."""
+    return {name: value if type(value) in SCALARS else _copied(value) for name, value in params.items()}
+
+
+def _copied(value: JSON) -> JSON:
+    if isinstance(value, Mapping):
+        return _own(value)
+    if isinstance(value, list | tuple):
+        return [item if type(item) in SCALARS else _copied(item) for item in value]
+    return value
 
 
 def _definition(tool: Tool) -> JSON:

@@ -13,7 +13,7 @@ import attrs
 
 from wfcore.domain.agents.connections import Connection, ConnectionKind
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.plan import SERVED
+from wfcore.domain.run.effects import SERVED
 from wfcore.ports.faults import InternalFault
 from wfcore.ports.providers import Tool, ToolCall, ToolFailed
 from wfcore.ports.tool_servers import ServedTool, ToolListing

@@ -5,7 +5,7 @@ from typing import Final
 
 from wfcore.domain.agents.context import LeftOut
 from wfcore.domain.agents.context_tools import OfferedTool
-from wfcore.domain.run.plan import WORKFLOW
+from wfcore.domain.run.effects import WORKFLOW
 from wfcore.ports.providers import ConnectionRequired, Tool, ToolFailed, Tools
 from wfcore.runtime.tools.mcp_tools import ToolLookup, connection_of, is_served, name_of
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import Forbidden, NotFound, Unavailable
-from wfcore.domain.kernel.ids import hash_secret
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, Status, move
@@ -48,7 +47,7 @@ class Deliveries:
         return await self._run(org, workflow, webhook, message_id, input_of(message, sent))
 
     async def _find(self, id: str) -> tuple[str, Resource, Webhook]:
-        found = await self._ports.storage.find_webhook(hash_secret(id))
+        found = await self._ports.storage.find_webhook(id)
         if found is None:
             raise NotFound
         workflow = await self._ports.storage.find_resource(found.org, Kind.WORKFLOW, found.row.workflow_id)

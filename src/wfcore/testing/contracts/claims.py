@@ -1,4 +1,4 @@
-"""The claims part of the journal contract. `JournalContract` is the whole."""
+"""The parts of the journal contract on claims and on slots of calls. `JournalContract` is the whole."""
 
 import asyncio
 from abc import abstractmethod
@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.run.effects import CallSlot
+from wfcore.domain.run.entries import Actor, Started
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Append, ExecutionRef, Holder, Journal, JournalConflict
-from wfcore.testing.contracts.journal_values import NOW, OTHER_ORG, begin, due, find, steps
+from wfcore.ports.journal import Append, ExecutionRef, Holder, Journal, JournalConflict, run_info
+from wfcore.testing.contracts.journal_values import NOW, ORG, OTHER_ORG, begin, due, find, steps
 from wfcore.testing.on_asyncio import OnAsyncio
 
 
@@ -84,16 +86,34 @@ class ClaimsContract(OnAsyncio):
         ref, late = await due(journal, "r-1", NOW), await due(journal, "r-2", NOW + 9)
         unknown, hidden = ExecutionRef(ref.org, ref.id + 99), ExecutionRef(OTHER_ORG, ref.id)
         refused = [unknown, hidden, late, await begin(journal, "r-3")]
-        assert not any([await journal.claim(one, 1, NOW + 5) for one in refused])
+        assert [await journal.claim(one, 1, NOW + 5) for one in refused] == [None] * 4
         claims = await asyncio.gather(*(journal.claim(ref, worker, NOW + 5) for worker in range(1, 9)))
-        assert sorted(claims) == [False] * 7 + [True]
+        (worker,) = [worker for worker, claimed in enumerate(claims, 1) if claimed is not None]
         found, row = await journal.execution(ref), await find(journal, "r-1")
-        assert (found.claimed_by, found.epoch) == (claims.index(True) + 1, 1)
+        assert (found.claimed_by, found.epoch) == (worker, 1)
         assert (row.status, row.updated_at) == (RunStatus.running, NOW + 5)
         assert await journal.next_wake() == NOW + 9
         assert await journal.claim_due(9, NOW + 5, 9) == []
         await journal.append(ref, Append(1, (), updates_claim=True, wake_at=NOW))
         assert await journal.claim(ref, 9, NOW)
+
+    async def test_a_claim_returns_what_it_claims(self, journal: Journal) -> None:
+        """The row of the execution after the claim, and its entries: all of them, or None if they are many."""
+        info = {**run_info("workflow", 1, "t-1"), "more": [1]}
+        first = Started(NOW, "r-1", Actor("ann"), {"a": 1}, info)
+        ref = await begin(journal, "r-1", entries=(first, *steps(2)), status=RunStatus.queued, wake_at=NOW)
+        for worker, added in ((1, 3), (2, 200)):
+            claimed = await journal.claim(ref, worker, NOW)
+            assert claimed is not None
+            assert claimed.execution == await journal.execution(ref)
+            assert claimed.execution.claimed_by == worker
+            entries = await journal.read(ref)
+            assert (entries[0], claimed.entries) == (first, entries)
+            parked = Append(len(entries), steps(added), updates_claim=True, wake_at=NOW, holder=worker)
+            await journal.append(ref, parked)
+        claimed = await journal.claim(ref, 3, NOW)
+        assert claimed is not None
+        assert (claimed.execution.length, claimed.entries in (None, await journal.read(ref))) == (206, True)
 
     async def test_organizations_share_the_claims(self, journal: Journal) -> None:
         """With more due than `limit`, each organization gets the same share, and unused shares go to the others."""
@@ -259,3 +279,102 @@ class ClaimsContract(OnAsyncio):
             numbers.append(await journal.register("host", pid))
             await journal.release(numbers[-1])
         assert len(set(numbers)) == 5
+
+
+ONE: CallSlot = ("key", 1)
+
+
+async def held_by_one(journal: Journal, number: int, org: str = ORG) -> ExecutionRef:
+    """An execution that worker 1 holds."""
+    return await begin(journal, f"r-{number}", org=org, claimed_by=1)
+
+
+async def take(journal: Journal, ref: ExecutionRef, attempt: str = "a", slot: CallSlot = ONE) -> int:
+    return await journal.take_slot(ref, attempt, slot, 1)
+
+
+class SlotsContract(ClaimsContract):
+    """Slots of calls with a key. Inherit `JournalContract`, not this class."""
+
+    async def test_attempts_have_places_in_their_order(self, journal: Journal) -> None:
+        """As many as the limit have a slot, for each key of each organization. To take one again changes nothing."""
+        refs = [await held_by_one(journal, number) for number in range(4)]
+        assert [await take(journal, ref, slot=("key", 2)) for ref in [*refs, *refs]] == [0, 0, 1, 2, 0, 0, 1, 2]
+        assert [await take(journal, refs[0], attempt, ("key", 2)) for attempt in "bca"] == [3, 4, 0]
+        assert await take(journal, refs[3], "b", ("other", 1)) == 0
+        assert await take(journal, await held_by_one(journal, 9, org=OTHER_ORG)) == 0
+
+    async def test_each_attempt_has_its_own_limit(self, journal: Journal) -> None:
+        """So the highest limit of a key is never passed."""
+        first, second = await held_by_one(journal, 1), await held_by_one(journal, 2)
+        limits = [await take(journal, first, "a", ("key", 1)), await take(journal, second, "a", ("key", 2))]
+        limits.append(await take(journal, second, "b", ("key", 1)))
+        assert limits == [0, 0, 2]
+
+    async def test_an_append_frees_what_it_does_not_keep(self, journal: Journal) -> None:
+        """Those that get a slot are due at once, and are reported once."""
+        first, second, third = [await held_by_one(journal, number) for number in range(3)]
+        assert [await take(journal, first, attempt) for attempt in "ab"] == [0, 1]
+        for ref in (second, third):
+            assert await take(journal, ref)
+            await journal.append(ref, Append(1, (), updates_claim=True, wake_at=NOW + 99, awaits="a"))
+        await journal.append(first, Append(1, steps(1, 1), slots="ab"))
+        await journal.append(first, Append(2, steps(1, 2), slots="b"))
+        assert (await take(journal, first, "b"), (await journal.progress(second)).wake_at) == (0, NOW + 99)
+        journal.take_admitted()
+        await journal.append(first, Append(3, steps(1, 3), slots=()))
+        assert journal.take_admitted() == [second]
+        assert not journal.take_admitted()
+        assert [(await journal.progress(ref)).wake_at for ref in (second, third)] == [0, NOW + 99]
+        assert await journal.claim_due(1, NOW, 9) == [second]
+        assert await take(journal, second) == 0
+
+    async def test_one_that_is_held_is_reported(self, journal: Journal) -> None:
+        """Its worker keeps it. A release that awaits a slot which is free is due at once."""
+        first, second = await held_by_one(journal, 1), await held_by_one(journal, 2)
+        assert [await take(journal, ref) for ref in (first, second)] == [0, 1]
+        await journal.append(first, Append(1, (), updates_claim=True, slots=()))
+        assert journal.take_admitted() == [second]
+        assert (await journal.progress(second)).claimed_by == 1
+        await journal.append(second, Append(1, (), updates_claim=True, wake_at=NOW + 99, awaits="a"))
+        assert (await journal.progress(second)).wake_at == 0
+        assert (await journal.progress(first)).wake_at is None
+
+    async def test_only_the_holder_takes_a_slot(self, journal: Journal) -> None:
+        """The place of an execution is that of whichever worker holds it; a slow worker takes none."""
+        first, second = await held_by_one(journal, 1), await held_by_one(journal, 2)
+        assert await take(journal, first) == 0
+        await journal.release(1)
+        for ref, holder in ((first, 1), (second, 1), (second, None), (ExecutionRef(OTHER_ORG, first.id), 1)):
+            with pytest.raises(JournalConflict):
+                await journal.take_slot(ref, "a", ONE, holder)
+        assert len(await journal.claim_due(2, NOW, 9)) == 2
+        assert [await journal.take_slot(ref, "a", ONE, 2) for ref in (second, first)] == [1, 0]
+
+    async def test_a_refused_append_frees_nothing(self, journal: Journal) -> None:
+        """Neither one with a wrong length nor one of another worker."""
+        first, second = await held_by_one(journal, 1), await held_by_one(journal, 2)
+        assert await take(journal, first) == 0
+        for append in (Append(5, steps(1), slots=()), Append(1, steps(1, 1), slots=(), holder=9)):
+            with pytest.raises(JournalConflict):
+                await journal.append(first, append)
+        assert await take(journal, second) == 1
+
+    async def test_takes_at_the_same_time(self, journal: Journal) -> None:
+        """Each attempt gets a place of its own: never do two believe that both are the last with a slot."""
+        refs = [await held_by_one(journal, number) for number in range(12)]
+        places = await asyncio.gather(*(take(journal, ref, slot=("key", 2)) for ref in refs))
+        assert sorted(places) == [0, *range(11)]
+        again = await asyncio.gather(*(take(journal, ref, slot=("key", 2)) for ref in refs))
+        assert again == places
+        first = refs[places.index(0)]
+        await journal.append(first, Append(1, steps(1, 1), slots=()))
+        assert await take(journal, refs[places.index(1)], slot=("key", 2)) == 0
+
+    async def test_a_deleted_execution_has_no_place(self, journal: Journal) -> None:
+        """Whatever is left of it."""
+        first, second = await held_by_one(journal, 1), await held_by_one(journal, 2)
+        assert [await take(journal, ref) for ref in (first, second)] == [0, 1]
+        await journal.append(first, Append(1, (), updates_claim=True))
+        await journal.delete(first, 1)
+        assert await take(journal, second) == 0

@@ -24,11 +24,11 @@ from typing import Any, ClassVar
 import pytest
 
 from wfcore.ports.dispatcher import Dispatcher
-from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict
+from wfcore.ports.journal import Append, Claimed, ExecutionRef, Journal, JournalConflict
 from wfcore.testing.contracts.interrupted.dispatchers import InterruptedDispatcher
 from wfcore.testing.contracts.journal_values import NOW, begin, due, steps
 from wfcore.testing.fakes import FakeClock, journal_in_memory
-from wfcore.testing.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio, limited
 
 HOUR = 3_600
 """Seconds."""
@@ -60,6 +60,7 @@ class Recorder:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.handled: Counter[ExecutionRef] = Counter()
+        self.claimed: dict[ExecutionRef, Claimed | None] = {}
         self.under_way: set[ExecutionRef] = set()
         self.most = 0
         self.signals: list[ExecutionRef] = []
@@ -68,9 +69,10 @@ class Recorder:
         self.before: Callable[[ExecutionRef], Awaitable[Any]] | None = None
         self.after: Callable[[ExecutionRef], Awaitable[Any]] | None = None
 
-    async def handle(self, execution: ExecutionRef) -> None:
+    async def handle(self, execution: ExecutionRef, claimed: Claimed | None = None) -> None:
         self.doubled |= execution in self.under_way
         self.handled[execution] += 1
+        self.claimed[execution] = claimed
         self.under_way.add(execution)
         self.most = max(self.most, len(self.under_way))
         try:
@@ -122,8 +124,7 @@ class Bench:
         await self.journal.append(ref, Append(length, steps(1, length), **moves))
 
     async def until_handled(self, ref: ExecutionRef, times: int = 1) -> None:
-        within = 10 + self.dispatcher.capabilities.death_detected_within
-        await eventually(lambda: self.handler.handled[ref] >= times, within)
+        await eventually(lambda: self.handler.handled[ref] >= times)
 
     async def until_parked(self, ref: ExecutionRef, times: int = 1) -> None:
         """Wait until the execution was handled that often and its claim released."""
@@ -177,9 +178,9 @@ class Bench:
         await eventually(lambda: sentinel not in self.handler.under_way)
 
 
-async def eventually(condition: Callable[[], Any], within: float = 60) -> Any:
+async def eventually(condition: Callable[[], Any]) -> Any:
     """The first result of `condition` that is neither None nor False; the event loop runs meanwhile."""
-    async with asyncio.timeout(within):
+    async with limited():
         attempts = count()
         while True:
             result = condition()

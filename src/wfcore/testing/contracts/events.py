@@ -19,13 +19,13 @@ from wfcore.domain.run.events import Event, EventKind
 from wfcore.ports.changes import ChangeFeed, FeedChange, MissedChanges
 from wfcore.ports.journal import ExecutionRef
 from wfcore.ports.providers import EventSink, Lagged
-from wfcore.testing.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio, limited
 
 ONE = ExecutionRef("11111111-1111-4111-8111-111111111111", 1)
 OTHER = ExecutionRef("11111111-1111-4111-8111-111111111111", 2)
 FOREIGN = ExecutionRef("22222222-2222-4222-8222-222222222222", 1)
 
-SHORT, LONG = 0.005, 30.0
+SHORT, LONG = 0.005, 3_600.0
 """Seconds: a timeout that the test expects to pass, and one that it does not."""
 
 
@@ -63,7 +63,7 @@ class EventsContract(OnAsyncio):
         waiting = asyncio.ensure_future(reading.next(LONG))
         await asyncio.sleep(0)
         sink.publish(ONE, events(1))
-        async with asyncio.timeout(1):
+        async with limited():
             assert await waiting == events(1)
 
     async def test_earlier_events_are_not_received(self, sink: EventSink) -> None:
@@ -113,6 +113,38 @@ class EventsContract(OnAsyncio):
                 await waiting
             assert waiting.cancelled()
             assert await reading.next(LONG) == events(1, first)
+
+    # "Batches `pace` seconds apart at least; one that ends with the last event of a turn at once"
+
+    async def test_a_paced_reader_gets_the_end_of_a_turn_at_once(self, sink: EventSink) -> None:
+        """Events before it wait for their pace, and come in the same batch; a new turn begins with the pace again."""
+        reading = sink.subscribe(ONE, pace=LONG)
+        sink.publish(ONE, events(1))
+        for last, end in ((3, EventKind.error), (6, EventKind.done)):
+            waiting = asyncio.ensure_future(reading.next(LONG))
+            await asyncio.sleep(0)
+            sink.publish(ONE, events(1, last - 1))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            sink.publish(ONE, [Event(end, "r-1", last, 0, {})])
+            async with limited():
+                assert [event.seq for event in await waiting or ()][-2:] == [last - 1, last]
+
+    async def test_a_paced_reader_is_not_woken_too_early(self, sink: EventSink) -> None:
+        """Events come when the pace has passed, whether they were published before the wait or during it."""
+        reading, loop = sink.subscribe(ONE, pace=SHORT), asyncio.get_running_loop()
+        for number in (1, 3):
+            began = loop.time()
+            if number == 1:
+                sink.publish(ONE, events(2, number))
+            waiting = asyncio.ensure_future(reading.next(LONG))
+            await asyncio.sleep(0)
+            if number == 3:
+                sink.publish(ONE, events(1, number))
+                sink.publish(ONE, events(1, number + 1))
+            async with limited():
+                assert await waiting == events(2, number)
+            assert loop.time() - began >= SHORT * 0.8
 
     async def test_publications_at_once(self, sink: EventSink) -> None:
         """Of tasks that publish at the same time, no event is lost, and those of each task stay in order."""
@@ -180,7 +212,7 @@ class EventsContract(OnAsyncio):
         await asyncio.sleep(0)
         assert not waiting.done()
         sink.settle(ONE)
-        async with asyncio.timeout(1):
+        async with limited():
             assert await waiting is None
             assert await late.next(LONG) is None
         for watcher in (watching, late, other):

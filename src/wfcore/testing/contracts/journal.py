@@ -36,7 +36,7 @@ from wfcore.ports.journal import (
     RunRow,
     run_info,
 )
-from wfcore.testing.contracts.claims import ClaimsContract
+from wfcore.testing.contracts.claims import SlotsContract
 from wfcore.testing.contracts.inbox import InboxContract
 from wfcore.testing.contracts.interrupted.journals import InterruptedJournal
 from wfcore.testing.contracts.journal_values import (
@@ -59,7 +59,7 @@ from wfcore.testing.contracts.run_records import RecordsContract
 
 
 class JournalContract(
-    ClaimsContract, InboxContract, RecordsContract, RepairContract, RunListContract, InterruptedJournal
+    SlotsContract, InboxContract, RecordsContract, RepairContract, RunListContract, InterruptedJournal
 ):
     """Inherit, name the class `Test...`, and write `open_journal`."""
 

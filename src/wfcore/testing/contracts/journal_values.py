@@ -110,9 +110,9 @@ async def begin(
     return (await journal.begin(new, Append(0, entries, new_run=run, **fields))).ref
 
 
-async def due(journal: Journal, run_id: str, wake_at: int) -> ExecutionRef:
+async def due(journal: Journal, run_id: str, wake_at: int, workflow: int = 1) -> ExecutionRef:
     """An execution that is due and has no claim."""
-    return await begin(journal, run_id, status=RunStatus.queued, wake_at=wake_at)
+    return await begin(journal, run_id, status=RunStatus.queued, wake_at=wake_at, resource_id=workflow)
 
 
 class CancelledAt:

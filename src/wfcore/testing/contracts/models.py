@@ -32,7 +32,7 @@ from wfcore.ports.providers import (
     collect_calls,
 )
 from wfcore.testing.contracts.interrupted.calls import CancelAt
-from wfcore.testing.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio, limited
 
 Reply = str | ModelError | Mapping[str, JSON]
 """A scripted reply: a text, an error, or a message with `content` and `toolCalls`."""
@@ -213,7 +213,7 @@ class ModelsContract(OnAsyncio):
         answers = ["one two three", "four five"]
         async with self.open_model(answers) as model:
             work = CancelAt(deltas(model), step)
-            async with asyncio.timeout(10):
+            async with limited():
                 await asyncio.gather(asyncio.ensure_future(work), return_exceptions=True)
                 parts = await deltas(model)
         assert text_of(parts) in answers

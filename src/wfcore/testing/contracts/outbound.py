@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from wfcore.ports.outbound import Outbound, Undelivered
+from wfcore.testing.on_asyncio import limited
 
 BODY = b'{"text": "\xc3\xa9"}'
 
@@ -128,7 +129,7 @@ class OutboundContract:
             writer.close()
 
         outbound, receiver = self.make(), Receiver(b"HTTP/1.1 200 So\r\ncontent-length: 0\r\n\r\n")
-        async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, asyncio.timeout(5):
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, limited():
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
             task = asyncio.create_task(outbound.post(url, {}, BODY))
             await arrived.wait()

@@ -11,7 +11,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.cost import Price
 from wfcore.domain.projections.messages import MessageRow, message_rows
 from wfcore.domain.projections.usage import UsageRow, usage_rows
-from wfcore.domain.projections.verdicts import VerdictRow
+from wfcore.domain.projections.verdict_rows import VerdictRow
 from wfcore.domain.run.records import MessageRecord, Record, UsageRecord
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewExecution, NewRun

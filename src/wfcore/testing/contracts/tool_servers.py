@@ -25,6 +25,7 @@ from wfcore.domain.json.schema import schema_issues
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.ports.tool_servers import ToolServers
+from wfcore.testing.on_asyncio import limited
 
 ORG: Final = "00000000-0000-7000-8000-000000000001"
 CANARY: Final = "canary-4f1c09"
@@ -116,7 +117,7 @@ class ToolServersContract:
         task = asyncio.create_task(outlet.call("hold"))
         await outlet.call(**SUM)
         task.cancel()
-        async with asyncio.timeout(5):
+        async with limited():
             with pytest.raises(asyncio.CancelledError):
                 await task
 

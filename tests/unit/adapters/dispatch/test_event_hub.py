@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from waiting import HANG
 
 from wfcore.adapters.dispatch.event_hub import EventHub
 from wfcore.domain.run.events import Event
@@ -79,7 +80,7 @@ async def test_a_reader_can_lag_while_it_waits() -> None:
     waiting = asyncio.ensure_future(hub.subscribe(ONE).next(LONG))
     await asyncio.sleep(0)
     hub.publish(ONE, events(10_001))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         with pytest.raises(Lagged):
             await waiting
 
@@ -150,7 +151,7 @@ async def test_events_of_another_process_are_delivered() -> None:
     reading, watching = hub.subscribe(ONE), hub.watch(ONE)
     hub.receive(ONE, events(2))
     assert await reading.next(LONG) == events(2)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         assert await watching.next(LONG) is None
 
 
@@ -161,11 +162,11 @@ async def test_a_notification_makes_readers_read_the_journal() -> None:
     waiting = asyncio.ensure_future(reading.next(LONG))
     await asyncio.sleep(0)
     hub.receive(ONE)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         assert await waiting is None
     hub.publish(ONE, events(1))
     hub.receive(ONE)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(HANG):
         assert [await reading.next(LONG), await reading.next(LONG)] == [events(1), None]
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(SHORT):

@@ -5,11 +5,13 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 from mcp_stub import ADD, CANARY, Stub, http_response, serving
+from waiting import HANG
 
 from wfcore.adapters.outbound import mcp
 from wfcore.adapters.outbound.guard import AddressGuard
@@ -198,7 +200,7 @@ BIG = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "tex
 )
 async def test_any_odd_response_is_a_tool_failure(reply: Any, retryable: bool) -> None:
     """It is a `ToolFailed` of bounded length that says whether a retry can succeed."""
-    async with serving(tools_call=reply) as stub, asyncio.timeout(4):
+    async with serving(tools_call=reply) as stub, asyncio.timeout(HANG):
         error = await failure(stub, most_bytes=200_000)
     assert len(error.message) <= LONGEST_MESSAGE + 100
     assert error.retryable is retryable
@@ -208,7 +210,7 @@ async def test_any_odd_response_is_a_tool_failure(reply: Any, retryable: bool) -
 @pytest.mark.parametrize("method", ["server/discover", "tools/call"])
 async def test_silence_is_a_timeout(method: str) -> None:
     """A server that sends nothing causes a timeout, and can be called again."""
-    async with serving(**{method.replace("/", "_"): lambda _: None}) as stub, asyncio.timeout(10):
+    async with serving(**{method.replace("/", "_"): lambda _: None}) as stub, asyncio.timeout(HANG):
         error = await failure(stub, seconds=0.2)
     assert error.retryable
     assert "0.2 seconds" in error.message
@@ -222,6 +224,27 @@ async def test_the_end_of_a_session_does_not_affect_the_result(monkeypatch: pyte
     async with serving(False, initialize=http_response(body=body, mcp_session_id="s")) as stub:
         stub.replies = {**stub.replies, "": lambda body: None if body is None else http_response(202)}
         assert await tools(stub).call("add", {"a": 1}) == "3"
+
+
+async def test_a_session_that_cannot_be_cancelled_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is returned although the end of the session swallows its cancellation. Its connections are closed."""
+    monkeypatch.setattr(mcp, "SECONDS_TO_LEAVE", 0.05)
+    usual, released, used = McpTools._session, asyncio.Event(), list[Any]()
+
+    @asynccontextmanager
+    async def stubborn(self: McpTools, transport: Any) -> AsyncIterator[Any]:
+        async with usual(self, transport) as client:
+            used.append(transport)
+            yield client
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):
+                await released.wait()
+
+    monkeypatch.setattr(McpTools, "_session", stubborn)
+    async with serving() as stub:
+        assert await tools(stub).call("add", {"a": 1}) == "3"
+        assert used[0]._pool.connections == []
+    released.set()
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -9,6 +9,7 @@ import attrs
 import pytest
 from mcp_stub import ADD, CANARY, Stub, http_response, serving
 from real_mcp import office
+from waiting import HANG
 
 from wfcore.adapters.outbound import mcp_servers
 from wfcore.adapters.outbound.guard import AddressGuard
@@ -176,7 +177,7 @@ async def test_a_huge_listing_is_refused() -> None:
 
 async def test_closing_cancels_requests() -> None:
     """A server that does not respond does not delay the end."""
-    async with serving(server_discover=lambda _: None) as stub, asyncio.timeout(3):
+    async with serving(server_discover=lambda _: None) as stub, asyncio.timeout(HANG):
         asking = Asking(stub.port)
         task = asyncio.create_task(asking.names())
         while not stub.received:  # noqa: ASYNC110  (the server has no other signal)
@@ -193,7 +194,7 @@ async def test_a_server_of_the_sdk() -> None:
     """Its tools are listed with their schemas and called; a failure has its reason; a cancelled call is cancelled
     there.
     """
-    async with office() as server, asyncio.timeout(8):
+    async with office() as server, asyncio.timeout(HANG):
         asking = Asking(server.port)
         listing = await asking.servers.listing(ORG, asking.connection())
         assert [tool.name for tool in listing.tools] == ["add", "fail", "hold"]

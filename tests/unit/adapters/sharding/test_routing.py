@@ -11,13 +11,16 @@ from wfcore.adapters.sharding.routing import Shards, org_of
 from wfcore.adapters.sharding.storage import ShardedStorage
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.ports.journal import Append, ExecutionRef, Holder, JournalConflict
-from wfcore.ports.shards import MAIN, Moving, Placement
+from wfcore.ports.repositories.webhooks import FoundWebhook, WebhookRow
+from wfcore.ports.shards import MAIN, Moving, Placement, locator_of
 
 pytestmark = pytest.mark.anyio
 
 
 class Placed:
     """Organizations on the shards of their names."""
+
+    key = "the key of the tests"
 
     def __init__(self) -> None:
         self.moved: dict[str, str] = {}
@@ -28,8 +31,14 @@ class Placed:
     async def of(self, org: str) -> Placement:
         return Placement(self.moved.get(org, org))
 
+    async def located(self, locator: int) -> list[str]:
+        return [name for name in ("b", "c") if locator_of(name) == locator] + [MAIN]
+
     async def place(self, org: str) -> str:
         return org
+
+    async def close(self) -> None:
+        pass
 
 
 class Part:
@@ -106,6 +115,32 @@ async def test_a_write_waits_for_the_move(monkeypatch: pytest.MonkeyPatch) -> No
 async def test_a_shard_that_is_not_configured() -> None:
     with pytest.raises(Unavailable, match=r"shard `east` is not in the settings: add it to `\[shards\]`"):
         await ShardedStorage(shards()).organization("east")
+
+
+async def test_a_public_id_is_looked_up_on_one_shard() -> None:
+    """That of its organization, also while this process has not yet seen its move."""
+    asked: list[str] = []
+
+    def part(name: str, *, has: bool) -> Part:
+        async def find(id: str) -> FoundWebhook | None:
+            asked.append(name)
+            return FoundWebhook("b", WebhookRow(1, id, "")) if has else None
+
+        made = Part(name)
+        made.find_webhook = find  # type: ignore[method-assign]
+        return made
+
+    found = shards(b=part("b", has=True), c=part("c", has=True))
+    storage, placed = ShardedStorage(found), found.placements
+    public = storage.public_id("b", "secret")
+    assert await storage.find_webhook(public) == FoundWebhook("b", WebhookRow(1, public, ""))
+    assert asked == ["b"]
+    placed.moved["b"] = "c"  # type: ignore[attr-defined]
+    assert await storage.find_webhook(public)
+    assert asked == ["b", "b", "c"]
+    found.parts["b"], found.parts[MAIN] = part("b", has=False), part(MAIN, has=False)  # type: ignore[index]
+    assert await storage.find_webhook(public) is None
+    assert asked == ["b", "b", "c", "b", MAIN]
 
 
 async def test_a_webhook_can_be_on_a_shard_that_is_away() -> None:

@@ -12,6 +12,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sql_texts import statement
+from waiting import HANG
 
 from wfcore.adapters.sql import migrations
 from wfcore.adapters.sql.schema.names import VERSION_TABLE
@@ -124,6 +125,6 @@ print(asyncio.run(main(sys.argv[2] == "fresh")))
 """
     for state, imported in (("fresh", "True"), ("made", "False")):
         command = [sys.executable, "-W", "error", "-c", code, f"sqlite:///{tmp_path}/a.db", state]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=HANG)
         assert done.stdout.strip() == imported
         assert done.stderr.count("\n") <= 1

@@ -15,6 +15,7 @@ from bench import Bench, act, ask, one, opened
 from filled import SECRET, as_read, file_url, fill, rows_of
 from postgres_server import with_schema
 from sql_texts import statement
+from waiting import HANG
 
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.migrations import RELEASED, RevisionChain, works_with
@@ -72,7 +73,7 @@ def upgraded_in_processes_that_die(url: str) -> subprocess.CompletedProcess[str]
     tests = Path(__file__).parents[3]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(tests / name) for name in IMPORTED)}
     command = [sys.executable, Path(__file__).with_name("cut_upgrades.py"), NEXT.folders[-1], url]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=110)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=HANG)
 
 
 async def read_rows(url: str) -> Any:

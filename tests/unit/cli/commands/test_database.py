@@ -163,7 +163,7 @@ def test_a_member_is_exported_and_erased(acme: Organization) -> None:
 def test_an_organization_is_shown(acme: Organization) -> None:
     shown = acme.call("org", "show", acme.id).json
     assert {**shown, "createdAt": "", "audit": 0} == {
-        "id": acme.id, "name": "Acme", "createdAt": "", "maxConcurrentRuns": None,
+        "id": acme.id, "name": "Acme", "createdAt": "", "maxConcurrentRuns": None, "workflowLimits": {},
         "runs": 0, "messages": 0, "audit": 0,
     }  # fmt: skip
     assert shown["audit"] > 0
@@ -171,6 +171,8 @@ def test_an_organization_is_shown(acme: Organization) -> None:
     assert acme.call("org", "show", acme.id).json["maxConcurrentRuns"] == 5
     assert acme.call("org", "limit", acme.id, "none").status == 0
     assert acme.call("org", "show", acme.id).json["maxConcurrentRuns"] is None
+    refused = acme.call("org", "limit", acme.id, "5", "--workflow", "7")
+    assert (refused.status, "unknown workflow `7`" in refused.err) == (1, True)
     assert [acme.call("org", "limit", acme.id, most).status for most in ("0", "many")] == [2, 2]
     assert acme.call("org", "limit", "00000000-0000-4000-8000-00000000ffff", "1").status == 1
     unknown = acme.call("org", "show", "00000000-0000-4000-8000-00000000ffff")

@@ -9,25 +9,25 @@ import pytest
 from postgres_server import new_database
 from shard_databases import CLEAN
 
-from wfcore.adapters.sql.shards import moving
+from wfcore.adapters.sql.shards import copying, moving
 from wfcore.cli.main import main
+from wfcore.settings.installation import load
 
 pytestmark = pytest.mark.service
 
-ORG = "00000000-0000-4000-8000-00000000000a"
+ORG, OTHER = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in "ab")
 
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A configuration file with one more shard."""
     monkeypatch.setattr(moving, "GRACE", 0.0)
-    monkeypatch.setattr(moving, "LEASE", 0.0)
+    monkeypatch.setattr(copying, "LEASE", 0.0)
     urls = [new_database(), new_database()]
     file = tmp_path / "wfcore.toml"
     file.write_text(f'database = "{urls[0]}"\n[shards]\neast = "{urls[1]}"\n')
     yield str(file)
-    with psycopg.connect(urls[0], autocommit=True) as connection:
-        connection.execute(CLEAN)
+    clean(urls)
 
 
 def test_an_organization_is_moved(config: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,6 +37,9 @@ def test_an_organization_is_moved(config: str, capsys: pytest.CaptureFixture[str
     assert main(["shard", "add", "east", *options]) == 0
     assert main(["shard", "move", ORG, "east", *options]) == 0
     assert "rows to shard `east`; writes waited 0." in capsys.readouterr().err
+    assert main(["db", "upgrade", "--dry-run", *options]) == 0
+    plan = capsys.readouterr()
+    assert (plan.out.split("\n"), plan.err.count("has 0 statements")) == (["-- shard `main`", "-- shard `east`", ""], 2)
     assert main(["shard", "list", "--json", *options]) == 0
     rows = [{"name": "main", "organizations": 0}, {"name": "east", "organizations": 1}]
     assert json.loads(capsys.readouterr().out) == rows
@@ -45,10 +48,56 @@ def test_an_organization_is_moved(config: str, capsys: pytest.CaptureFixture[str
     for command, status, message in (
         (("shard", "move", ORG, "east"), 1, "is on shard `east`"),
         (("shard", "add", "west"), 1, "shard `west` is not in the settings"),
-        (("db", "backup", "folder"), 2, "a backup has one database"),
     ):
         assert main([*command, *options]) == status
         assert message in capsys.readouterr().err
+
+
+def test_backups_and_copies_have_the_organizations_of_all_shards(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is one database, which is served as it is; a backup is restored as the shard `main` of new databases."""
+    options, folder, copied = ("--config", config), tmp_path / "folder", f"sqlite:///{tmp_path / 'copy.db'}"
+    for org, name in ((ORG, "Acme"), (OTHER, "Umbrella")):
+        assert main(["org", "create", name, "--id", org, *options]) == 0
+    assert main(["shard", "add", "east", *options]) == 0
+    assert main(["shard", "move", ORG, "east", *options]) == 0
+    assert main(["db", "backup", str(folder), *options]) == 0
+    assert main(["db", "restore", str(folder), *options]) == 1
+    assert "has placements of organizations: use a new database" in capsys.readouterr().err
+    main_url, east_url = load(config).database, load(config).shards["east"]
+    for command, status, message in (
+        ((east_url, copied, *options), 2, "is shard `east`: name shard `main`"),
+        ((main_url, copied), 1, "organizations on shard `east`, which is not in `[shards]`"),
+        ((main_url, copied, *options), 0, ""),
+        ((copied, main_url), 1, "has placements of organizations: use a new database"),
+    ):
+        assert main(["db", "copy", *command]) == status
+        assert message in capsys.readouterr().err
+    urls = [new_database(), new_database()]
+    Path(config).write_text(f'database = "{urls[0]}"\n[shards]\neast = "{urls[1]}"\n')
+    assert main(["db", "restore", str(folder), *options]) == 0
+    for where in (("--database", f"sqlite:///{folder / 'wfcore.db'}"), ("--database", copied), options):
+        capsys.readouterr()
+        assert main(["org", "list", *where]) == 0
+        assert {"Acme", "Umbrella"} <= set(capsys.readouterr().out.split())
+    assert main(["shard", "add", "east", *options]) == 0
+    assert main(["shard", "move", OTHER, "east", *options]) == 0
+    clean(urls)
+
+
+def test_a_backup_waits_for_the_end_of_a_move(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["shard", "list", "--config", config]) == 0
+    with psycopg.connect(load(config).database, autocommit=True) as connection:
+        connection.execute("INSERT INTO wfcore.placements VALUES ('o', 'main', 1, 'east', NULL, 1)")
+    assert main(["db", "backup", "folder", "--config", config]) == 1
+    assert "an organization is being moved" in capsys.readouterr().err
+
+
+def clean(urls: list[str]) -> None:
+    for url in urls:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(CLEAN)
 
 
 def test_there_are_no_shards(capsys: pytest.CaptureFixture[str]) -> None:

@@ -76,7 +76,8 @@ CONDITION = {"id": "c", "type": "condition", "data": {"branches": [{"handle": "a
             [edge(1, "s", "a")],
             Issue(
                 "g.nodes[1].data.message",
-                "node `a`: reads `item`, which is available only in the `params` of an action with `forEach`",
+                "node `a`: reads `item`, which is available only in `params` and `concurrencyKey` of an action with "
+                "`forEach`",
                 "reference",
             ),
         ),

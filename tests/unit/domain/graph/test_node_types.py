@@ -59,6 +59,12 @@ DATA: list[tuple[str, dict[str, Any], str, str]] = [
     ("action", {"maxConcurrency": 0}, "maxConcurrency", "range"),
     ("action", {"maxConcurrency": 1.5}, "maxConcurrency", "integer"),
     ("action", {"maxConcurrency": True}, "maxConcurrency", "type"),
+    ("action", {"concurrencyKey": 7}, "concurrencyKey", "type"),
+    ("action", {"concurrencyKey": ""}, "concurrencyKey", "minLength"),
+    ("action", {"concurrencyKey": "{{ 1 + }}"}, "concurrencyKey", "expression"),
+    ("action", {"concurrencyKey": "{{ nodes.gone.output }}"}, "concurrencyKey", "reference"),
+    ("action", {"concurrencyLimit": 0}, "concurrencyLimit", "range"),
+    ("action", {"concurrencyLimit": 1_001}, "concurrencyLimit", "range"),
     ("action", {"requiresApproval": 1}, "requiresApproval", "type"),
     ("action", {"timeoutSeconds": 0}, "timeoutSeconds", "range"),
     ("action", {"timeoutSeconds": float("inf")}, "timeoutSeconds", "range"),
@@ -141,7 +147,8 @@ KNOWN_KEYS = {
     (kind, key)
     for kind, keys in {
         "start": "inputSchema",
-        "action": "toolId toolName aiDescription params forEach maxConcurrency requiresApproval retry timeoutSeconds",
+        "action": "toolId toolName aiDescription params forEach maxConcurrency concurrencyKey concurrencyLimit "
+        "requiresApproval retry timeoutSeconds",
         "condition": "branches",
         "agent": "agent_id message instructions tool_restrictions model modelSettings outputSchema retry "
         "timeoutSeconds",

@@ -374,6 +374,20 @@ class TestWarnings:
             nodes = [node("s", "start"), node("a", "action", **data, **more)]
             assert deploy(nodes, edges("s -> a"), "warning") == expected
 
+    def test_a_limit_without_a_key(self) -> None:
+        """`concurrencyLimit` has no effect without `concurrencyKey`."""
+        data = {"toolId": "core.http", "concurrencyLimit": 3}
+        idle = [("nodes[1].data.concurrencyLimit", "idle")]
+        for more, expected in (({}, idle), ({"concurrencyKey": "crm"}, [])):
+            nodes = [node("s", "start"), node("a", "action", **data, **more)]
+            assert deploy(nodes, edges("s -> a"), "warning") == expected
+
+    @pytest.mark.parametrize("tool", ["core.transform", "core.fail", "core.wait", "core.workflow"])
+    def test_a_key_of_a_built_in_tool(self, tool: str) -> None:
+        """It makes no call that could wait: a warning."""
+        nodes = [node("s", "start"), node("a", "action", toolId=tool, concurrencyKey="crm")]
+        assert deploy(nodes, edges("s -> a"), "warning") == [("nodes[1].data.concurrencyKey", "idle")]
+
 
 def test_the_search_for_cycles_is_linear() -> None:
     """In a dense graph, each node is visited once and is in at most one cycle."""

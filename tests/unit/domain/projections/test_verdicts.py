@@ -5,7 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
-from wfcore.domain.projections.verdicts import VerdictRow, case_states, unmet, verdict_of
+from wfcore.domain.projections.verdict_rows import VerdictRow
+from wfcore.domain.projections.verdicts import case_states, unmet, verdict_of
 from wfcore.domain.resources.content import SkillContent
 from wfcore.domain.run.effects import CallModel, CallTool, OpenChild
 from wfcore.domain.run.plan import evaluation_plan, skill_plan

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Limits, Succeeded
+from wfcore.domain.run.machine.entries.straight import go_straight
 from wfcore.domain.run.plan import compile_plan
 from wfcore.testing.histories import History, sketch
 
@@ -21,7 +22,7 @@ def goes_straight(history: History, output: Any = None, **fields: Any) -> bool:
     node, visit, step = effect.address[-3:]
     entry = Succeeded(history.at + 5, node, visit, step, effect.attempt, output, within=effect.address[:-3])
     before = machine.copy().state, len(history.events)
-    went = machine.go_straight(replace(entry, **fields))
+    went = go_straight(machine.state, replace(entry, **fields))
     history.events += machine.take_events()
     if not went:
         now = machine.copy().state
@@ -94,8 +95,8 @@ def test_an_outcome_in_a_child() -> None:
     outer = sketch("s -> w", w={"toolId": "core.workflow", "params": {"workflowId": 5}})
     history = History(outer, children={5: CHAIN}).open("w")
     effect = history.effect("w/a")
-    assert not history.machine.go_straight(
-        Succeeded(history.at, *effect.address[-3:], 1, {"y": 4}, within=effect.address[:-3])
+    assert not go_straight(
+        history.machine.state, Succeeded(history.at, *effect.address[-3:], 1, {"y": 4}, within=effect.address[:-3])
     )
     assert history.succeed("w/a", {"y": 4}).succeed("w/b", 7).machine.output == 7
 

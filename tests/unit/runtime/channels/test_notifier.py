@@ -10,6 +10,7 @@ from bench import Bench, act, ask, graph, one, opened, private, start
 from chatting import REACHING, Chat, serving
 from hooking import ALL, delivered, hooked, messages
 from scheduling import HOUR, later, scheduled
+from waiting import HANG
 
 from wfcore.domain.channels.hooks import FIRST_WAIT, MOST_TRIES, OLD_SECRET_MS, wait_after
 from wfcore.domain.triggers.webhooks import read_message
@@ -231,7 +232,7 @@ class TestMessages:
             await hooked(bench, chat)
             await bench.ran(ECHO)
             await bench.core.notifier.poll()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 await chat.came.wait()
             bench.clock.step(step)
             async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock) as other:

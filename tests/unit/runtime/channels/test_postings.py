@@ -7,6 +7,7 @@ import attrs
 import pytest
 from bench import Bench, act, one, opened
 from chatting import ASK, REACHING, Chat, later, looked, opened_channel, serving
+from waiting import HANG
 
 from wfcore.adapters.sealing import Sealing
 from wfcore.domain.kernel.errors import Unavailable
@@ -68,7 +69,7 @@ class TestResponses:
         monkeypatch.setattr(poster, "_try", lambda _: release.wait())
         assert [len(await poster.poll()) for _ in range(2)] == [4, 0]
         release.set()
-        await asyncio.sleep(0.01)
+        await asyncio.gather(*poster.under_way)
         assert len(await poster.poll()) == 4
         await poster.stop()
 
@@ -216,7 +217,7 @@ class TestCrashes:
         async with opened(database, settings=REACHING) as bench:
             await (await opened_channel(bench, url=chat.url)).rested()
         assert chat.posted == []
-        async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock), asyncio.timeout(10):
+        async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock), asyncio.timeout(HANG):
             await chat.came.wait()
         assert [body["status"] for body in chat.bodies] == ["done"]
 
@@ -240,7 +241,7 @@ class TestCrashes:
         async with opened(database, settings=REACHING) as bench:
             await (await opened_channel(bench, url=chat.url)).rested()
             await bench.core.poster.poll()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 await chat.came.wait()
         chat.status = 200
         async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock) as bench:
@@ -259,7 +260,7 @@ class TestCrashes:
             channel = await opened_channel(bench, url=chat.url)
             await channel.rested()
             await bench.core.poster.poll()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 await chat.came.wait()
             bench.clock.step(step)
             async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock) as other:

@@ -21,6 +21,7 @@ from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import Member
 from wfcore.domain.resources.access import Role
 from wfcore.ports.maintenance import Maintenance
+from wfcore.runtime.data import erasure
 from wfcore.runtime.data.erasure_steps import ErasureSteps
 from wfcore.testing.contracts.dispatcher import eventually
 
@@ -167,6 +168,7 @@ async def test_a_request_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyP
     org = await furnish(url, tmp_path)
     assert await killed(url, tmp_path, org, 9, monkeypatch)
     assert await killed(url, tmp_path, org, 3, monkeypatch)
+    monkeypatch.setattr(erasure, "PROMPT", 300)
     async with opened_at(url, tmp_path, org=org, worker=False) as bench:
         ((_, pseudonym),) = await bench.core.ports.storage.maintenance.erasures()
         bob = await bench.joined("bob")

@@ -9,12 +9,15 @@ import pytest
 from bench import Bench, act, graph
 
 from wfcore.domain.run.events import Event
+from wfcore.domain.run.state import IllegalEntry
 from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.execution import pasts
 
 pytestmark = pytest.mark.anyio
 
 LONG = graph("s>a a>w w>b", a=act("echo", value=1), w=act("hold"), b=act("echo", value=2))
+
+SHORT = LONG | {"nodes": LONG["nodes"][:2], "edges": LONG["edges"][:1]}
 
 
 async def collected(bench: Bench, run: RunView, after: int = 0) -> list[Event]:
@@ -57,9 +60,19 @@ async def test_readers_share_one_replay(bench: Bench, monkeypatch: pytest.Monkey
     assert all(one == whole[len(whole) - len(one) :] and one[-1].terminal for one in rest)
 
 
+async def test_who_starts_a_run_reads_no_journal(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The events of a start come from its own entries, and are those of the journal; nothing is kept of them."""
+    flow, made = await bench.deployed(SHORT), counted(bench, monkeypatch)
+    events = [event async for event in bench.core.runs.start(bench.me, workflow=flow, input={})]
+    assert not made
+    assert events[-1].terminal
+    assert events == await bench.core.runs.events(bench.me, events[0].run_id)
+    assert not bench.core.runs._pasts._begun
+
+
 async def test_a_past_ends_with_its_last_reader(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept of a run that nobody follows."""
-    run = await bench.ran(LONG | {"nodes": LONG["nodes"][:2], "edges": LONG["edges"][:1]})
+    run = await bench.ran(SHORT)
     made = counted(bench, monkeypatch)
     for number in (1, 2):
         assert (await collected(bench, run))[-1].terminal
@@ -84,3 +97,30 @@ async def test_a_long_past_is_not_kept(bench: Bench, monkeypatch: pytest.MonkeyP
     assert await joined == seen
     assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
     assert len(made) == 2
+
+
+async def test_entries_that_were_lost_are_read_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the journal does not follow on what was read, as after a failover that lost entries, it is replayed; a
+    reader goes on with the next `seq`.
+    """
+    run = await bench.started(LONG)
+    await bench.until("it")
+    made = counted(bench, monkeypatch)
+    plans = bench.core.runs._plans
+    catch_up, illegal = plans.catch_up, [IllegalEntry("no effect waits for this outcome", "stale")]
+
+    async def refusing(execution: Any, machine: Any) -> None:
+        if machine.sink is not None and illegal:
+            raise illegal.pop()
+        await catch_up(execution, machine)
+
+    async with aclosing(bench.core.runs.batches(run)) as batches:
+        seen = await anext(batches)
+        monkeypatch.setattr(plans, "catch_up", refusing)
+        monkeypatch.setattr(bench.core.ports.events, "publish", lambda *_: None)
+        bench.tools.free["it"].set()
+        seen += [event async for batch in batches for event in batch]
+    assert not illegal
+    assert len(made) == 2
+    assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
+    assert seen[-1].terminal

@@ -4,7 +4,7 @@ import asyncio
 
 import attrs
 import pytest
-from bench import Bench, paths
+from bench import Bench, act, one, paths
 
 from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound, Unauthenticated
 from wfcore.domain.resources.access import TOKEN_SCOPES
@@ -58,7 +58,7 @@ class TestEnsure:
 
 
 class TestLimits:
-    """The limit of concurrent runs of an organization, which the operator sets."""
+    """The limits of concurrent runs of an organization and of its workflows, which the operator sets."""
 
     async def test_the_limit_is_stored_and_audited(self, bench: Bench) -> None:
         for most in (3, 3, None):
@@ -69,8 +69,24 @@ class TestLimits:
         rows = await bench.core.audit.page(bench.person("boss", role="owner"), action="organization.update")
         assert [row.row.details for row in rows] == [{"maxConcurrentRuns": None}, {"maxConcurrentRuns": 3}]
 
+    async def test_the_limit_of_a_workflow(self, bench: Bench) -> None:
+        """It is stored and audited beside that of the organization."""
+        number = await bench.deployed(one(act("echo")))
+        await bench.core.directory.limit_runs(bench.org, 9)
+        for most, limits in ((3, {number: 3}), (3, {number: 3}), (None, {})):
+            await bench.core.directory.limit_runs(bench.org, most, workflow=number)
+            assert await bench.core.directory.run_limits(bench.org) == limits
+        rows = await bench.core.audit.page(bench.person("boss", role="owner"), action="workflow.update")
+        changes = [(row.row.resource_id, row.row.details) for row in rows]
+        assert changes == [(str(number), {"maxConcurrentRuns": None}), (str(number), {"maxConcurrentRuns": 3})]
+        found = await bench.core.ports.storage.organization(bench.org)
+        assert found
+        assert found.max_concurrent_runs == 9
+
     async def test_limits_that_are_refused(self, bench: Bench) -> None:
-        """A number below 1, and an unknown organization."""
+        """A number below 1, and an unknown organization or workflow."""
+        with pytest.raises(NotFound, match="unknown workflow `77`"):
+            await bench.core.directory.limit_runs(bench.org, 1, workflow=77)
         with pytest.raises(Invalid) as error:
             await bench.core.directory.limit_runs(bench.org, 0)
         assert paths(error) == {("maxConcurrentRuns", "minimum")}

@@ -7,6 +7,7 @@ import pytest
 from bench import Bench, opened, reason
 from chatting import serving
 from hooking import delivered, hooked, messages
+from waiting import HANG
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.domain.kernel.errors import Forbidden, Invalid, Malformed, NotFound
@@ -249,7 +250,7 @@ async def test_verdicts_survive_a_restart(database: str) -> None:
         (run,) = (await bench.core.evaluations.run(bench.me, number)).runs
         org = bench.org
     async with opened(database, org=org, **modelled()) as bench:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             await bench.ended(run.id)
         assert verdicts(await results(bench, number)) == {"tea": True}
     async with opened(database, org=org, **modelled()) as bench:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from bench import Bench, act, ask, graph, one, private
+from waiting import HANG
 
 import wfcore
 from wfcore.domain.kernel.errors import Forbidden
@@ -32,7 +33,7 @@ class TestResult:
         await bench.until("it")
         task = await waiting_for(bench, run)
         bench.tools.free["it"].set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             assert await task == "it"
             assert await bench.core.runs.result(run) == "it"
 
@@ -41,7 +42,7 @@ class TestResult:
         run = await bench.ended(await bench.started(ASK))
         task = await waiting_for(bench, run)
         await bench.core.runs.resume(bench.me, run.id, decision="approve")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             assert await task == "paid"
 
     async def test_it_makes_no_events(self, bench: Bench) -> None:
@@ -51,7 +52,7 @@ class TestResult:
         task = await waiting_for(bench, run)
         assert not bench.core.ports.events.has_subscribers(run.row.execution)
         bench.tools.free["it"].set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(HANG):
             await task
         assert not bench.core.ports.events._watchers  # type: ignore[attr-defined]
 
@@ -59,7 +60,7 @@ class TestResult:
         """RunFailed with the error of the record."""
         run = await bench.started(one(act("core.fail", message="no lamps left")))
         with pytest.raises(wfcore.RunFailed, match=r"run `.*` failed: .*no lamps left") as failed:
-            await bench.core.runs.result(run, timeout=10)
+            await bench.core.runs.result(run, timeout=HANG)
         assert failed.value.error == (await bench.core.runs.get(bench.me, run.id)).error
         assert failed.value.run.status == "error"
 
@@ -69,7 +70,7 @@ class TestResult:
         task = await waiting_for(bench, run)
         await bench.core.runs.cancel(bench.me, run.id)
         with pytest.raises(wfcore.RunCancelled, match=f"run `{run.id}` was cancelled"):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 await task
 
     async def test_a_timeout(self, bench: Bench) -> None:

@@ -313,6 +313,24 @@ async def test_runs_beyond_the_capacity_are_queued(database: str) -> None:
         assert tools.count("hold") == 2
 
 
+async def test_runs_beyond_the_limit_of_their_workflow_are_queued(database: str) -> None:
+    """The next one begins as soon as one ends; those of another workflow do not wait, and children do not count."""
+    async with opened(database, tools := Toolbox()) as bench:
+        number = await bench.deployed(one(act("hold", name="{{ input.n }}")))
+        await bench.core.directory.limit_runs(bench.org, 1, workflow=number)
+        runs = [await bench.core.runs.start(bench.me, workflow=number, input={"n": str(n)}) for n in range(2)]
+        assert [run.status for run in runs] == ["queued", "queued"]
+        await bench.until("0")
+        assert (await bench.ran(one(act("echo", value=1)))).output == 1
+        child = await bench.started(one(act("core.workflow", workflowId=number, input={"n": "child"})))
+        await bench.until("child")
+        assert (await bench.core.runs.get(bench.me, runs[1].id)).status == "queued"
+        for name in ("0", "1", "child"):
+            tools.free[name].set()
+            await bench.until(name)
+        assert [(await bench.ended(run)).status for run in (*runs, child)] == ["done"] * 3
+
+
 @pytest.mark.parametrize("stored", ["memory", "sqlite"])
 async def test_runs_beyond_the_limit_of_the_organization_are_queued(database: str, stored: str) -> None:
     """The next one begins as soon as one ends or waits for a person; its resume and its retry wait in turn."""

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from bench import act, ask, one
 from postgres_server import new_database
 from products import KINDS, Kind, async_connection, create_orders, orders_of, plain_sqlite
+from waiting import HANG
 
 import wfcore
 from wfcore import Conflict, Invalid, NotFound
@@ -246,7 +247,7 @@ class TestConnections:
         }
         command = [sys.executable, TESTS / "unit/runtime/killed_products.py", url]
         done = await asyncio.to_thread(
-            subprocess.run, command, env=environment, capture_output=True, text=True, check=False, timeout=110
+            subprocess.run, command, env=environment, capture_output=True, text=True, check=False, timeout=HANG
         )
         assert done.returncode == 0, done.stderr
         found = [line.split() for line in done.stdout.splitlines()]

@@ -8,6 +8,9 @@ from bench import Bench, act, agent, deployed_skill, graph, one, opened, paths
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.kernel.errors import Invalid
+from wfcore.domain.kernel.json_readers import as_list
+from wfcore.domain.kernel.json_type import JSON
+from wfcore.ports.providers import Tool, ToolCall
 
 pytestmark = pytest.mark.anyio
 
@@ -109,3 +112,43 @@ async def test_settings_without_effect_on_a_tool(bench: Bench) -> None:
         ("nodes[1].data.retry", "idle", "warning"), ("nodes[1].data.timeoutSeconds", "idle", "warning"),
         ("nodes[2].data.retry", "idle", "warning"), ("nodes[3].data.timeoutSeconds", "idle", "warning"),
     }  # fmt: skip
+
+
+def emptied(items: list[JSON], table: dict[str, JSON]) -> int:
+    """Changes its arguments at all levels; the result is how many values it received."""
+    count = len(items) + len(as_list(items[0])) + len(table)
+    as_any: Any = items[0]
+    as_any.clear()
+    items.clear()
+    table.clear()
+    return count
+
+
+@tool(idempotent=True)
+def empty(items: list, table: dict) -> int:
+    return emptied(items, table)
+
+
+@tool(idempotent=True)
+async def empty_soon(items: list, table: dict) -> int:
+    return emptied(items, table)
+
+
+@pytest.mark.parametrize("name", ["empty", "empty_soon", "empty_mapping"])
+async def test_a_tool_changes_only_its_own_arguments(database: str, name: str) -> None:
+    """What a tool does to its arguments changes no later call of the run and no later run."""
+
+    def empty_all(params: Any, _: ToolCall) -> int:
+        count = emptied(params["items"], params["table"])
+        params.clear()
+        return count
+
+    mapping = Tool("empty_mapping", empty_all, "Empty")
+    fixed, taken = {"items": [[1, 2]], "table": {"a": {}}}, {"items": "{{ input.items }}", "table": "{{ input.table }}"}
+    calls = {call: act(name, **params) for call, params in zip("abcd", (fixed, taken, taken, fixed), strict=True)}
+    async with opened(database, tools=[empty, empty_soon, mapping]) as bench:
+        flow = await bench.deployed(graph("s>a a>b b>c c>d", **calls))
+        for _ in range(2):
+            run = await bench.core.runs.start(bench.me, workflow=flow, input=fixed)
+            events = [event async for event in await bench.core.runs.follow(bench.me, run.id)]
+            assert [event.output for event in events if event.kind == "node_finished"] == [fixed, 4, 4, 4, 4]

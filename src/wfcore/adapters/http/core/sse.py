@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import aclosing
 from weakref import WeakKeyDictionary
 
-import anyio
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.event_response import EventResponse, OnDisconnect
@@ -22,6 +21,8 @@ from wfcore.runtime.runs.open_streams import Shown
 HEARTBEAT_SECONDS = 15
 STALL_SECONDS = 60.0
 """Seconds after which a client that does not read a chunk is disconnected."""
+PACE_SECONDS = 0.01
+"""Seconds between two chunks of a live run, so that frames which follow closely share one; the last comes at once."""
 CACHED_FRAMES, CACHED_BYTES = 1_024, 2**12
 """How many frames are cached for other readers, and how many bytes one of them can have."""
 MANY = 64
@@ -45,7 +46,10 @@ def message(data: Mapping[str, JSON]) -> bytes:
 
 def _line(data: Mapping[str, JSON]) -> str:
     """One line of JSON: every character that any client reads as a line end is escaped."""
-    return dumps(data).replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    line = dumps(data)
+    if line.isascii():
+        return line
+    return line.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 class EventStream(EventResponse):
@@ -87,7 +91,7 @@ async def _chunks(batches: AsyncGenerator[list[Event], None], encode: Encode) ->
             chunks = _joined(map(encode, events))
             while chunk := next(chunks, b"") if len(events) < MANY else await _encoded_in_turn(chunks):
                 yield chunk
-                await anyio.lowlevel.checkpoint()
+                await asyncio.sleep(0)
 
 
 async def _encoded_in_turn(chunks: Iterator[bytes]) -> bytes:

@@ -39,9 +39,9 @@ class Turns:
     ) -> Response:
         """The events of the turn after this one. AG-UI events depend on all before them, which are read too."""
         if not is_ag_ui:
-            return sse.stream(self._runs.batches(view, after=after), Shown.run(view), headers)
+            return sse.stream(self._runs.batches(view, after=after, pace=sse.PACE_SECONDS), Shown.run(view), headers)
         encode = AgUiFrames(view.thread_id, after)
-        return sse.stream(self._runs.batches(view), Shown.run(view), headers, encode)
+        return sse.stream(self._runs.batches(view, pace=sse.PACE_SECONDS), Shown.run(view), headers, encode)
 
     def _response(self, call: Call, view: RunView, after: int, is_ag_ui: bool) -> Response:
         """The turn that was started or joined. The scope to start it is enough to follow it."""

@@ -95,9 +95,15 @@ class LastChecksums:
         return None
 
     def drop(self, execution: int, known: Known | None) -> None:
-        """It is not known whether what `put` returned this for was written."""
-        if self._known.get(execution) is known:
-            self._known.pop(execution, None)
+        """It is not known whether what `put` returned this for was written. What was before it still holds."""
+        if known is not None and self._known.get(execution) is known:
+            self._known[execution] = known[2:] + known[2:]
+
+    def refuse(self, execution: int, after: int) -> None:
+        """An append after the first `after` was refused: the cache can have what the database has lost."""
+        known = self._known.get(execution)
+        if known is not None and known[2] == after:
+            del self._known[execution]
 
     def reach(self, execution: int, pos: int, checksum: int) -> None:
         """The journal has at least the entry at this position."""

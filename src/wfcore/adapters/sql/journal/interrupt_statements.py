@@ -2,11 +2,9 @@
 
 from typing import Final
 
-import sqlalchemy as sa
-
-from wfcore.adapters.sql.journal.statements import execution_columns
-from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
-from wfcore.adapters.sql.schema.tables import (
+from wfcore.adapters.sql.journal.statements import execution_columns, first_run_time
+from wfcore.adapters.sql.schema.deferred import sa
+from wfcore.adapters.sql.schema.named_tables import (
     approvers,
     closed_interrupts,
     executions,
@@ -15,6 +13,7 @@ from wfcore.adapters.sql.schema.tables import (
     resources,
     runs,
 )
+from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
 
 INTERRUPTS_OF: Final = Statement(
     lambda d: (
@@ -75,7 +74,7 @@ TARGET: Final = Statement(lambda d: f"SELECT kind, resource_id, user_id FROM {d[
 def _interrupt(d: Dialect) -> str:
     return f"""
 i.key, i.body, (SELECT id FROM {d[runs]} WHERE execution = e.id ORDER BY key DESC LIMIT 1),
-(SELECT created_at FROM {d[runs]} WHERE execution = e.id ORDER BY key LIMIT 1), {execution_columns(d)}"""
+{first_run_time(d)}, {execution_columns(d)}"""
 
 
 LIST_INTERRUPTS: Final = Statement(
@@ -96,8 +95,12 @@ WHERE i.org = {d[1]} AND i.key > {d[2]} ORDER BY i.key LIMIT {d[3]}"""
 )
 
 
-def _inbox(d: Dialect, table: sa.Table, decision: str) -> str:
-    """Interrupts of an organization, for some subjects as JSON, before a key, up to a limit, of a workflow or NULL."""
+def _inbox(d: Dialect, table: "sa.Table", decision: str) -> str:
+    """Interrupts of an organization, for some subjects as JSON, before a key, up to a limit, of a workflow or NULL.
+
+    The expressions of `found.key` keep PostgreSQL from reading all interrupts in the order of their keys, or all
+    executions of the workflow.
+    """
     closed = int(table is closed_interrupts)
     return f"""
 WITH mine(resource) AS (
@@ -110,8 +113,9 @@ WITH mine(resource) AS (
 )
 SELECT {_interrupt(d)}, {decision} FROM found {d.join()} {d[table]} i ON i.key = found.key
 {d.join()} {d[executions]} e ON e.id = i.execution
-WHERE CAST({d[5]} AS bigint) IS NULL OR (e.kind = 'workflow' AND e.resource_id = {d[5]})
-ORDER BY found.key DESC LIMIT {d[4]}"""
+WHERE CAST({d[5]} AS bigint) IS NULL
+OR CASE WHEN found.key > 0 THEN e.kind = 'workflow' AND e.resource_id = CAST({d[5]} AS bigint) END
+ORDER BY found.key + 0 DESC LIMIT {d[4]}"""
 
 
 INBOX: Final = Statement(lambda d: _inbox(d, interrupts, "NULL, NULL"))

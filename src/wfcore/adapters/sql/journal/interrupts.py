@@ -57,9 +57,9 @@ def write(
             key = transaction.insert(inbox.ADD_INTERRUPT, (org, number, text, is_of_users))
         else:
             key = old.key
-            transaction.execute(inbox.CHANGE_INTERRUPT, (key, number, interrupt_text(one), is_of_users))
+            transaction.executemany(inbox.CHANGE_INTERRUPT, [(key, number, interrupt_text(one), is_of_users)])
             if not set(subjects).issuperset(_listed(approvers_of(old.interrupt, *target))):
-                transaction.execute(inbox.DROP_APPROVERS, (key,))
+                transaction.executemany(inbox.DROP_APPROVERS, [(key,)])
         _add_approvers(transaction, org, key, subjects, closed=0)
     if before:
         _close(transaction, org, append, before)
@@ -70,9 +70,9 @@ def _close(transaction: CommitTransaction, org: int | None, append: Append, befo
     opened = {name: stored.interrupt for name, stored in before.items()}
     for one in closed_interrupts(opened, (), append.entries):
         stored = before[one.interrupt.id]
-        transaction.execute(inbox.ADD_CLOSED, (stored.key, interrupt_text(one.interrupt), one.decision, one.at))
+        transaction.executemany(inbox.ADD_CLOSED, [(stored.key, interrupt_text(one.interrupt), one.decision, one.at)])
         if stored.has_approvers:
-            transaction.execute(inbox.CLOSE_APPROVERS, (stored.key,))
+            transaction.executemany(inbox.CLOSE_APPROVERS, [(stored.key,)])
         _add_approvers(transaction, org, stored.key, one.deciders, closed=1)
         del opened[one.interrupt.id]
     if dropped := [(before[name].key,) for name in opened if before[name].has_approvers]:

@@ -7,8 +7,9 @@ from typing import Any, Final
 from wfcore.adapters.sql.journal.conversion import OTHER_TARGETS, stored_origin, target_of, target_range, to_json
 from wfcore.adapters.sql.journal.statements import executions_of_thread, list_of_runs, run_columns, runs_of_organization
 from wfcore.adapters.sql.repositories.row_values import to_key
+from wfcore.adapters.sql.schema.named_tables import executions, grants, resources, runs
+from wfcore.adapters.sql.schema.names import NO_RESOURCE
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
-from wfcore.adapters.sql.schema.tables import NO_RESOURCE, executions, grants, resources, runs
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.journal import RunFilter
 
@@ -85,7 +86,8 @@ def _list(filters: Filters, *, of_principal: bool) -> Statement:
 
     def build(d: Dialect) -> str:
         last = 2 + len(filters)
-        text = [list_of_runs(d), f"AND r.key < {d[2]}", _conditions(d, filters)]
+        index = "wfcore_runs_execution" if ("thread_id", False) in filters else ""
+        text = [list_of_runs(d, index), f"AND r.key < {d[2]}", _conditions(d, filters)]
         if of_principal:
             text.append(f"AND {_visible(d, d[last + 1], d[last + 2])}")
             last += 2
@@ -106,7 +108,10 @@ _UNINDEXED: Final[Mapping[str, _Condition]] = {
 
 @lru_cache(maxsize=256)
 def _list_by_targets(names: tuple[str, ...]) -> Statement:
-    """The same list, read from the runs of each target that the principal can use, and from the principal's own."""
+    """The same list, read from the runs of each target that the principal can use, and from the principal's own.
+
+    The inner limit lets PostgreSQL expect few runs; without it, it would read all of them.
+    """
 
     def build(d: Dialect) -> str:
         last = 2 + len(names)
@@ -121,14 +126,16 @@ WITH mine(target) AS (
     {d.join()} {d[grants]} g ON g.subject = given.value AND g.use {d.join()} {d[resources]} s ON s.key = g.resource
     WHERE s.org = {d[1]}
 ), found(key) AS (
-    SELECT x.key FROM {d.for_each("mine", newest, d[runs])}
-    UNION SELECT z.key FROM {d[runs]} y {d.by_index("wfcore_runs_own")}
-    {d.join()} {d[runs]} z ON z.execution = y.execution
-    WHERE y.org = {d[1]} AND y.user_id = {user} AND y.target > {NO_RESOURCE}
+    SELECT key FROM (
+        SELECT x.key FROM {d.for_each("mine", newest, d[runs])}
+        UNION SELECT r.key FROM {d[runs]} y {d.by_index("wfcore_runs_own")}
+        {d.join()} {d[runs]} r ON r.execution = y.execution {d.join()} {d[executions]} e ON e.id = r.execution
+        WHERE y.org = {d[1]} AND y.user_id = {user} AND y.target > {NO_RESOURCE}
+        AND e.resource_id IS NULL AND e.user_id = {user} AND r.key < {d[2]} {conditions}
+    ) AS listed ORDER BY key DESC LIMIT {limit}
 )
 SELECT {run_columns(d)} FROM found {d.join()} {d[runs]} r ON r.key = found.key
-{d.join()} {d[executions]} e ON e.id = r.execution
-WHERE r.key < {d[2]} {conditions} AND {_visible(d, user, subjects)} ORDER BY r.key DESC LIMIT {limit}"""
+{d.join()} {d[executions]} e ON e.id = r.execution ORDER BY r.key DESC"""
 
     return Statement(build)
 
@@ -141,7 +148,7 @@ SELECT key FROM {d[runs]} WHERE org = {d[1]} AND key < {d[2]} ORDER BY key DESC 
 )
 """The key of the run that is so many places before a key."""
 
-RECENT: Final = 1_000
+RECENT: Final = 200
 """The runs of an organization that are read to find those that a principal can see. Nearly always that is enough."""
 
 

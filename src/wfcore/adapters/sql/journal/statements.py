@@ -2,21 +2,20 @@
 
 from typing import Final
 
-from wfcore.adapters.sql.journal.claim_statements import is_unlimited
+from wfcore.adapters.sql.journal.claim_statements import claim_if_due, is_unlimited
 from wfcore.adapters.sql.repositories.conversations import first_run_id, thread_id
-from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
-from wfcore.adapters.sql.schema.tables import (
+from wfcore.adapters.sql.schema.named_tables import (
     approvers,
+    call_slots,
     closed_interrupts,
     executions,
     interrupts,
     journal,
-    metadata,
     organizations,
     runs,
+    verdicts,
 )
-
-verdicts: Final = metadata.tables["wfcore_verdicts"]
+from wfcore.adapters.sql.schema.statement import Dialect, Statement
 
 # Entries
 
@@ -32,15 +31,17 @@ APPEND: Final = Statement(
 INSERT INTO {d[journal]} (execution, pos, entry, checksum) VALUES ({d[1]}, (
     SELECT {d[2]} FROM {d[executions]}
     WHERE id = {d[1]} AND org = {d[3]} AND (CAST({d[4]} AS bigint) IS NULL OR claimed_by = {d[4]})
-    AND ({d[2]} = 1 OR EXISTS (SELECT 1 FROM {d[journal]} WHERE execution = {d[1]} AND pos = {d[2]} - 1))
+    AND ({d[2]} = 1 OR EXISTS (SELECT 1 FROM {d[journal]} WHERE execution = {d[1]} AND pos = {d[2]} - 1
+        AND checksum = {d[7]}))
     {d.locked("FOR NO KEY UPDATE")}
 ), {d[5]}, {d[6]})"""
     )
 )
-"""One entry: execution, position, organization, holder or NULL, text, checksum.
+"""One entry: execution, position, organization, holder or NULL, text, checksum, checksum of the entry before it.
 
 An IntegrityError means that the compare-and-set failed. An existing position violates the primary key. For a position
-that is too high, a lost claim or another organization's execution the position becomes NULL, which is refused too.
+that is too high, another entry before it than the writer knows (a failover has lost that one), a lost claim or another
+organization's execution the position becomes NULL, which is refused too.
 """
 
 CHECK_LENGTH: Final = Statement(
@@ -53,7 +54,12 @@ AND {d[2]} = coalesce((SELECT max(pos) FROM {d[journal]} WHERE execution = {d[1]
 )
 """The same comparison for an append without entries."""
 
-BEGIN: Final = Statement(lambda d: f"INSERT INTO {d[journal]} (execution, pos, entry, checksum) VALUES {row(d, 4)}")
+BEGIN: Final = Statement(
+    lambda d: (
+        f"INSERT INTO {d[journal]} (execution, pos, entry, checksum) {d.inserted(f'{d[1]}, {d[2]}, {d[3]}, {d[4]}')}"
+    ),
+    types="bigint bigint text int",
+)
 """An entry of an execution that the same transaction creates, without a comparison."""
 
 READ: Final = Statement(
@@ -107,39 +113,51 @@ def executions_of_thread(d: Dialect, given: str) -> str:
         WHERE x.org = {d[1]} AND x.id = {run_id} AND e.thread_id IS NULL AND {thread_id(d)} = {given}"""
 
 
-def _unless_limited(d: Dialect, org: str, worker: str) -> str:
-    """The worker, or NULL for an organization with a limit: its executions are claimed when they are due."""
-    return f"CASE WHEN {is_unlimited(d, org)} THEN CAST({worker} AS bigint) END"
+def _unless_limited(unlimited: str, worker: str) -> str:
+    """The worker, or NULL where a limit holds: such executions are claimed when they are due."""
+    return f"CASE WHEN {unlimited} THEN CAST({worker} AS bigint) END"
 
 
 FIND_ORG: Final = Statement(lambda d: f"SELECT key FROM {d[organizations]} WHERE uuid = {d[1]}")
 
 
-def _beginning(d: Dialect) -> str:
-    """An INSERT of an execution up to its `wake_at`. An IntegrityError means that the organization is not there any
-    more: it was deleted or moved.
+def _beginning(d: Dialect, worker: str, epoch: str) -> str:
+    """An INSERT of an execution. An IntegrityError means that the organization is not there any more: it was deleted
+    or moved.
     """
+    org = f"(SELECT key FROM {d[organizations]} WHERE key = {d[1]})"
+    given = ", ".join(d[number] for number in range(2, 10))
     return f"""
 INSERT INTO {d[executions]}
     (org, kind, resource_id, variation_id, is_draft, user_id, thread_id, started_by, wake_at, claimed_by, epoch)
-VALUES ((SELECT key FROM {d[organizations]} WHERE key = {d[1]}), {", ".join(d[number] for number in range(2, 10))}"""
+{d.inserted(f"{org}, {given}, {worker}, {epoch}")}"""
 
 
-ADD_EXECUTION: Final = Statement(lambda d: f"{_beginning(d)}, {d[10]}, {d[11]})", key="id")
+_BEGINNING: Final = "bigint text bigint bytea boolean text text text bigint bigint"
 
-ADD_WITHIN_LIMIT: Final = Statement(
-    lambda d: (
-        f"{_beginning(d)}, {_unless_limited(d, d[1], d[10])}, CASE WHEN {is_unlimited(d, d[1])} THEN 1 ELSE 0 END)"
-        " RETURNING id, claimed_by"
-    )
-)
-"""An execution, claimed by the worker of parameter 10 if its organization has no limit."""
+ADD_EXECUTION: Final = Statement(lambda d: _beginning(d, d[10], d[11]), key="id", types=f"{_BEGINNING} bigint")
+
+
+def _beginning_within_limit(d: Dialect) -> str:
+    unlimited = is_unlimited(d, d[1], d[2], d[3])
+    inserted = _beginning(d, _unless_limited(unlimited, d[10]), f"CASE WHEN {unlimited} THEN 1 ELSE 0 END")
+    return f"{inserted} RETURNING id, claimed_by"
+
+
+ADD_WITHIN_LIMIT: Final = Statement(_beginning_within_limit, types=_BEGINNING)
+"""An execution, claimed by the worker of parameter 10 if no limit holds for it."""
+
+
+def _is_free(d: Dialect) -> str:
+    """Whether no limit holds for the execution `e`."""
+    return is_unlimited(d, "e.org", "e.kind", "e.resource_id")
+
 
 CLAIM: Final = Statement(
     lambda d: (
         f"""
-UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = {_unless_limited(d, "org", d[3])},
-    epoch = epoch + CASE WHEN {is_unlimited(d, "org")} THEN 1 ELSE 0 END
+UPDATE {d[executions]} AS e SET wake_at = {d[2]}, claimed_by = {_unless_limited(_is_free(d), d[3])},
+    epoch = epoch + CASE WHEN {_is_free(d)} THEN 1 ELSE 0 END
 WHERE id = {d[1]} RETURNING epoch, claimed_by"""
     )
 )
@@ -148,22 +166,24 @@ WHERE id = {d[1]} RETURNING epoch, claimed_by"""
 QUEUE_RUN: Final = Statement(lambda d: f"UPDATE {d[runs]} SET status = 'queued' WHERE org = {d[1]} AND id = {d[2]}")
 
 RELEASE: Final = Statement(
-    lambda d: f"UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = NULL WHERE id = {d[1]}"
+    lambda d: f"UPDATE {d[executions]} SET wake_at = {d[2]}, claimed_by = NULL{d.given()} WHERE id = {d[1]}",
+    types="bigint bigint",
 )
 
 WAKE: Final = Statement(lambda d: f"UPDATE {d[executions]} SET wake_at = 0 WHERE id = {d[1]}")
+
+_TARGET: Final = "coalesce(CAST({} AS bigint), (SELECT target FROM {} WHERE execution = {} ORDER BY key LIMIT 1), 0)"
 
 ADD_RUN: Final = Statement(
     lambda d: (
         f"""
 INSERT INTO {d[runs]}
-    (org, id, execution, user_id, fingerprint, status, parent_run_id, result, created_at, updated_at, finished_at,
-     started_by, origin, forked_from, variation_id, is_draft, target)
-VALUES ({d[1]}, {d[2]}, {d[3]}, {d[4]}, {d[5]}, {d[6]}, {d[7]}, {d[8]}, {d[9]}, NULL, {d[10]},
-    {d[11]}, {d[12]}, {d[13]}, {d[14]}, {d[15]}, coalesce(CAST({d[16]} AS bigint), (
-        SELECT target FROM {d[runs]} WHERE execution = {d[3]} ORDER BY key LIMIT 1), 0))
+    (org, id, execution, user_id, fingerprint, status, parent_run_id, result, created_at, finished_at, started_by,
+     origin, forked_from, variation_id, is_draft, target)
+{d.inserted(", ".join([*(d[number] for number in range(1, 16)), _TARGET.format(d[16], d[runs], d[3])]))}
 ON CONFLICT (org, id) DO NOTHING"""
-    )
+    ),
+    types="bigint text bigint text bytea text text text bigint bigint text text text bytea boolean bigint",
 )
 """A run. The last parameter is its `conversion.target_of`; NULL for that of the execution's first run."""
 
@@ -173,8 +193,9 @@ CHANGE_RUN: Final = Statement(
 UPDATE {d[runs]} SET updated_at = {d[5]}, result = coalesce({d[6]}, result), resumed_by = coalesce({d[7]}, resumed_by),
     retried_by = coalesce({d[9]}, retried_by),
     finished_at = CASE WHEN {d[8]} THEN NULL WHEN status = {d[4]} THEN finished_at ELSE {d[5]} END, status = {d[4]}
-WHERE org = {d[1]} AND id = {d[2]} AND execution = {d[3]}"""
-    )
+{d.given()} WHERE org = {d[1]} AND id = {d[2]} AND execution = {d[3]}"""
+    ),
+    types="bigint text bigint text bigint text text boolean text",
 )
 """`finished_at` is set when the status ends the turn (parameter 8 is false), and when an ended status changes."""
 
@@ -190,6 +211,7 @@ WHERE org = {d[1]} AND id = {d[2]} AND execution = {d[3]}"""
 DELETE_EXECUTION: Final = (
     Statement(lambda d: f"DELETE FROM {d[journal]} WHERE execution = {d[1]}"),
     Statement(lambda d: f"DELETE FROM {d[verdicts]} WHERE execution = {d[1]}"),
+    Statement(lambda d: f"DELETE FROM {d[call_slots]} WHERE execution = {d[1]}"),
     Statement(
         lambda d: (
             f"""
@@ -228,9 +250,48 @@ e.id, e.kind, e.resource_id, e.variation_id, e.user_id, e.thread_id, {first_run_
 {length_of(d)}, e.claimed_by, e.is_draft, e.started_by, e.epoch"""
 
 
+def first_run_time(d: Dialect) -> str:
+    """When the first run of an execution `e` began."""
+    return f"(SELECT created_at FROM {d[runs]} WHERE execution = e.id ORDER BY key LIMIT 1)"
+
+
 FIND_EXECUTION: Final = Statement(
-    lambda d: f"SELECT {execution_columns(d)} FROM {d[executions]} e WHERE e.id = {d[1]} AND e.org = {d[2]}"
+    lambda d: (
+        f"SELECT {execution_columns(d)}, {first_run_time(d)} FROM {d[executions]} e WHERE e.id = {d[1]}"
+        f" AND e.org = {d[2]}"
+    )
 )
+
+ENTRIES_PER_CLAIM: Final = 100
+
+FIND_CLAIMED: Final = Statement(
+    lambda d: (
+        f"""
+SELECT {execution_columns(d)}, {first_run_time(d)}, j.pos, j.entry, j.checksum
+FROM {d[executions]} e LEFT JOIN {d[journal]} j ON j.execution = e.id AND j.pos <= {ENTRIES_PER_CLAIM}
+WHERE e.id = {d[1]} ORDER BY j.pos"""
+    )
+)
+"""An execution with each of its first entries."""
+
+CLAIM_AND_FIND: Final = Statement(
+    lambda d: (
+        f"""
+WITH claimed AS ({claim_if_due(d)}
+        AND e.xmin = (SELECT xmin FROM {d[executions]} WHERE id = {d[1]})
+    RETURNING {execution_columns(d)}, {first_run_time(d)}
+), begun AS (
+    UPDATE {d[runs]} SET status = 'running', updated_at = {d[3]} FROM claimed
+    WHERE execution = {d[1]} AND status = 'queued'
+)
+SELECT claimed.*, pos, entry, checksum
+FROM claimed LEFT JOIN {d[journal]} ON execution = {d[1]} AND pos <= {ENTRIES_PER_CLAIM} ORDER BY pos"""
+    )
+)
+"""On PostgreSQL: `CLAIM_IF_DUE`, `BEGIN_RUN` and `FIND_CLAIMED` in one statement, with the same parameters.
+
+It does not claim what another transaction changed since it began (`xmin`): it does not see the runs of that one.
+"""
 
 
 def run_columns(d: Dialect, thread: str = "") -> str:
@@ -242,14 +303,18 @@ r.started_by, r.origin, e.variation_id, e.is_draft, e.user_id, e.started_by, r.r
 r.variation_id, r.is_draft"""
 
 
-def runs_of_organization(d: Dialect) -> str:
-    """The runs of the organization with the key in parameter 1, as `r`, each with its execution, as `e`."""
-    return f"FROM {d[runs]} r {d.join()} {d[executions]} e ON e.id = r.execution WHERE r.org = {d[1]}"
+def runs_of_organization(d: Dialect, index: str = "") -> str:
+    """The runs of the organization with the key in parameter 1, as `r`, each with its execution, as `e`.
+
+    `index` is one that SQLite must use for the runs.
+    """
+    by = d.by_index(index) if index else ""
+    return f"FROM {d[runs]} r {by} {d.join()} {d[executions]} e ON e.id = r.execution WHERE r.org = {d[1]}"
 
 
-def list_of_runs(d: Dialect) -> str:
+def list_of_runs(d: Dialect, index: str = "") -> str:
     """The beginning of a list; `run_lists` adds the filters."""
-    return f"SELECT {run_columns(d)} {runs_of_organization(d)}"
+    return f"SELECT {run_columns(d)} {runs_of_organization(d, index)}"
 
 
 FIND_RUN: Final = Statement(lambda d: f"{list_of_runs(d)} AND r.id = {d[2]}")

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql.migrations import foreign
+from wfcore.adapters.sql.schema.deferred import sa
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, VERSION_TABLE
 from wfcore.domain.kernel.errors import Unavailable
 
@@ -57,12 +57,12 @@ def works_with(older: str, newer: str) -> bool:
     return bool(oldest) and oldest <= older.partition("_")[0] < newer.partition("_")[0]
 
 
-def namespace(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
+def namespace(connection: "sa.Connection", schema: str = DEFAULT_SCHEMA) -> str | None:
     """The PostgreSQL schema with the tables; None on SQLite, which has none."""
     return schema if connection.dialect.name == "postgresql" else None
 
 
-def revision(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> str | None:
+def revision(connection: "sa.Connection", schema: str = DEFAULT_SCHEMA) -> str | None:
     """The revision of wfcore's schema; None when the database has none.
 
     Raises Unavailable when a table of that name belongs to other software, or tables of an unreleased wfcore exist.
@@ -74,7 +74,7 @@ def revision(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> str | N
     return foreign.only_revision(connection, place)
 
 
-def upgrade(connection: sa.Connection, history: RevisionChain = RELEASED, schema: str = DEFAULT_SCHEMA) -> None:
+def upgrade(connection: "sa.Connection", history: RevisionChain = RELEASED, schema: str = DEFAULT_SCHEMA) -> None:
     """Bring the schema to that of the release, in the open transaction. A newer one that it works with stays.
 
     Raises Unavailable for a newer one, and when objects of other software have the names of wfcore's tables.
@@ -96,14 +96,14 @@ def upgrade(connection: sa.Connection, history: RevisionChain = RELEASED, schema
     _run_steps(connection, history, place)
 
 
-def _enter(connection: sa.Connection, schema: str) -> None:
+def _enter(connection: "sa.Connection", schema: str) -> None:
     """Create the schema if it is missing, and make it the first of the search path until the transaction ends."""
     if not sa.inspect(connection).has_schema(schema):
         connection.execute(sa.schema.CreateSchema(schema))
     connection.exec_driver_sql(f'SET LOCAL search_path TO "{schema}"')
 
 
-def _run_steps(connection: sa.Connection, history: RevisionChain, schema: str | None) -> None:
+def _run_steps(connection: "sa.Connection", history: RevisionChain, schema: str | None) -> None:
     from alembic import command
     from alembic.config import Config
 

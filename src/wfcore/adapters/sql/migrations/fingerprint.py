@@ -9,9 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import sqlalchemy as sa
-from sqlalchemy.types import NullType
-
+from wfcore.adapters.sql.schema.deferred import sa
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, PREFIX
 
 Table = Mapping[str, Mapping[str, str]]
@@ -33,7 +31,7 @@ def released(dialect: str) -> Schema:
     return found
 
 
-def differences(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> list[str]:
+def differences(connection: "sa.Connection", schema: str = DEFAULT_SCHEMA) -> list[str]:
     """How the database's schema differs from that of this release, one difference in words each; the tables of others
     are left aside. `schema` is that of the tables on PostgreSQL.
     """
@@ -42,7 +40,7 @@ def differences(connection: sa.Connection, schema: str = DEFAULT_SCHEMA) -> list
 
 
 def fingerprint(
-    connection: sa.Connection, tables: Collection[str], schema: str = DEFAULT_SCHEMA
+    connection: "sa.Connection", tables: Collection[str], schema: str = DEFAULT_SCHEMA
 ) -> dict[str, dict[str, dict[str, str]]]:
     """Those of the tables that the database has, as they are there, by their names there: on PostgreSQL, those of the
     schema, without the prefix.
@@ -65,9 +63,9 @@ def fingerprint(
     return found
 
 
-def _column(column: Mapping[str, Any], dialect: sa.Dialect, schema: str | None) -> str:
+def _column(column: Mapping[str, Any], dialect: "sa.Dialect", schema: str | None) -> str:
     """The definition of a column. The server names a sequence with its schema, which can be any."""
-    unknown = isinstance(column["type"], NullType)
+    unknown = isinstance(column["type"], sa.types.NullType)
     kind = "of an unknown type" if unknown else column["type"].compile(dialect=dialect)
     default = "" if column["default"] is None else f" DEFAULT {column['default']}"
     default = default.replace(f'\'"{schema}".', "'").replace(f"'{schema}.", "'")
@@ -83,14 +81,14 @@ def _index(index: Mapping[str, Any], descending: Collection[tuple[str, str]]) ->
     return f"{'UNIQUE ' if index['unique'] else ''}({', '.join(columns)}){where}"
 
 
-def _descending(connection: sa.Connection) -> Collection[tuple[str, str]]:
+def _descending(connection: "sa.Connection") -> Collection[tuple[str, str]]:
     """Index and column of what SQLite sorts downward: SQLAlchemy reads that of PostgreSQL only."""
     if connection.dialect.name != "sqlite":
         return ()
     return {(index, column) for index, column in connection.exec_driver_sql(_DESCENDING)}
 
 
-def _constraints(inspector: sa.Inspector, table: str, schema: str | None) -> Iterator[str]:
+def _constraints(inspector: "sa.Inspector", table: str, schema: str | None) -> Iterator[str]:
     """Without their names, which the server gives."""
     if key := inspector.get_pk_constraint(table, schema)["constrained_columns"]:
         yield f"PRIMARY KEY ({', '.join(key)})"

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-import sqlalchemy as sa
-
 from wfcore.adapters.sql.migrations.fingerprint import released
+from wfcore.adapters.sql.schema.deferred import sa
 from wfcore.adapters.sql.schema.names import VERSION_TABLE
 from wfcore.domain.kernel.errors import Unavailable
 
@@ -21,7 +20,7 @@ _NAMES: Final = {
 }
 
 
-def only_revision(connection: sa.Connection, schema: str | None) -> str:
+def only_revision(connection: "sa.Connection", schema: str | None) -> str:
     """The revision in the version table. Raises Unavailable unless the table holds one revision of wfcore."""
     table = sa.table(VERSION_TABLE, sa.column("version_num"), schema=schema)
     columns = {column["name"] for column in sa.inspect(connection).get_columns(VERSION_TABLE, schema=schema)}
@@ -34,7 +33,7 @@ def only_revision(connection: sa.Connection, schema: str | None) -> str:
     return str(found[0])
 
 
-def check_unreleased(connection: sa.Connection) -> None:
+def check_unreleased(connection: "sa.Connection") -> None:
     """Raises Unavailable when the database has the tables of a wfcore before the first release."""
     names = set(sa.inspect(connection).get_table_names())
     if names >= _UNRELEASED and "claimed_by" in _columns(connection, "executions"):
@@ -44,7 +43,7 @@ def check_unreleased(connection: sa.Connection) -> None:
         )
 
 
-def check_free(connection: sa.Connection, schema: str | None) -> None:
+def check_free(connection: "sa.Connection", schema: str | None) -> None:
     """Raises Unavailable when something else has the name of a table or an index of wfcore."""
     taken = sorted(set(_objects(connection, schema)) & set(_wanted(connection.dialect.name)))
     if taken:
@@ -63,13 +62,13 @@ def _wanted(dialect: str) -> Iterator[str]:
         yield from parts["indexes"]
 
 
-def _objects(connection: sa.Connection, schema: str | None) -> Iterator[str]:
+def _objects(connection: "sa.Connection", schema: str | None) -> Iterator[str]:
     """The names of all tables, views and indexes, in the schema or in the file."""
     statement = sa.text(_NAMES[connection.dialect.name])
     yield from connection.scalars(statement, {} if schema is None else {"schema": schema})
 
 
-def _columns(connection: sa.Connection, table: str) -> set[str]:
+def _columns(connection: "sa.Connection", table: str) -> set[str]:
     return {column["name"] for column in sa.inspect(connection).get_columns(table)}
 
 

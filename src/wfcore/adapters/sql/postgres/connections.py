@@ -99,8 +99,9 @@ def _refusal(error: BaseException | None) -> Unavailable | Invalid | None:
     code = getattr(error, "sqlstate", None) or ""
     if isinstance(error, psycopg.DataError):
         return Invalid(f"the database cannot store a value: {message}")
-    if code == _MOVING:
-        return Moving("the organization is being moved to another database: try again")
+    if isinstance(error, psycopg.Error) and code == _MOVING:
+        key = int(error.diag.message_detail or 0)
+        return Moving("the organization is being moved to another database: try again", key)
     if code.startswith(_ROLLED_BACK):
         return RolledBack(f"the database rolled a transaction back: {message}")
     if code.startswith(_DAMAGED):

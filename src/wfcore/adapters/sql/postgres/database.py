@@ -83,7 +83,6 @@ class PostgresDatabase:
         self._server = server
         self._slots = {use: asyncio.Semaphore(size) for use, size in CONNECTIONS.items()}
         self._engine: AsyncEngine | None = None
-        self._engines: dict[Use, AsyncEngine] = {}
 
     async def open(self) -> None:
         """Connect. Raises Unavailable when the server does not respond, or its encoding is not UTF-8."""
@@ -102,7 +101,6 @@ class PostgresDatabase:
         sa.event.listen(self._engine.sync_engine, "checkout", check_alive)
         dialect = self._engine.sync_engine.dialect
         dialect.identifier_preparer = TableNames(dialect, metadata, self.schema)
-        self._engines = {use: self._engine.execution_options(**options) for use, options in _OPTIONS.items()}
 
     async def close(self) -> None:
         await shielded(self._close())
@@ -121,6 +119,9 @@ class PostgresDatabase:
     async def look_up(self, statement: Statement, *values: Any) -> Rows:
         self.check_open()
         return (await self._look_up_client.execute((statement, values))).rows
+
+    async def revision(self) -> str | None:
+        return None
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return PostgresCommits(self, on_commit)
@@ -147,9 +148,14 @@ class PostgresDatabase:
         """A connection for one use. An uncommitted transaction is rolled back at the end."""
         async with self._slots[use]:
             self.check_open()
+            assert self._engine is not None  # noqa: S101
             with domain_errors():
-                async with self._engines[use].connect() as connection:
+                connection = await self._engine.connect().start()
+                try:
+                    await connection.execution_options(**_OPTIONS[use])  # of an engine, a cancel here loses connections
                     yield connection
+                finally:
+                    await shielded(connection.close())  # the library's own exit can leave that to a later task
 
     async def _is_server_durable(self) -> bool:
         """Whether the settings of the server make commits durable."""

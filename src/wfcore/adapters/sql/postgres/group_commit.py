@@ -6,7 +6,7 @@ rolls the transaction back, each part is results again in its own transaction, w
 """
 
 import asyncio
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import ExitStack
 from itertools import chain, islice
 from time import perf_counter
@@ -23,6 +23,7 @@ from wfcore.adapters.sql.postgres.pipeline import (
     Execute,
     PipelineClient,
     PipelineConnection,
+    PipelineTransaction,
     Request,
     StatementResult,
 )
@@ -49,21 +50,27 @@ _APPEND: Final = Statement(
 WITH accepted AS (
     SELECT given.execution, given.pos, given.entry, given.checksum
     FROM unnest({d[1]}::bigint[], {d[2]}::bigint[], {d[3]}::bigint[], {d[4]}::bigint[], {d[5]}::bigint[],
-        string_to_array({d[6]}, chr(30)), {d[7]}::int[]) AS given(execution, org, holder, length, pos, entry, checksum)
+        string_to_array({d[6]}, chr(30)), {d[7]}::int[], {d[8]}::int[])
+        AS given(execution, org, holder, length, pos, entry, checksum, before)
     JOIN {d[executions]} e ON e.id = given.execution AND e.org = given.org
+    LEFT JOIN LATERAL (
+        SELECT pos, checksum FROM {d[journal]} WHERE execution = e.id ORDER BY pos DESC LIMIT 1
+    ) last ON true
     WHERE (given.holder IS NULL OR e.claimed_by = given.holder)
-    AND given.length = coalesce((SELECT max(pos) FROM {d[journal]} j WHERE j.execution = e.id), 0)
+    AND given.length = coalesce(last.pos, 0) AND given.before = coalesce(last.checksum, 0)
     ORDER BY e.id FOR NO KEY UPDATE OF e
 )
 INSERT INTO {d[journal]} (execution, pos, entry, checksum)
 SELECT execution, pos, entry, checksum FROM accepted RETURNING execution"""
     )
 )
-"""Inserts the entries of appends to different executions, and skips appends with a wrong length or holder.
+"""Inserts the entries of appends to different executions, and skips those with a wrong length, last entry or holder.
 
 Rows are locked in one order, so that two groups cannot deadlock. A statement that waited for a lock has compared with
 an old length: if the position was taken in the meantime, the primary key is violated.
 """
+
+_NUMBERS: Final = {int, bool, type(None)}
 
 _SEPARATOR: Final = "\x1e"
 """The separator of entries: JSON text has no control characters (RFC 8259, 7)."""
@@ -71,25 +78,47 @@ _SEPARATOR: Final = "\x1e"
 
 @attrs.frozen
 class _Call:
-    """A statement that a function executes. Awaiting it yields it to `_work`, which sends back the results."""
+    """A statement that a function executes. `error` is raised if a row of it changes nothing.
+
+    `has_result`: the function needs the result of the only row.
+    """
 
     statement: Statement
     rows: Rows
+    error: Exception | None = None
+    has_result: bool = False
 
-    def __await__(self) -> Generator["_Call", list[StatementResult], list[StatementResult]]:
+
+@attrs.frozen
+class _Calls:
+    """Awaiting calls yields them to `_work`, which sends back the results of the last one."""
+
+    calls: list[_Call]
+
+    def __await__(self) -> Generator["_Calls", list[StatementResult], list[StatementResult]]:
         return (yield self)
 
 
 class PostgresCommitTransaction:
-    """Implements `CommitTransaction`, for functions without `await`: they run in greenlets."""
+    """Implements `CommitTransaction`, for functions without `await`: they run in greenlets.
+
+    `unsent` are the latest statements, whose results are not needed: they are sent with the next one, or at the end.
+    """
+
+    def __init__(self) -> None:
+        self.unsent: list[_Call] = []
 
     def execute(self, statement: Statement, values: Any = (), /) -> StatementResult:
-        (result,) = await_(_Call(statement, [values]))
+        calls, self.unsent = [*self.unsent, _Call(statement, [values], has_result=True)], []
+        (result,) = await_(_Calls(calls))
         return result
 
     def executemany(self, statement: Statement, rows: Any, /) -> None:
         if rows:
-            await_(_Call(statement, rows))
+            self.unsent.append(_Call(statement, rows))
+
+    def change(self, statement: Statement, values: Any, error: Exception, /) -> None:
+        self.unsent.append(_Call(statement, [values], error))
 
     def insert(self, statement: Statement, values: Any, /) -> int:
         ((key,),) = self.execute(statement, values).fetchall()
@@ -129,13 +158,27 @@ class PostgresCommits:
     def run(self, work: Callable[[Any], T], conflict_key: Hashable = None) -> asyncio.Future[T]:
         return self._submit((), work, conflict_key)
 
+    def claim(self, execution: int, worker: int, now: int, org: int | None) -> asyncio.Future[Rows]:
+        values = execution, worker, now, org
+
+        def work(transaction: PostgresCommitTransaction) -> Rows:
+            return transaction.execute(sql.CLAIM_AND_FIND, values).fetchall()
+
+        return self._submit((), work, execution, (sql.CLAIM_AND_FIND, values))
+
     def lock_execution(self, transaction: PostgresCommitTransaction, execution: int) -> None:
         transaction.execute(sql.LOCK_EXECUTION, (execution,))
 
-    def _submit(self, rows: Rows, work: Callable[[Any], Any] | None, conflict_key: Hashable) -> asyncio.Future[Any]:
+    def _submit(
+        self,
+        rows: Rows,
+        work: Callable[[Any], Any] | None,
+        conflict_key: Hashable,
+        statement: Request | None = None,
+    ) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         done = loop.create_future()
-        self._pending.append(CommitPart(rows, work, done, conflict_key))
+        self._pending.append(CommitPart(rows, work, done, conflict_key, statement))
         if self._committer is None:
             self._committer = loop.create_task(self._commit_all())
         return done
@@ -193,11 +236,13 @@ async def _write(connection: PipelineConnection, parts: list[CommitPart]) -> lis
         # half the cost of the combined statement
         await connection.send([(sql.APPEND, parts[0].rows[0])])
         return [None]
+    if len(parts) == 1 and parts[0].statement is not None:
+        return [result.rows for result in await connection.send([parts[0].statement])]
     batches = _batches(parts)
     if len(batches) == 1 and not any(part.work for part in parts):
         return await _append(parts, connection.send)  # a statement is a transaction already
-    async with connection.transaction() as execute:
-        return [outcome for batch in batches for outcome in await _do(batch, execute)]
+    async with connection.transaction() as transaction:
+        return [outcome for batch in batches for outcome in await _do(batch, transaction)]
 
 
 def _batches(parts: list[CommitPart]) -> list[list[CommitPart]]:
@@ -213,12 +258,12 @@ def _batches(parts: list[CommitPart]) -> list[list[CommitPart]]:
     return batches
 
 
-async def _do(parts: list[CommitPart], execute: Execute) -> list[Any]:
+async def _do(parts: list[CommitPart], transaction: PipelineTransaction) -> list[Any]:
     """The outcomes of parts that can be done in any order."""
     plain = [part for part in parts if part.work is None]
     works = [part.work for part in parts if part.work is not None]
-    appended = iter(await _append(plain, execute) if plain else ())
-    worked = iter(await _work(works, execute))
+    appended = iter(await _append(plain, transaction.execute) if plain else ())
+    worked = iter(await _work(works, transaction))
     return [next(appended if part.work is None else worked) for part in parts]
 
 
@@ -229,49 +274,119 @@ async def _append(parts: list[CommitPart], execute: Execute) -> list[Any]:
     return [None if part.conflict_key in written else _conflict() for part in parts]
 
 
-async def _work(works: Sequence[Work], execute: Execute) -> list[Any]:
+async def _work(works: Sequence[Work], transaction: PipelineTransaction) -> list[Any]:
     """Run functions concurrently, and send their statements together. Raises the error of any of them."""
-    running = [greenlet_spawn(work, PostgresCommitTransaction()) for work in works]
+    inner = [PostgresCommitTransaction() for _ in works]
+    running = [greenlet_spawn(work, each) for work, each in zip(works, inner, strict=True)]
     outcomes: list[Any] = [None] * len(works)
     responses: dict[int, Any] = dict.fromkeys(range(len(works)))
     with ExitStack() as stack:
         for each in running:
             stack.callback(each.close)
         while responses:
-            requests: dict[int, _Call] = {}
+            requests: dict[int, list[_Call]] = {}
+            last: list[list[_Call]] = []
             for number, response in responses.items():
                 try:
-                    requests[number] = running[number].send(response)
+                    requests[number] = running[number].send(response).calls
                 except StopIteration as end:
                     outcomes[number] = end.value
-            responses = dict(zip(requests, await _responses(list(requests.values()), execute), strict=True))
+                    last.append(inner[number].unsent)
+            if not requests and all(call.statement is not sql.APPEND and call.error is None for call in chain(*last)):
+                transaction.queue([request for group in _groups(last) for request in _requests(group)])
+                break
+            found = await _results([*last, *requests.values()], transaction.execute)
+            responses = dict(zip(requests, found[len(last) :], strict=True))
     return outcomes
 
 
-async def _responses(requests: list[_Call], execute: Execute) -> list[list[StatementResult]]:
-    entries = [request.rows for request in requests if request.statement is sql.APPEND]
-    others = [request for request in requests if request.statement is not sql.APPEND]
-    statements: list[Request] = [(request.statement, row) for request in others for row in request.rows]
-    if entries:
-        statements.append(_appending(entries))
-    results = await execute(statements) if statements else []
-    if entries and results.pop().rowcount < sum(map(len, entries)):
+async def _results(parts: list[list[_Call]], execute: Execute) -> list[list[StatementResult]]:
+    """The result of the last call of each part. Entries are appended first: other statements can release the claim that
+    is compared.
+    """
+    entries = [call.rows for call in chain(*parts) if call.statement is sql.APPEND]
+    groups = _groups(parts)
+    requests = [_requests(group) for group in groups]
+    results = iter(await execute([*([_one_or_all(entries)] if entries else []), *chain(*requests)]))
+    if entries and next(results).rowcount < sum(map(len, entries)):
         raise _conflict()
+    found: dict[int, list[StatementResult]] = {}
+    for group, sent in zip(groups, requests, strict=True):
+        for call, each in zip(group, _each(group, list(islice(results, len(sent)))), strict=True):
+            found[id(call)] = each
+    return [found.get(id(calls[-1]), []) if calls else [] for calls in parts]
+
+
+def _groups(parts: list[list[_Call]]) -> list[list[_Call]]:
+    """The calls of all parts but APPEND, those of one statement together. The calls of one part keep their order."""
+    groups: list[list[_Call]] = []
+    for calls in parts:
+        place = 0
+        for call in calls:
+            if call.statement is sql.APPEND:
+                continue
+            while place < len(groups) and groups[place][0].statement is not call.statement:
+                place += 1
+            if place == len(groups):
+                groups.append([])
+            groups[place].append(call)
+            place += 1
+    return groups
+
+
+def _requests(group: list[_Call]) -> list[Request]:
+    """The calls of one statement: a single request if it can write many rows."""
+    rows = [row for call in group for row in call.rows]
+    statement = group[0].statement
+    if len(group) == 1 or statement.many is None:
+        return [(statement, row) for row in rows]
+    return [(statement.many, [_array(values) for values in zip(*rows, strict=True)])]
+
+
+def _each(group: list[_Call], results: list[StatementResult]) -> list[list[StatementResult]]:
+    """The results of each call. Raises the error of a call whose rows changed nothing."""
+    if len(group) > 1 and group[0].statement.many is not None:
+        (result,) = results
+        must_write = any(call.error is not None or call.has_result for call in group)
+        if must_write and result.rowcount < sum(len(call.rows) for call in group):
+            raise _conflict()  # then each part is repeated by itself, with an error of its own
+        keys = sorted(result.rows)
+        return [[StatementResult(1, keys[place : place + 1])] for place in range(len(group))]
     left = iter(results)
-    return [[] if each.statement is sql.APPEND else list(islice(left, len(each.rows))) for each in requests]
+    found = [list(islice(left, len(call.rows))) for call in group]
+    for call, each in zip(group, found, strict=True):
+        if call.error is not None and not all(result.rowcount for result in each):
+            raise call.error
+    return found
+
+
+def _one_or_all(appends: Sequence[Rows]) -> Request:
+    """`APPEND` for a single entry, at half the cost: its conflict is an IntegrityError. Else the combined statement."""
+    return (sql.APPEND, appends[0][0]) if len(appends) == len(appends[0]) == 1 else _appending(appends)
 
 
 def _appending(appends: Sequence[Rows]) -> Request:
     """The combined statement of some appends, each with rows as for `APPEND`."""
     lengths = [rows[0][1] - 1 for rows in appends for _ in rows]
-    executions, places, orgs, holders, texts, sums = zip(*chain.from_iterable(appends), strict=True)
+    befores = [rows[0][-1] for rows in appends for _ in rows]
+    executions, places, orgs, holders, texts, sums, _ = zip(*chain.from_iterable(appends), strict=True)
     arrays = map(_array, (executions, orgs, holders, lengths, places))
-    return _APPEND, (*arrays, _SEPARATOR.join(texts), _array(sums))
+    return _APPEND, (*arrays, _SEPARATOR.join(texts), _array(sums), _array(befores))
 
 
-def _array(numbers: Iterable[int | None]) -> str:
+def _array(values: Sequence[Any]) -> str:
     """An array as a PostgreSQL literal (Arrays, Array Input and Output Syntax)."""
-    return f"{{{','.join(map(str, numbers)).replace('None', 'NULL')}}}"
+    if _NUMBERS.issuperset(map(type, values)):
+        return f"{{{','.join(map(str, values)).replace('None', 'NULL')}}}"
+    return f"{{{','.join(map(_element, values))}}}"
+
+
+def _element(value: str | bytes | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f'"\\\\x{value.hex()}"'
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _conflict() -> JournalConflict:

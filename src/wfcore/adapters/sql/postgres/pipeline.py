@@ -35,6 +35,13 @@ _ROLL_BACK: Final = Statement(lambda _: "ROLLBACK")
 _PLANNER_SETTINGS: Final = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off"
 """All statements here find their rows by an index, for any values, even if the planner saw a small table."""
 
+_FORGET_PLANS: Final = "DISCARD PLANS"
+"""Plans for small tables can use an index by which they read all rows of an organization. The server makes new plans,
+by the size of the tables now, after the first `_PLANNED` exchanges, after twice as many, and so on.
+"""
+
+_PLANNED: Final = 32
+
 _FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 
 
@@ -89,6 +96,7 @@ class PipelineConnection:
         self._loop = asyncio.get_running_loop()
         self._names: dict[str, bytes] = {}
         self._numbers = count(1)
+        self._planned = self._until_planned = _PLANNED
         self._waiting: deque[_Exchange] = deque()
         self._inner.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
@@ -100,6 +108,11 @@ class PipelineConnection:
         exchange = _Exchange(self._loop.create_future(), list(fresh))
         self._waiting.append(exchange)
         try:
+            self._until_planned -= 1
+            if not self._until_planned:
+                self._planned = self._until_planned = 2 * self._planned
+                self._inner.send_query_params(_FORGET_PLANS.encode(), None)
+                exchange.prepared.append(_FORGET_PLANS)
             for text, types in fresh.items():
                 name = self._names[text] = b"wfcore_%d" % next(self._numbers)
                 self._inner.send_prepare(name, text.encode(), types)
@@ -113,21 +126,12 @@ class PipelineConnection:
         return exchange.future
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Execute]:
-        """A transaction, rolled back on any exception. Nothing else can use the connection meanwhile.
-
-        BEGIN is sent together with the first statements.
-        """
-        begin: list[Request] = [(_BEGIN, ())]
-
-        async def execute(statements: Sequence[Request]) -> list[StatementResult]:
-            first = begin.copy()
-            begin.clear()
-            return (await self.send([*first, *statements]))[len(first) :]
-
+    async def transaction(self) -> "AsyncIterator[PipelineTransaction]":
+        """A transaction, rolled back on any exception. Nothing else can use the connection meanwhile."""
+        transaction = PipelineTransaction(self.send)
         try:
-            yield execute
-            await execute([(_COMMIT, ())])
+            yield transaction
+            await transaction.execute([(_COMMIT, ())])
         except Exception:
             if not self.lost:
                 await self.send([(_ROLL_BACK, ())])
@@ -184,7 +188,7 @@ class PipelineConnection:
             self._waiting.popleft()
             if exchange.error is not None:
                 for text in exchange.prepared:
-                    del self._names[text]
+                    self._names.pop(text, None)
             exchange.settle()
         elif result.status in _FAILED:
             exchange.error = exchange.error or error_from_result(result)
@@ -196,6 +200,22 @@ class PipelineConnection:
             return StatementResult(result.command_tuples or 0, [])
         self._transformer.set_pgresult(result)
         return StatementResult(result.ntuples, self._transformer.load_rows(0, result.ntuples, tuple))
+
+
+class PipelineTransaction:
+    """A transaction. BEGIN and queued statements are sent together with the next ones."""
+
+    def __init__(self, send: Execute) -> None:
+        self._send = send
+        self._queued: list[Request] = [(_BEGIN, ())]
+
+    def queue(self, statements: Sequence[Request]) -> None:
+        """Execute them before the next ones, or before the commit. What they return is not needed."""
+        self._queued += statements
+
+    async def execute(self, statements: Sequence[Request]) -> list[StatementResult]:
+        queued, self._queued = self._queued, []
+        return (await self._send([*queued, *statements]))[len(queued) :]
 
 
 class PipelineClient:

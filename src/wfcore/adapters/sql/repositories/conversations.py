@@ -8,16 +8,21 @@ from typing import Any, Final
 import attrs
 
 from wfcore.adapters.sql.repositories.row_values import to_json
+from wfcore.adapters.sql.schema.named_tables import (
+    conversations,
+    executions,
+    grants,
+    messages,
+    organizations,
+    participants,
+    resources,
+    runs,
+)
 from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
-from wfcore.adapters.sql.schema.tables import executions, grants, metadata, organizations, resources, runs
 from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.projections.messages import MessageRow
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.repositories.conversations import Conversation, Message, MessageSize
-
-conversations: Final = metadata.tables["wfcore_conversations"]
-participants: Final = metadata.tables["wfcore_participants"]
-messages: Final = metadata.tables["wfcore_messages"]
 
 
 def thread_id(d: Dialect) -> str:
@@ -261,10 +266,10 @@ def add_messages(transaction: CommitTransaction, execution: int, rows: Sequence[
         return
     times = [row.at for row in rows]
     ((key, org, updated_at),) = transaction.execute(OPEN, (execution, min(times), max(times))).fetchall()
-    transaction.execute(ADD_TARGET, (execution, key))
+    transaction.executemany(ADD_TARGET, [(execution, key)])
     skills = {row.skill_id for row in rows if row.skill_id is not None}
     transaction.executemany(ADD_SKILL, [(org, key, skill) for skill in sorted(skills)])
-    transaction.execute(TOUCH, (key, updated_at))
+    transaction.executemany(TOUCH, [(key, updated_at)])
     transaction.executemany(ADD_MESSAGE, [_values(key, execution, row) for row in rows])
 
 

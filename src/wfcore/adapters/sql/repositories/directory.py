@@ -1,16 +1,15 @@
 """Members, groups and tokens of one organization, in tables."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.resources import add_row
 from wfcore.adapters.sql.repositories.row_values import to_ms, to_token, token_row
-from wfcore.adapters.sql.schema.dialect import insert_new
-from wfcore.adapters.sql.schema.tables import (
+from wfcore.adapters.sql.schema.deferred import dialect, sa
+from wfcore.adapters.sql.schema.named_tables import (
     grants,
     group_members,
     groups,
@@ -19,10 +18,19 @@ from wfcore.adapters.sql.schema.tables import (
     resources,
     tokens,
 )
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.access import Role
 from wfcore.domain.resources.resource import Kind
+
+TOKENS_OF_USER: Final = Statement(
+    lambda d: (
+        f"""
+SELECT t.* FROM {d[tokens]} t {d.by_index("wfcore_tokens_user")}
+WHERE t.org = {d[1]} AND t.user_id = {d[2]} AND t.prefix > {d[3]} ORDER BY t.prefix LIMIT {d[4]}"""
+    )
+)
 
 
 @attrs.frozen
@@ -36,7 +44,7 @@ class SqlDirectory:
     async def add_member(self, member: Member) -> None:
         row = attrs.asdict(member, filter=attrs.filters.exclude("groups")) | {"role": member.role.value}
         key = {"org": self.org, "user_id": member.user_id}
-        added = await self.connection.execute(insert_new(members).values(key | row))
+        added = await self.connection.execute(dialect.insert_new(members).values(key | row))
         if not added.rowcount:
             own = (members.c.org == self.org, members.c.user_id == member.user_id)
             await self.connection.execute(members.update().where(*own).values(row))
@@ -63,19 +71,26 @@ class SqlDirectory:
         role: Role | None = None,
         ids: Collection[str] | None = None,
     ) -> list[Member]:
-        wanted = [members.c.user_id > after]
+        wanted: list[sa.ColumnElement[bool]] = []
+        listed = members.c.user_id
+        if group is not None:
+            listed = group_members.c.user_id
+            of_group = group_members.c.org == self.org, group_members.c.group_id == group
+            wanted = [*of_group, members.c.user_id == listed]
+        wanted.append(listed > after)
         if ids is not None:
             wanted.append(members.c.user_id.in_(ids))
-        if group is not None:
-            inside = sa.select(group_members.c.user_id).filter_by(org=self.org, group_id=group)
-            wanted.append(members.c.user_id.in_(inside))
         if role is not None:
             wanted.append(members.c.role == role.value)
-        return await self._members(*wanted, limit=limit)
+        return await self._members(*wanted, limit=limit, by=listed)
 
-    async def _members(self, *wanted: sa.ColumnElement[bool], limit: int) -> list[Member]:
+    async def _members(
+        self, *wanted: "sa.ColumnElement[bool]", limit: int, by: "sa.ColumnElement[str] | None" = None
+    ) -> list[Member]:
         found = sa.select(members).where(members.c.org == self.org, *wanted)
-        rows = (await self.connection.execute(found.order_by(members.c.user_id).limit(limit))).all()
+        rows = (
+            await self.connection.execute(found.order_by(members.c.user_id if by is None else by).limit(limit))
+        ).all()
         groups_of = await self._groups_of([row.user_id for row in rows])
         return [
             Member(
@@ -117,8 +132,18 @@ class SqlDirectory:
     async def rename_organization(self, name: str) -> None:
         await self._change_organization(name=name)
 
-    async def limit_runs(self, most: int | None) -> None:
-        await self._change_organization(max_concurrent_runs=most)
+    async def limit_runs(self, most: int | None, workflow: int | None = None) -> None:
+        if workflow is None:
+            await self._change_organization(max_concurrent_runs=most)
+            return
+        own = (resources.c.org == self.org, resources.c.kind == Kind.WORKFLOW, resources.c.id == workflow)
+        await self.connection.execute(resources.update().where(*own).values(max_concurrent_runs=most))
+
+    async def run_limits(self) -> Mapping[int, int]:
+        limited = (resources.c.kind == Kind.WORKFLOW, resources.c.max_concurrent_runs.is_not(None))
+        found = sa.select(resources.c.id, resources.c.max_concurrent_runs).where(resources.c.org == self.org, *limited)
+        rows = await self.connection.execute(found.order_by(resources.c.id))
+        return {row.id: row.max_concurrent_runs for row in rows}
 
     async def _change_organization(self, **values: str | int | None) -> None:
         await self.connection.execute(organizations.update().where(organizations.c.key == self.org).values(**values))
@@ -144,11 +169,11 @@ class SqlDirectory:
         rows = await self.connection.execute(found.order_by(resources.c.kind, resources.c.id).limit(limit))
         return [(Kind(kind), number) for kind, number in rows]
 
-    def _has_member(self, subject: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    def _has_member(self, subject: "sa.ColumnElement[str]") -> "sa.ColumnElement[bool]":
         """The condition that a member has the subject, as in `access.subjects`."""
         prefix, name = sa.func.substr(subject, 1, 2), sa.func.substr(subject, 3)
 
-        def one(table: sa.Table, column: sa.ColumnElement[str], *more: sa.ColumnElement[bool]) -> sa.Exists:
+        def one(table: "sa.Table", column: "sa.ColumnElement[str]", *more: "sa.ColumnElement[bool]") -> "sa.Exists":
             return sa.exists().where(table.c.org == self.org, column == name, *more)
 
         return sa.or_(
@@ -167,8 +192,7 @@ class SqlDirectory:
         return to_token(row) if row else None
 
     async def tokens(self, user_id: str, *, limit: int, after: str = "") -> list[AccessToken]:
-        found = sa.select(tokens).filter_by(org=self.org, user_id=user_id).where(tokens.c.prefix > after)
-        rows = await self.connection.execute(found.order_by(tokens.c.prefix).limit(limit))
+        rows = await self.connection.run(TOKENS_OF_USER, (self.org, user_id, after, limit))
         return [to_token(row) for row in rows.mappings()]
 
     async def revoke_token(self, prefix: str, at: datetime) -> None:
@@ -177,12 +201,12 @@ class SqlDirectory:
     async def revoke_tokens(self, user_id: str, at: datetime) -> None:
         await self._revoke(tokens.c.user_id == user_id, at)
 
-    async def _revoke(self, which: sa.ColumnElement[bool], at: datetime) -> None:
+    async def _revoke(self, which: "sa.ColumnElement[bool]", at: datetime) -> None:
         live = (tokens.c.org == self.org, which, tokens.c.revoked_at.is_(None))
         await self.connection.execute(tokens.update().where(*live).values(revoked_at=to_ms(at)))
 
 
-def _manage_grants(subjects: Collection[str]) -> sa.ColumnElement[bool]:
+def _manage_grants(subjects: Collection[str]) -> "sa.ColumnElement[bool]":
     """The grants of manage to one of these subjects."""
     return grants.c.subject.in_(subjects) & grants.c.manage
 

@@ -8,20 +8,15 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.deferred import dialect, sa
+from wfcore.adapters.sql.schema.named_tables import deliveries, organizations, subscriptions
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
-from wfcore.adapters.sql.schema.tables import metadata, organizations
 from wfcore.adapters.sql.store import CommitTransaction, Transaction
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.projections.notices import Notice
 from wfcore.ports.repositories.hooks import Attempt, Delivery
-
-hooks: Final = metadata.tables["wfcore_hooks"]
-subscriptions: Final = metadata.tables["wfcore_subscriptions"]
-deliveries: Final = metadata.tables["wfcore_deliveries"]
 
 _COLUMNS: Final = "org, hook, handler, event, at, kind, resource_id, user_id, run_id, interrupt_id, status, decision"
 
@@ -36,9 +31,10 @@ SELECT CAST({d[1]} AS bigint), {hook}, {handler}, {d[2]}, CAST({d[3]} AS bigint)
 ADD: Final = Statement(
     lambda d: (
         f"""{_add(d, "s.hook", "s.handler")}
-FROM {d[subscriptions]} s WHERE s.org IN (0, {d[1]}) AND s.event = {d[2]}
+FROM {d[subscriptions]} s{d.given(",")} WHERE s.org IN (0, {d[1]}) AND s.event = {d[2]}
   AND (s.workflow_id IS NULL OR ({d[4]} = 'workflow' AND s.workflow_id = CAST({d[5]} AS bigint)))"""
-    )
+    ),
+    types="bigint text bigint text bigint text text text text text",
 )
 """A pending delivery of one notice for each subscriber, by the primary key of subscriptions."""
 
@@ -62,6 +58,13 @@ WHERE d.handler = {d[3]} AND d.next_at <= {d[1]} ORDER BY d.next_at LIMIT {d[2]}
 )
 """The pending deliveries of all organizations at a time for hooks, or for a handler, by an index."""
 
+
+def _due_of_one(d: Dialect) -> str:
+    return f"""
+SELECT key FROM {d[deliveries]} WHERE handler = {d[3]} AND org = w.org AND next_at <= {d[1]}
+ORDER BY next_at LIMIT {d[2]}"""
+
+
 DUE_OF_EACH: Final = Statement(
     lambda d: (
         f"""
@@ -71,12 +74,8 @@ WITH RECURSIVE waiting (org) AS (
     SELECT (SELECT min(org) FROM {d[deliveries]} WHERE handler = {d[3]} AND org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
-SELECT o.uuid, d.key FROM waiting w
-{d.join()} {d[organizations]} o ON o.key = w.org {d.join()} {d[deliveries]} d ON d.org = o.key
-WHERE d.key IN (
-    SELECT key FROM {d[deliveries]} WHERE handler = {d[3]} AND org = w.org AND next_at <= {d[1]}
-    ORDER BY next_at LIMIT {d[2]}
-) ORDER BY d.next_at"""
+SELECT o.uuid, d.key FROM {d.for_each("waiting w", _due_of_one(d), d[deliveries])}
+{d.join()} {d[organizations]} o ON o.key = w.org {d.join()} {d[deliveries]} d ON d.key = x.key ORDER BY d.next_at"""
     )
 )
 """The same with the limit for each organization."""
@@ -127,7 +126,7 @@ class SqlDeliveries:
             gone = gone.where(deliveries.c.at < before, deliveries.c.state != "pending")
         await self.connection.execute(gone)
 
-    def _of(self, id: str) -> tuple[sa.ColumnElement[bool], ...]:
+    def _of(self, id: str) -> "tuple[sa.ColumnElement[bool], ...]":
         return deliveries.c.org == self.org, deliveries.c.key == int(id)
 
 
@@ -136,7 +135,7 @@ async def register_handler(connection: Transaction, name: str, events: Collectio
     await connection.execute(subscriptions.delete().filter_by(org=0, handler=name))
     rows = [{"org": 0, "event": event, "hook": "", "handler": name} for event in events]
     if rows:
-        await connection.execute(insert_new(subscriptions), rows)
+        await connection.execute(dialect.insert_new(subscriptions), rows)
     else:
         await connection.execute(deliveries.delete().filter_by(handler=name))
 
@@ -145,7 +144,7 @@ def add_notices(transaction: CommitTransaction, org: int | None, notices: Iterab
     """Add deliveries as `SqlDeliveries.add`, within the journal's transaction."""
     for statement, values in _additions(org, notices):
         if statement is not ADD or transaction.may_find(HAS_SUBSCRIBERS):
-            transaction.execute(statement, values)
+            transaction.executemany(statement, [values])
 
 
 def _additions(org: int | None, notices: Iterable[Notice]) -> Iterator[tuple[Statement, tuple[Any, ...]]]:
@@ -157,7 +156,7 @@ def _additions(org: int | None, notices: Iterable[Notice]) -> Iterator[tuple[Sta
         yield ADD, values
 
 
-def _delivery(row: sa.Row[Any]) -> Delivery:
+def _delivery(row: "sa.Row[Any]") -> Delivery:
     notice = Notice(row.event, row.at, row.kind, row.resource_id, row.user_id, row.run_id, row.interrupt_id,
                     row.status, row.decision)  # fmt: skip
     attempts = tuple(Attempt(*one) for one in json.loads(row.attempts))
@@ -169,6 +168,6 @@ def hook_row(hook: Hook) -> dict[str, Any]:
     return row | {"events": to_json(hook.events)}
 
 
-def to_hook(row: sa.Row[Any]) -> Hook:
+def to_hook(row: "sa.Row[Any]") -> Hook:
     return Hook(row.id, row.url, tuple(json.loads(row.events)), row.workflow_id, row.is_enabled, row.user_id,
                 row.sealed, row.former, row.former_until)  # fmt: skip

@@ -3,11 +3,10 @@
 import json
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.dialect import insert_new
-from wfcore.adapters.sql.schema.tables import kept as records
+from wfcore.adapters.sql.schema.deferred import dialect, sa
+from wfcore.adapters.sql.schema.named_tables import kept as records
 from wfcore.adapters.sql.store import Transaction
 from wfcore.ports.storage import Duplicate, IdempotencyRecord
 
@@ -28,5 +27,5 @@ class SqlIdempotency:
     async def add(self, kind: str, user_id: str, key: str, record: IdempotencyRecord) -> None:
         row = {"org": self.org, "kind": kind, "user_id": user_id, "key": key}
         row |= {"fingerprint": record.fingerprint, "answer": to_json(record.response)}
-        if not (await self.connection.execute(insert_new(records).values(row))).rowcount:
+        if not (await self.connection.execute(dialect.insert_new(records).values(row))).rowcount:
             raise Duplicate("kept")

@@ -4,12 +4,11 @@ import json
 from typing import Any, Final
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
-from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.deferred import dialect, sa
+from wfcore.adapters.sql.schema.named_tables import interfaces, organizations
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.schema.tables import interfaces, organizations
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind
 from wfcore.domain.resources.resource import Kind
@@ -33,7 +32,7 @@ class SqlInterfaces:
     org: int
 
     async def add(self, interface: Interface) -> None:
-        done = await self.connection.execute(insert_new(interfaces).values({"org": self.org} | _row(interface)))
+        done = await self.connection.execute(dialect.insert_new(interfaces).values({"org": self.org} | _row(interface)))
         if not done.rowcount:
             raise Duplicate("interfaces")
 
@@ -64,7 +63,7 @@ class SqlInterfaces:
     async def clear(self, workflow_id: int) -> int:
         return (await self.connection.execute(interfaces.delete().where(*self._of(workflow_id)))).rowcount
 
-    def _of(self, number: int, target: Kind = Kind.WORKFLOW) -> tuple[sa.ColumnElement[bool], ...]:
+    def _of(self, number: int, target: Kind = Kind.WORKFLOW) -> "tuple[sa.ColumnElement[bool], ...]":
         return interfaces.c.org == self.org, interfaces.c.target == target.value, interfaces.c.resource_id == number
 
 
@@ -80,7 +79,7 @@ def _row(interface: Interface) -> dict[str, Any]:
     }
 
 
-def _interface_of_row(row: sa.Row[Any]) -> Interface:
+def _interface_of_row(row: "sa.Row[Any]") -> Interface:
     return _to_interface(row.id, row.resource_id, row.kind, row.config, row.created_at, row.sealed, row.target)
 
 

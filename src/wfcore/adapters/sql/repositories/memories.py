@@ -5,18 +5,16 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.deferred import dialect, sa
+from wfcore.adapters.sql.schema.named_tables import memories, memory_words, organizations
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.schema.tables import memories, memory_words, organizations
 from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.domain.agents.memories import weights_of, words_of
 from wfcore.ports.providers import Memory
 
-_FIELDS: Final = [memories.c[field.name] for field in attrs.fields(Memory)]
-_LIVE: Final = memories.c.memory.is_not(None)
+_FIELDS: Final = [field.name for field in attrs.fields(Memory)]
 _DELETED: Final = {"memory": None, "hash": "", "metadata": "{}", "user_id": None}
 """The columns of a deleted memory."""
 
@@ -26,7 +24,7 @@ _DIGITS: Final = 4
 _SEARCH: Final = Statement(
     lambda d: (
         f"""
-SELECT {", ".join(f"m.{field.name}" for field in _FIELDS)} FROM (
+SELECT {", ".join(f"m.{name}" for name in _FIELDS)} FROM (
     SELECT w.memory, sum(CAST(substr(value, 1, {_DIGITS}) AS integer)) AS weight
     FROM {d.values(d["words"])} {d.join()} {d[memory_words]} w ON w.word = substr(value, {_DIGITS + 1})
     WHERE w.org = (SELECT key FROM {d[organizations]} WHERE uuid = {d["org"]}) AND w.skill_id = {d["skill"]}
@@ -65,7 +63,9 @@ class SqlMemories:
     async def add(self, org: str, skill_id: int, memory: Memory) -> None:
         row = {"org": _org_key(org), "skill_id": skill_id, **_row(memory)}
         async with self._database.writing() as connection:
-            added = await connection.execute(insert_new(memories).values(row).returning(memories.c.key, memories.c.org))
+            added = await connection.execute(
+                dialect.insert_new(memories).values(row).returning(memories.c.key, memories.c.org)
+            )
             if (new := added.first()) is not None:
                 await _add_words(connection, new.org, skill_id, new.key, memory.memory)
 
@@ -76,7 +76,7 @@ class SqlMemories:
     async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
         before = {} if old is None else _row(old)
         unchanged = [memories.c[name].is_not_distinct_from(value) for name, value in before.items()]
-        change = memories.update().where(*_one(org, skill_id, memory.id), _LIVE, *unchanged).values(_row(memory))
+        change = memories.update().where(*_one(org, skill_id, memory.id), _is_live(), *unchanged).values(_row(memory))
         async with self._database.writing() as connection:
             replaced = (await connection.execute(change.returning(memories.c.key, memories.c.org))).first()
             if replaced is not None:
@@ -86,7 +86,7 @@ class SqlMemories:
         return replaced is not None
 
     async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
-        change = memories.update().where(*_one(org, skill_id, memory_id), _LIVE).values(_DELETED)
+        change = memories.update().where(*_one(org, skill_id, memory_id), _is_live()).values(_DELETED)
         async with self._database.writing() as connection:
             key = (await connection.execute(change.returning(memories.c.key))).scalar()
             if key is not None:
@@ -112,8 +112,13 @@ class SqlMemories:
             rows = (await connection.run(_SEARCH, {**of, **filters, "words": words})).mappings().all()
         return [_to_memory(row) for row in rows]
 
-    async def _select(self, *wanted: sa.ColumnElement[bool], limit: int) -> Sequence[Memory]:
-        found = sa.select(*_FIELDS).where(*wanted, _LIVE).order_by(memories.c.key).limit(limit)
+    async def _select(self, *wanted: "sa.ColumnElement[bool]", limit: int) -> Sequence[Memory]:
+        found = (
+            sa.select(*(memories.c[name] for name in _FIELDS))
+            .where(*wanted, _is_live())
+            .order_by(memories.c.key)
+            .limit(limit)
+        )
         async with self._database.reading() as connection:
             rows = (await connection.execute(found)).mappings().all()
         return [_to_memory(row) for row in rows]
@@ -126,20 +131,24 @@ async def _add_words(connection: Transaction, org: int, skill_id: int, key: int,
         await connection.execute(memory_words.insert(), rows)
 
 
-def _org_key(org: str) -> sa.ScalarSelect[int]:
+def _is_live() -> "sa.ColumnElement[bool]":
+    return memories.c.memory.is_not(None)
+
+
+def _org_key(org: str) -> "sa.ScalarSelect[int]":
     """The key of an organization; NULL for an unknown one."""
     return sa.select(organizations.c.key).where(organizations.c.uuid == org).scalar_subquery()
 
 
-def _of(table: sa.FromClause, org: str, skill_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+def _of(table: "sa.FromClause", org: str, skill_id: int) -> "tuple[sa.ColumnElement[bool], ...]":
     return table.c.org == _org_key(org), table.c.skill_id == skill_id
 
 
-def _one(org: str, skill_id: int, memory_id: str) -> tuple[sa.ColumnElement[bool], ...]:
+def _one(org: str, skill_id: int, memory_id: str) -> "tuple[sa.ColumnElement[bool], ...]":
     return *_of(memories, org, skill_id), memories.c.id == memory_id
 
 
-def _position(org: str, skill_id: int, memory_id: str) -> sa.ScalarSelect[int]:
+def _position(org: str, skill_id: int, memory_id: str) -> "sa.ScalarSelect[int]":
     """The position of a memory in the list, also of a deleted one; NULL for an unknown one, which no key is above."""
     marked = memories.alias("marked")
     return sa.select(marked.c.key).where(*_of(marked, org, skill_id), marked.c.id == memory_id).scalar_subquery()
@@ -149,5 +158,5 @@ def _row(memory: Memory) -> dict[str, Any]:
     return attrs.asdict(memory, recurse=False) | {"metadata": to_json(memory.metadata)}
 
 
-def _to_memory(row: sa.RowMapping) -> Memory:
+def _to_memory(row: "sa.RowMapping") -> Memory:
     return Memory(**{**row, "metadata": json.loads(row["metadata"])})

@@ -2,16 +2,23 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, Final, Generic
+from typing import Any, Generic
 
 import attrs
-import sqlalchemy as sa
 
-from wfcore.adapters.sql.repositories.hooks import hook_row, hooks, to_hook
+from wfcore.adapters.sql.repositories.hooks import hook_row, to_hook
 from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms
-from wfcore.adapters.sql.schema.dialect import insert_new
+from wfcore.adapters.sql.schema.deferred import dialect, sa
+from wfcore.adapters.sql.schema.named_tables import (
+    connection_grants,
+    connections,
+    context_items,
+    delegations,
+    erasures,
+    hooks,
+    policies,
+)
 from wfcore.adapters.sql.schema.names import PREFIX
-from wfcore.adapters.sql.schema.tables import connection_grants, connections, context_items, metadata, policies
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus, Ownership
@@ -25,8 +32,6 @@ from wfcore.domain.resources.resource import Kind
 from wfcore.domain.rules.policies import Policy
 from wfcore.ports.storage import Duplicate, Row, Stale
 
-delegations: Final = metadata.tables["wfcore_delegations"]
-
 
 @attrs.frozen
 class SqlRecords(Generic[Row]):
@@ -34,13 +39,13 @@ class SqlRecords(Generic[Row]):
 
     connection: Transaction
     org: int
-    table: sa.Table
+    table: "sa.Table"
     to_row: Callable[[Row], dict[str, Any]]
-    from_row: Callable[[sa.Row[Any]], Row]
+    from_row: "Callable[[sa.Row[Any]], Row]"
 
     async def add(self, row: Row) -> None:
         values = {"org": self.org, "id": row.id} | self.to_row(row)
-        done = await self.connection.execute(insert_new(self.table).values(values))
+        done = await self.connection.execute(dialect.insert_new(self.table).values(values))
         if not done.rowcount:
             raise Duplicate(self.table.name.removeprefix(PREFIX))
 
@@ -62,7 +67,7 @@ class SqlRecords(Generic[Row]):
     async def remove(self, id: str) -> None:
         await self.connection.execute(self.table.delete().where(*self._key(id)))
 
-    def _key(self, id: str) -> tuple[sa.ColumnElement[bool], ...]:
+    def _key(self, id: str) -> "tuple[sa.ColumnElement[bool], ...]":
         return self.table.c.org == self.org, self.table.c.id == id
 
 
@@ -95,7 +100,7 @@ def _policy_row(policy: Policy) -> dict[str, Any]:
     }
 
 
-def _policy(row: sa.Row[Any]) -> Policy:
+def _policy(row: "sa.Row[Any]") -> Policy:
     return Policy(row.id, row.name, json.loads(row.condition), json.loads(row.requirement), row.severity)
 
 
@@ -108,7 +113,7 @@ def _item_row(item: ContextItem) -> dict[str, Any]:
     }
 
 
-def _item(row: sa.Row[Any]) -> ContextItem:
+def _item(row: "sa.Row[Any]") -> ContextItem:
     return ContextItem(row.id, row.title, row.content, from_ms(row.created_at), from_ms(row.updated_at))
 
 
@@ -128,7 +133,7 @@ def _connection_row(connection: Connection) -> dict[str, Any]:
     }
 
 
-def _connection(row: sa.Row[Any]) -> Connection:
+def _connection(row: "sa.Row[Any]") -> Connection:
     checked = None if row.last_checked_at is None else from_ms(row.last_checked_at)
     kind, status = ConnectionKind(row.kind), ConnectionStatus(row.status)
     config, sealed = json.loads(row.config), json.loads(row.sealed)
@@ -142,7 +147,7 @@ def _grant_row(grant: ConnectionGrant) -> dict[str, Any]:
     return {**attrs.asdict(grant), "status": grant.status.value}
 
 
-def _grant(row: sa.Row[Any]) -> ConnectionGrant:
+def _grant(row: "sa.Row[Any]") -> ConnectionGrant:
     return ConnectionGrant(
         row.connection_id, row.user_id, row.sealed, row.expires_at, row.can_refresh,
         ConnectionStatus(row.status), row.reason, row.leased_until,
@@ -150,7 +155,7 @@ def _grant(row: sa.Row[Any]) -> ConnectionGrant:
 
 
 def sql_erasures(connection: Transaction, org: int) -> SqlRecords[Erasure]:
-    return SqlRecords(connection, org, metadata.tables["wfcore_erasures"], _erasure_row, _erasure)
+    return SqlRecords(connection, org, erasures, _erasure_row, _erasure)
 
 
 def _erasure_row(row: Erasure) -> dict[str, Any]:
@@ -159,7 +164,7 @@ def _erasure_row(row: Erasure) -> dict[str, Any]:
     return {"body": to_json(body | {"resources": list(row.resources), "attachments": sorted(row.attachments)})}
 
 
-def _erasure(row: sa.Row[Any]) -> Erasure:
+def _erasure(row: "sa.Row[Any]") -> Erasure:
     body = json.loads(row.body)
     if (member := body["member"]) is not None:
         member = Member(**member | {"role": Role(member["role"]), "groups": frozenset(member["groups"])})
@@ -173,8 +178,9 @@ class SqlDelegations(SqlRecords[Delegation]):
 
     async def of(self, user_id: str) -> list[Delegation]:
         columns = self.table.c
-        own = sa.or_(columns.from_user == user_id, columns.to_user == user_id)
-        found = sa.select(self.table).where(columns.org == self.org, own).order_by(columns.id)
+        ends = columns.from_user, columns.to_user
+        own = sa.union(*[sa.select(columns.id).where(columns.org == self.org, end == user_id) for end in ends])
+        found = sa.select(self.table).where(columns.org == self.org, columns.id.in_(own)).order_by(columns.id)
         return [self.from_row(row) for row in (await self.connection.execute(found)).all()]
 
 
@@ -191,7 +197,7 @@ def _delegation_row(row: Delegation) -> dict[str, Any]:
     }
 
 
-def _delegation(row: sa.Row[Any]) -> Delegation:
+def _delegation(row: "sa.Row[Any]") -> Delegation:
     until = None if row.until is None else from_ms(row.until)
     workflows = None if row.workflow_ids is None else tuple(json.loads(row.workflow_ids))
     return Delegation(row.id, row.from_user, row.to_user, until, workflows)

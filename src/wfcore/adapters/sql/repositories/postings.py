@@ -4,16 +4,14 @@ import json
 from typing import Any, Final
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.schema.tables import metadata, organizations, runs
+from wfcore.adapters.sql.schema.deferred import sa
+from wfcore.adapters.sql.schema.named_tables import organizations, postings, runs
+from wfcore.adapters.sql.schema.statement import Dialect, Statement
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.repositories.postings import Posting
-
-postings: Final = metadata.tables["wfcore_postings"]
 
 DUE: Final = Statement(
     lambda d: (
@@ -27,6 +25,15 @@ ORDER BY p.next_at LIMIT {d[2]}"""
 )
 """The pending deliveries of all organizations at a time, by an index; each takes one look-up of a run by its key."""
 
+
+def _due_of_one(d: Dialect) -> str:
+    return f"""
+SELECT q.id FROM {d[postings]} q WHERE q.org = w.org AND q.next_at <= {d[1]} AND (
+    SELECT r.status NOT IN ('queued', 'running') AND (r.resumed_by IS NOT NULL OR q.told IS NULL OR q.told <> r.status)
+    FROM {d[runs]} r WHERE r.org = q.org AND r.id = q.run_id
+) ORDER BY q.next_at LIMIT {d[2]}"""
+
+
 DUE_OF_EACH: Final = Statement(
     lambda d: (
         f"""
@@ -36,14 +43,9 @@ WITH RECURSIVE waiting (org) AS (
     SELECT (SELECT min(org) FROM {d[postings]} WHERE org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
-SELECT o.uuid, p.id FROM waiting w {d.join()} {d[organizations]} o ON o.key = w.org
-{d.join()} {d[postings]} p ON p.org = o.key
-WHERE p.id IN (
-    SELECT q.id FROM {d[postings]} q {d.join()} {d[runs]} r ON r.org = q.org AND r.id = q.run_id
-    WHERE q.org = w.org AND q.next_at <= {d[1]}
-      AND r.status NOT IN ('queued', 'running') AND (r.resumed_by IS NOT NULL OR q.told IS NULL OR q.told <> r.status)
-    ORDER BY q.next_at LIMIT {d[2]}
-) ORDER BY p.next_at"""
+SELECT o.uuid, p.id FROM {d.for_each("waiting w", _due_of_one(d), d[postings], "x.org = w.org AND x.id")}
+{d.join()} {d[organizations]} o ON o.key = w.org
+{d.join()} {d[postings]} p ON p.org = w.org AND p.id = x.id ORDER BY p.next_at"""
     )
 )
 """The same with the limit for each organization."""
@@ -69,10 +71,10 @@ class SqlPostings:
     async def remove(self, id: str) -> None:
         await self.connection.execute(postings.delete().where(*self._of(id)))
 
-    def _of(self, id: str) -> tuple[sa.ColumnElement[bool], ...]:
+    def _of(self, id: str) -> "tuple[sa.ColumnElement[bool], ...]":
         return postings.c.org == self.org, postings.c.id == id
 
 
-def _posting(row: sa.Row[Any]) -> Posting:
+def _posting(row: "sa.Row[Any]") -> Posting:
     place, reported = json.loads(row.place), RunStatus(row.told) if row.told else None
     return Posting(row.id, row.interface_id, row.mark, place, row.run_id, row.next_at, reported, row.tries)

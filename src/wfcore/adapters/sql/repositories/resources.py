@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import Any, Final
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import (
     deployment_row,
@@ -16,10 +15,10 @@ from wfcore.adapters.sql.repositories.row_values import (
     to_variation,
     variation_row,
 )
-from wfcore.adapters.sql.schema.dialect import insert_new, position_of
+from wfcore.adapters.sql.schema.deferred import dialect, sa
+from wfcore.adapters.sql.schema.named_tables import counters, executions, grants, resources, runs, variations
 from wfcore.adapters.sql.schema.names import PREFIX
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.schema.tables import counters, executions, grants, resources, runs, variations
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.resources import access
 from wfcore.domain.resources.access import AccessConfig, Principal
@@ -35,15 +34,20 @@ ON CONFLICT (org, kind) DO UPDATE SET last = {d[counters]}.last + 1 RETURNING la
     )
 )
 
+LAST_ID: Final = Statement(lambda d: f"SELECT max(id) FROM {d[resources]} WHERE org = {d[1]} AND kind = {d[2]}")
+
+NEAR: Final = 300
+"""The resources whose grants a page looks up one by one. Nearly always that is enough."""
+
 LARGE_CONTENT: Final = 2**16
 """Characters of a content from which on a thread decodes it."""
 
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
-async def add_row(connection: Transaction, table: sa.Table, row: dict[str, Any]) -> None:
+async def add_row(connection: Transaction, table: "sa.Table", row: dict[str, Any]) -> None:
     """Insert one row. Raises Duplicate, and writes nothing, when a unique key exists."""
-    done = await connection.execute(insert_new(table).values(row))
+    done = await connection.execute(dialect.insert_new(table).values(row))
     if not done.rowcount:
         raise Duplicate(table.name.removeprefix(PREFIX))
 
@@ -93,23 +97,38 @@ class SqlResources:
         status: str | None = None,
         query: str | None = None,
     ) -> list[Resource]:
-        found = self.page_statement(principal, limit=limit, after=after, status=status, query=query)
+        near, far = self.page_statements(principal, after=after, status=status, query=query)
+        found = await self._resources(near.limit(limit))
+        if len(found) < limit and await self._last_id() > after + NEAR:
+            found += await self._resources(far.limit(limit - len(found)))
+        return found
+
+    async def _resources(self, found: "sa.Select[Any]") -> list[Resource]:
         rows = (await self.connection.execute(found)).mappings().all()
         return [to_resource(row, self.org_uuid) for row in rows]
 
-    def page_statement(
-        self, principal: Principal, *, limit: int, after: int, status: str | None, query: str | None
-    ) -> sa.Select[Any]:
-        """One scan of the unique key of ids, with one look-up of grants for each resource."""
-        granted = sa.exists().where(
-            grants.c.resource == resources.c.key, grants.c.subject.in_(access.subjects(principal))
-        )
+    async def _last_id(self) -> int:
+        return (await self.connection.run(LAST_ID, (self.org, self.kind.value))).scalar_one() or 0
+
+    def page_statements(
+        self, principal: Principal, *, after: int, status: str | None, query: str | None
+    ) -> "tuple[sa.Select[Any], sa.Select[Any]]":
+        """The next `NEAR` resources, with a look-up of grants for each; and the later ones, by the principal's grants.
+
+        The first is the cheaper one where the principal can see most resources, the second one where it can see few. In
+        the second one no other index can be used.
+        """
+        mine: sa.ColumnElement[bool] = grants.c.subject.in_(access.subjects(principal))
         if status == "deleted":
-            granted = granted.where(grants.c.manage)
-        found = sa.select(resources).where(*self._of_organization(resources), resources.c.id > after, granted)
+            mine &= grants.c.manage
         wanted = resources.c.status != "deleted" if status is None else resources.c.status == status
-        found = found.where(wanted, *_containing(query)).order_by(resources.c.id)
-        return found.limit(limit)
+        found = sa.select(resources).where(resources.c.kind == self.kind.value, wanted, *_containing(query))
+        granted = sa.exists().where(grants.c.resource == resources.c.key, mine)
+        ids = resources.c.id > after, resources.c.id <= after + NEAR
+        near = found.where(resources.c.org == self.org, *ids, granted).order_by(resources.c.id)
+        listed = resources.c.key.in_(sa.select(grants.c.resource).where(mine))
+        far = found.where(resources.c.org + 0 == self.org, resources.c.id + 0 > after + NEAR, listed)
+        return near, far.order_by(resources.c.id + 0)
 
     async def offered_to(self, user_id: str) -> list[Resource]:
         offered = sa.select(resources).where(
@@ -159,13 +178,13 @@ class SqlResources:
         rows = (await self.connection.execute(found.order_by(*latest_first).limit(limit))).mappings().all()
         return [to_variation(row) for row in rows]
 
-    def _of_organization(self, table: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
+    def _of_organization(self, table: "sa.FromClause") -> "tuple[sa.ColumnElement[bool], ...]":
         return table.c.org == self.org, table.c.kind == self.kind.value
 
-    def _is_variation(self, id: int, variation_id: str) -> tuple[sa.ColumnElement[bool], ...]:
+    def _is_variation(self, id: int, variation_id: str) -> "tuple[sa.ColumnElement[bool], ...]":
         return *self._of_organization(variations), variations.c.resource_id == id, variations.c.id == variation_id
 
-    def _deployed_before(self, id: int, before: str) -> sa.ColumnElement[bool]:
+    def _deployed_before(self, id: int, before: str) -> "sa.ColumnElement[bool]":
         other = variations.alias("other")
         position = sa.select(other.c.deployed_at, other.c.id).where(
             *self._of_organization(other), other.c.resource_id == id, other.c.id == before
@@ -185,10 +204,10 @@ class SqlResources:
             await self.connection.execute(grants.insert(), rows)
 
 
-def _containing(query: str | None) -> list[sa.ColumnElement[bool]]:
+def _containing(query: str | None) -> "list[sa.ColumnElement[bool]]":
     """The condition that name or slug contain `query`, ignoring ASCII case. LIKE would refuse a long pattern."""
     if query is None:
         return []
     lowered = query.translate(_ASCII_LOWER)
     texts = (resources.c.name, resources.c.slug)
-    return [sa.or_(*(position_of(sa.func.lower(text), lowered) > 0 for text in texts))]
+    return [sa.or_(*(dialect.position_of(sa.func.lower(text), lowered) > 0 for text in texts))]

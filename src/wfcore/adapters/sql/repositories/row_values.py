@@ -8,8 +8,8 @@ from typing import Any, Final
 from uuid import UUID
 
 import attrs
-from sqlalchemy import RowMapping
 
+from wfcore.adapters.sql.schema.deferred import sa
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.values import structure
 from wfcore.domain.json.values import to_json as unstructured
@@ -80,7 +80,7 @@ def resource_row(resource: Resource) -> dict[str, Any]:
     }
 
 
-def to_resource(row: Mapping[str, Any] | RowMapping, org_uuid: str) -> Resource:
+def to_resource(row: "Mapping[str, Any] | sa.RowMapping", org_uuid: str) -> Resource:
     return Resource(
         kind=Kind(row["kind"]),
         org_uuid=org_uuid,
@@ -135,7 +135,7 @@ def deployment_row(variation: Variation) -> dict[str, Any]:
     return {"deployed_at": _optional_ms(variation.deployed_at), "deployed_by": variation.deployed_by}
 
 
-def to_variation(row: RowMapping) -> Variation:
+def to_variation(row: "sa.RowMapping") -> Variation:
     return Variation(
         id=row["id"],
         content=structure(CONTENTS[Kind(row["kind"])], json.loads(row["content"])),
@@ -159,7 +159,7 @@ def token_row(token: AccessToken) -> dict[str, Any]:
     }
 
 
-def to_token(row: Mapping[str, Any] | RowMapping) -> AccessToken:
+def to_token(row: "Mapping[str, Any] | sa.RowMapping") -> AccessToken:
     return AccessToken(
         prefix=row["prefix"],
         secret_hash=row["secret_hash"],

@@ -4,11 +4,11 @@ import json
 from typing import Any, Final
 
 import attrs
-import sqlalchemy as sa
 
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.schema.tables import organizations, schedules
+from wfcore.adapters.sql.schema.deferred import sa
+from wfcore.adapters.sql.schema.named_tables import organizations, schedules
+from wfcore.adapters.sql.schema.statement import Dialect, Statement
 from wfcore.adapters.sql.store import Transaction
 from wfcore.ports.repositories.schedules import Missed, Pause, Timer
 
@@ -21,6 +21,12 @@ WHERE s.next_at <= {d[1]} ORDER BY s.next_at LIMIT {d[2]}"""
 )
 """The timers of all organizations that are due at a time, by an index."""
 
+
+def _due_of_one(d: Dialect) -> str:
+    return f"""
+SELECT workflow_id FROM {d[schedules]} WHERE org = w.org AND next_at <= {d[1]} ORDER BY next_at LIMIT {d[2]}"""
+
+
 DUE_OF_EACH: Final = Statement(
     lambda d: (
         f"""
@@ -30,11 +36,10 @@ WITH RECURSIVE waiting (org) AS (
     SELECT (SELECT min(org) FROM {d[schedules]} WHERE org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
-SELECT o.uuid, s.workflow_id FROM waiting w
-{d.join()} {d[organizations]} o ON o.key = w.org {d.join()} {d[schedules]} s ON s.org = o.key
-WHERE s.workflow_id IN (
-    SELECT workflow_id FROM {d[schedules]} WHERE org = w.org AND next_at <= {d[1]} ORDER BY next_at LIMIT {d[2]}
-) ORDER BY s.next_at"""
+SELECT o.uuid, s.workflow_id
+FROM {d.for_each("waiting w", _due_of_one(d), d[schedules], "x.org = w.org AND x.workflow_id")}
+{d.join()} {d[organizations]} o ON o.key = w.org
+{d.join()} {d[schedules]} s ON s.org = w.org AND s.workflow_id = x.workflow_id ORDER BY s.next_at"""
     )
 )
 """The same with the limit for each organization."""
@@ -61,11 +66,11 @@ class SqlSchedules:
     async def remove(self, workflow_id: int) -> None:
         await self.connection.execute(schedules.delete().where(*self._of(workflow_id)))
 
-    def _of(self, workflow_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+    def _of(self, workflow_id: int) -> "tuple[sa.ColumnElement[bool], ...]":
         return schedules.c.org == self.org, schedules.c.workflow_id == workflow_id
 
 
-def _timer(row: sa.Row[Any]) -> Timer:
+def _timer(row: "sa.Row[Any]") -> Timer:
     missed = tuple(Missed(at, reason) for at, reason in json.loads(row.missed))
     paused = Pause(*json.loads(row.paused)) if row.paused else None
     return Timer(row.workflow_id, row.variation_id, row.next_at, paused, row.last_run_id, missed)

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from wfcore.adapters.sql.schema.named_tables import executions, organizations, runs, usage
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
-from wfcore.adapters.sql.schema.tables import executions, metadata, organizations, runs
 from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.projections.usage import UsageRow
 from wfcore.ports.repositories.usage import GroupBy, UsageSum
-
-usage: Final = metadata.tables["wfcore_usage"]
 
 ADD_USAGE: Final = Statement(
     lambda d: (

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from wfcore.adapters.sql.repositories.row_values import to_json
+from wfcore.adapters.sql.schema.named_tables import executions, organizations, verdicts
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.schema.tables import executions, metadata, organizations
 from wfcore.adapters.sql.store import CommitTransaction, Store
-from wfcore.domain.projections.verdicts import VerdictRow
-
-verdicts: Final = metadata.tables["wfcore_verdicts"]
+from wfcore.domain.projections.verdict_rows import VerdictRow
 
 PUT_VERDICT: Final = Statement(
     lambda d: (
@@ -57,4 +55,4 @@ def put_verdict(transaction: CommitTransaction, execution: int, row: VerdictRow)
     """Write the verdict of an execution, within the journal's transaction."""
     passed = None if row.passed is None else int(row.passed)
     about = row.skill_id, row.content, row.evaluation_id, row.case_id, row.run_id, row.at
-    transaction.execute(PUT_VERDICT, (execution, *about, passed, to_json(row.body)))
+    transaction.executemany(PUT_VERDICT, [(execution, *about, passed, to_json(row.body))])

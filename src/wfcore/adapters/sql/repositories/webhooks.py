@@ -3,10 +3,10 @@
 from typing import Final
 
 import attrs
-import sqlalchemy as sa
 
+from wfcore.adapters.sql.schema.deferred import sa
+from wfcore.adapters.sql.schema.named_tables import organizations, webhooks
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.schema.tables import organizations, webhooks
 from wfcore.adapters.sql.store import Transaction
 from wfcore.ports.repositories.webhooks import WebhookRow
 
@@ -35,5 +35,5 @@ class SqlWebhooks:
         await self.connection.execute(webhooks.delete().where(*self._of(row.workflow_id)))
         await self.connection.execute(webhooks.insert().values(attrs.asdict(row) | {"org": self.org}))
 
-    def _of(self, workflow_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+    def _of(self, workflow_id: int) -> "tuple[sa.ColumnElement[bool], ...]":
         return webhooks.c.org == self.org, webhooks.c.workflow_id == workflow_id

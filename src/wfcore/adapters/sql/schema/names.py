@@ -12,6 +12,9 @@ VERSION_TABLE: Final = "wfcore_version"
 
 DEFAULT_SCHEMA: Final = "wfcore"
 
+NO_RESOURCE: Final = 2**40
+"""The targets of runs without a resource are greater."""
+
 _SCHEMA: Final = re.compile(r"(?!pg_|information_schema\Z)[a-z_][a-z0-9_]{0,62}\Z", re.ASCII)
 
 

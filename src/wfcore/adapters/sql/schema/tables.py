@@ -9,12 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy import Boolean, Column, ForeignKey, Index, PrimaryKeyConstraint, Table
 
 from wfcore.adapters.sql.schema.dialect import INT, TEXT, only_where
+from wfcore.adapters.sql.schema.names import NO_RESOURCE
 from wfcore.adapters.sql.schema.record_tables import add_record_tables
 
 metadata: Final = sa.MetaData()
-
-NO_RESOURCE: Final = 2**40
-"""The targets of runs without a resource are greater."""
 
 
 def _text(name: str, *, null: bool = False) -> Column[Any]:
@@ -156,8 +154,16 @@ resources: Final = Table(
     _int("updated_at"),
     _int("deleted_at", null=True),
     _int("revision"),
+    _int("max_concurrent_runs", null=True),
     sa.UniqueConstraint("org", "kind", "id"),
     sa.UniqueConstraint("org", "kind", "slug"),
+)
+Index(
+    "wfcore_resources_limited",
+    resources.c.org,
+    resources.c.kind,
+    resources.c.id,
+    **only_where(resources.c.max_concurrent_runs.is_not(None)),
 )
 
 grants: Final = Table(
@@ -487,6 +493,20 @@ approvers: Final = Table(
     PrimaryKeyConstraint("org", "subject", "closed", "interrupt"),
     Index("wfcore_approvers_interrupt", "interrupt"),
     sqlite_with_rowid=False,
+)
+
+call_slots: Final = Table(
+    "wfcore_call_slots",
+    metadata,
+    Column("key", INT, primary_key=True),
+    _int("org"),
+    _text("name"),
+    _int("execution"),
+    _text("attempt"),
+    _int("most"),
+    sa.UniqueConstraint("execution", "attempt"),
+    Index("wfcore_call_slots_queue", "org", "name", "key"),
+    sqlite_autoincrement=True,
 )
 
 workers: Final = Table(

@@ -2,9 +2,11 @@
 
 All of it is in a schema of its own, which is deleted at the end. `LOCK` is held shared by each transaction that writes
 rows of the organization; while another session holds it exclusively, such writes are refused with `Moving`. It ends
-with the session: a move that was killed refuses nothing any more, until `refuse_for_good`.
+with a transaction, for which the server has a limit: a move that was killed or suspended refuses nothing any more,
+until `refuse_for_good`.
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -22,8 +24,17 @@ LOCK: Final = 7_766_070_004
 
 TRIGGER: Final = "wfcore_moving"
 
-LOCK_SECONDS: Final = 5
-"""How long a move waits for transactions that are under way."""
+LOCK_MILLISECONDS: Final = 200
+"""How long a statement waits for the lock of a table. Readers and writers of all organizations wait behind it."""
+
+LOCK_TRIES: Final = 40
+"""Attempts at such a statement, with a pause of the same time between two of them."""
+
+LOCKING: Final = 0.25
+"""The share of the time for which writes are refused that transactions under way have to end."""
+
+REFUSING: Final = 0.6
+"""The share after that."""
 
 _OFF: Final = "wfcore.is_moving_rows"
 """The setting of the session that deletes the rows of an organization that has left."""
@@ -82,21 +93,38 @@ def start(source: Connection, tenant: TenantRows) -> None:
     """Note every change from now on. Each table waits a moment for the transactions that are writing it."""
     own = tenant.own_schema
     run(source, f"CREATE SCHEMA {own}")
-    run(source, f"CREATE TABLE {own}.state AS SELECT false AS is_final")
+    run(source, f"CREATE SEQUENCE {own}.final")
     run(source, f"CREATE TABLE {own}.notes (of smallint, key jsonb)")
     run(source, ";".join(_function(tenant, number, table) for number, table in enumerate(TABLES)))
-    run(source, f"SET lock_timeout = '{LOCK_SECONDS}s'")
     for table in TABLES:
         trigger = f"{TRIGGER} AFTER INSERT OR UPDATE OR DELETE ON {tenant.name(table)} FOR EACH ROW"
-        run(source, f"CREATE TRIGGER {trigger} EXECUTE FUNCTION {own}.{own_name(table)}()")
+        _run_locking(source, f"CREATE TRIGGER {trigger} EXECUTE FUNCTION {own}.{own_name(table)}()")
+
+
+def _run_locking(source: Connection, statement: str) -> None:
+    """Run a statement that locks a table, as soon as no transaction uses the table."""
+    for left in reversed(range(LOCK_TRIES)):
+        try:
+            run(source, f"SET LOCAL lock_timeout = {LOCK_MILLISECONDS}; {statement}")
+        except psycopg.errors.LockNotAvailable:
+            if not left:
+                raise
+            time.sleep(LOCK_MILLISECONDS / 1000)
+        else:
+            return
 
 
 def _function(tenant: TenantRows, number: int, table: sa.Table) -> str:
-    """The function of a table's trigger. A row without an organization of its own may be deleted after its parent."""
+    """The function of a table's trigger. A row without an organization of its own may be deleted after its parent.
+
+    The sequence `final` is read after the lock was taken, and has no versions: a transaction with an older snapshot
+    sees its current value.
+    """
     own, name = tenant.own_schema, tenant.name(table)
     keys = ", ".join(f'r."{column.name}"::text' for column in table.primary_key.columns)
     note = f"INSERT INTO {own}.notes VALUES ({number}, jsonb_build_array({keys}));"
     condition = tenant.condition(table, "r.")
+    refuse = f"RAISE EXCEPTION 'the organization is being moved' USING ERRCODE = 'WF001', DETAIL = '{tenant.org}'"
     gone = f"ELSIF TG_OP = 'DELETE' THEN {note}" if "SELECT" in condition else ""
     return f"""
 CREATE FUNCTION {own}.{own_name(table)}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -105,9 +133,8 @@ BEGIN
     IF current_setting('{_OFF}', true) = 'on' THEN RETURN NULL; END IF;
     IF TG_OP = 'DELETE' THEN r := OLD; ELSE r := NEW; END IF;
     IF {condition} THEN
-        IF NOT pg_try_advisory_xact_lock_shared({LOCK}) OR (SELECT is_final FROM {own}.state) THEN
-            RAISE EXCEPTION 'the organization is being moved' USING ERRCODE = 'WF001';
-        END IF;
+        IF NOT pg_try_advisory_xact_lock_shared({LOCK}) THEN {refuse}; END IF;
+        IF (SELECT last_value FROM {own}.final) > 1 THEN {refuse}; END IF;
         {note}
     {gone}
     END IF;
@@ -164,19 +191,23 @@ def _each(target: Connection, statement: Any, rows: Sequence[Sequence[Any]]) -> 
 
 def is_final(source: Connection, tenant: TenantRows) -> bool:
     """Whether `refuse_for_good` was called."""
-    ((state,),) = run(source, "SELECT to_regclass(%s)", (f"{tenant.own_schema}.state",)).fetchall()
-    return state is not None and bool(run(source, f"SELECT is_final FROM {tenant.own_schema}.state").fetchall()[0][0])
+    ((final,),) = run(source, "SELECT to_regclass(%s)", (f"{tenant.own_schema}.final",)).fetchall()
+    return final is not None and run(source, f"SELECT last_value FROM {tenant.own_schema}.final").fetchall() == [(2,)]
 
 
-def refuse(source: Connection) -> None:
-    """Wait for the transactions that write rows of the organization, and refuse others while the session lasts."""
-    run(source, f"SET lock_timeout = '{LOCK_SECONDS}s'")
-    run(source, f"SELECT pg_advisory_lock({LOCK})")
+def refuse(source: Connection, seconds: float) -> None:
+    """Wait for the transactions that write rows of the organization, and refuse others, in less than `seconds`.
+
+    A transaction of this session is open then. The server ends it, and the session, if nothing else does.
+    """
+    locking, refusing = (int(1000 * seconds * share) for share in (LOCKING, REFUSING))
+    limits = f"SET LOCAL lock_timeout = {locking}; SET LOCAL idle_in_transaction_session_timeout = {refusing}"
+    run(source, f"BEGIN; {limits}; SELECT pg_advisory_xact_lock({LOCK})")
 
 
 def refuse_for_good(source: Connection, tenant: TenantRows) -> None:
-    """Refuse all writes of the organization until its rows are deleted."""
-    run(source, f"UPDATE {tenant.own_schema}.state SET is_final = true")
+    """Refuse all writes of the organization until its rows are deleted, and end the transaction of `refuse`."""
+    run(source, f"SELECT setval('{tenant.own_schema}.final', 2); COMMIT")
 
 
 def delete(database: Connection, tenant: TenantRows) -> None:
@@ -189,10 +220,10 @@ def delete(database: Connection, tenant: TenantRows) -> None:
 
 def stop(source: Connection, tenant: TenantRows) -> None:
     """Remove the triggers, the notes and the functions, whichever of them are there."""
-    run(source, f"SET lock_timeout = '{LOCK_SECONDS}s'; SET client_min_messages = warning")
+    run(source, "SET client_min_messages = warning")
     schema = f"(SELECT oid FROM pg_namespace WHERE nspname = '{tenant.schema}')"
     tables = f"(SELECT oid FROM pg_class WHERE relnamespace = {schema})"
     query = f"SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname = '{TRIGGER}' AND tgrelid IN {tables}"
     for (table,) in run(source, query).fetchall():
-        run(source, f"DROP TRIGGER {TRIGGER} ON {table}")
-    run(source, f"DROP SCHEMA IF EXISTS {tenant.own_schema} CASCADE")
+        _run_locking(source, f"DROP TRIGGER {TRIGGER} ON {table}")
+    _run_locking(source, f"DROP SCHEMA IF EXISTS {tenant.own_schema} CASCADE")

@@ -1,43 +1,50 @@
 """The shards of an installation, and the move of an organization from one to another while its runs go on.
 
-The rows are copied in one transaction of the target: first all of them, then, again and again, those that changed
-meanwhile. For the last changes the writes of the organization are refused (`Moving`), and wait. The placement then
-names the target: this is the moment of the move. Whatever was killed, the next move of anything puts it right: before
-`capture.refuse_for_good` nothing has moved, after it the move is completed.
+The rows are copied in one transaction of the target, at the end of which writes of the organization are refused
+(`Moving`), and wait. The placement then names the target: this is the moment of the move.
+
+A mover shows every `BEAT` seconds that it is alive. Whatever happened to it, another process then puts it right
+(`take_over`), and so does the next move of anything: before `capture.refuse_for_good` nothing has moved, after it the
+move is completed. What a mover does after that fails: all its sessions were ended, and it opens none without checking
+that of its lock.
 """
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import attrs
 import psycopg
 
-from wfcore.adapters.sql.maintenance.tenancy import TABLES
 from wfcore.adapters.sql.schema.statement import PostgresDialect
-from wfcore.adapters.sql.schema.tables import metadata, organizations
-from wfcore.adapters.sql.shards import capture
-from wfcore.adapters.sql.shards.capture import Connection, TenantRows, columns, run
+from wfcore.adapters.sql.schema.tables import organizations
+from wfcore.adapters.sql.shards import capture, numbers
+from wfcore.adapters.sql.shards.capture import Connection, TenantRows, run
+from wfcore.adapters.sql.shards.copying import CompletedMove, Copy, Late, OnStep
 from wfcore.adapters.sql.shards.placements import changes, creating, placements, shards
-from wfcore.adapters.sql.transfer.databases import numbered
 from wfcore.addresses import server_options
 from wfcore.domain.kernel.errors import Conflict, NotFound, Unavailable
-from wfcore.ports.shards import LEASE, MAIN, RANGE
+from wfcore.ports.shards import MAIN, STRIDE, locator_of
 
 _LOCK: Final = 7_766_070_005
 """Held by the session that moves an organization: there is one at a time."""
 
-FEW: Final = 500
-"""ChangedRows rows that are copied while writes wait."""
+_UNFINISHED: Final = "(moving IS NOT NULL OR leaving IS NOT NULL)"
 
-ROUNDS: Final = 50
-"""Rounds of copying changed rows, after which the writes are too many to catch up with."""
+TRIES: Final = 3
+"""Copies of an organization, after which the move fails."""
 
 GRACE: Final = 3.0
 """Seconds after the move before the old rows are deleted: calls that began before have ended."""
 
-OnStep = Callable[[str], None]
+BEAT: Final = 0.5
+"""Seconds between two signs of life of a mover."""
+
+ENDS_WITHIN: Final = 5_000
+"""Milliseconds for which a session of an abandoned move can take to end."""
 
 
 @attrs.frozen
@@ -50,13 +57,23 @@ class ShardDatabases:
     def name(self, table: Any) -> str:
         return PostgresDialect(self.schema, str)[table]
 
+    @property
+    def sessions(self) -> str:
+        """The name of the sessions of a move."""
+        return f"wfcore move {self.schema}"[:63]
+
+    def connect(self, shard: str) -> Connection:
+        return psycopg.connect(
+            **{**server_options(self.urls[shard]), "application_name": self.sessions}, autocommit=True
+        )
+
     @contextmanager
     def connected(self, shard: str) -> Iterator[Connection]:
         """A connection in autocommit mode. Raises Unavailable for an unknown shard, and for errors of the database."""
         if shard not in self.urls:
             raise NotFound(f"shard `{shard}` is not in the settings: add it to `[shards]`")
         try:
-            with psycopg.connect(**server_options(self.urls[shard]), autocommit=True) as connection:
+            with self.connect(shard) as connection:
                 yield connection
         except psycopg.Error as error:
             raise Unavailable(f"shard `{shard}`: {str(error).partition(chr(10))[0]}") from error
@@ -70,16 +87,8 @@ class Shard:
     organizations: int
 
 
-@attrs.frozen
-class CompletedMove:
-    """How many rows were copied, and for how many seconds writes had to wait."""
-
-    rows: int
-    waited: float
-
-
 def add(installation: ShardDatabases, shard: str) -> None:
-    """Make it a shard on which new organizations are placed, and give it a range of numbers.
+    """Make it a shard on which new organizations are placed, and let it assign numbers of its own.
 
     Raises Conflict when it is one already, or when its database has organizations.
     """
@@ -90,10 +99,11 @@ def add(installation: ShardDatabases, shard: str) -> None:
         if run(database, f"SELECT 1 FROM {installation.name(organizations)} LIMIT 1").fetchone():
             raise Conflict(f"the database of shard `{shard}` has organizations: use one without rows of wfcore")
         number = max(names.values(), default=0) + 1
-        for table in metadata.sorted_tables:
-            if (column := numbered(table)) is not None:
-                sequence = f"pg_get_serial_sequence('{installation.name(table)}', '{column.name}')"
-                run(database, f"SELECT setval({sequence}, {number * RANGE})")
+        if number == STRIDE:
+            raise Conflict(f"there are {STRIDE} shards, the most")
+        if not names:
+            numbers.begin(main, installation.schema, 0, {})
+        numbers.begin(database, installation.schema, number, numbers.last_numbers(main, installation.schema))
         run(main, f"INSERT INTO {installation.name(shards)} VALUES (%s, %s)", (shard, number))
 
 
@@ -116,34 +126,78 @@ def move(installation: ShardDatabases, org: str, to: str, on_step: OnStep = lamb
     Raises NotFound for an unknown organization or shard; Conflict when it is there already, and while another move is
     under way; Unavailable when a database does not respond, or when its changes cannot be caught up with.
     """
-    with _locked(installation) as main:
+    with _locked(installation) as main, _beating(installation, main):
         recover(installation, main, on_step)
-        known = {name for (name,) in run(main, f"SELECT name FROM {installation.name(shards)}")}
-        if to not in {MAIN, *known}:
+        known = {MAIN: 0, **dict(run(main, f"SELECT name, number FROM {installation.name(shards)}").fetchall())}
+        if to not in known:
             raise NotFound(f"unknown shard `{to}`: use one that `wfcore shard list` prints")
         origin = _shard_of(main, installation, org)
         if origin == to:
             raise Conflict(f"organization `{org}` is on shard `{to}`")
-        with ExitStack() as stack:
-            source, fence, target = (stack.enter_context(installation.connected(name)) for name in (origin, origin, to))
+        with installation.connected(origin) as source:
             tenant = _tenant(source, installation, org)
-            if tenant is None:
-                raise NotFound(f"unknown organization `{org}`")
-            _place(main, installation, org, origin, moving=to)
-            on_step("announced")
+        if tenant is None:
+            raise NotFound(f"unknown organization `{org}`")
+        waits = list[float]()
+        for tries_left in reversed(range(TRIES)):
             try:
-                moved = _Move(source, fence, target, tenant, on_step).run()
-            except BaseException:
+                _place(main, installation, org, origin, moving=to)
+                on_step("announced")
+                with ExitStack() as stack:
+                    source, target, other = (stack.enter_context(installation.connected(n)) for n in (origin, to, to))
+                    connect, commit = partial(installation.connect, origin), partial(_commit, installation, main, other)
+                    copy = Copy(source, target, connect, commit, tenant, known[to], waits, on_step)
+                    fence = copy.run()
+            except BaseException as error:
                 _undo(installation, main, org, origin, to)
-                raise
+                if not isinstance(error, Late) or not tries_left:
+                    raise
+            else:
+                break
         ended = _complete(installation, main, org, origin, to, on_step)
-        return attrs.evolve(moved, waited=ended - moved.waited)
+        return CompletedMove(copy.rows, max(*waits, ended - fence.began))
+
+
+@contextmanager
+def without_moves(installation: ShardDatabases) -> Iterator[None]:
+    """No organization is moved in this block. Raises Conflict while one is."""
+    with _locked(installation) as main:
+        if run(main, f"SELECT 1 FROM {installation.name(placements)} WHERE {_UNFINISHED}").fetchone():
+            raise Conflict("an organization is being moved: try again when it has ended")
+        yield
+
+
+def take_over(installation: ShardDatabases, beats: int, on_step: OnStep = lambda _step: None) -> None:
+    """Undo or complete a move that is silent since the sign of life `beats`, unless another process does so.
+
+    Raises Unavailable when a database does not respond, or a session does not end: repeat it later.
+    """
+    with installation.connected(MAIN) as main:
+        statement = f"UPDATE {installation.name(changes)} SET beats = beats + 1 WHERE beats = %s"
+        if not run(main, statement, (beats,)).rowcount:
+            return
+        _end_sessions(installation, main)
+    with _locked(installation) as main, _beating(installation, main):
+        recover(installation, main, on_step)
+
+
+def _end_sessions(installation: ShardDatabases, database: Connection) -> None:
+    """End the sessions of the mover, wherever it is, and the lock with which it refuses writes."""
+    own = "FROM pg_stat_activity WHERE application_name = %s AND datname = current_database()"
+    own += " AND pid <> pg_backend_pid()"
+    run(database, f"SELECT pg_terminate_backend(pid, {ENDS_WITHIN}) {own}", (installation.sessions,))
+    if run(database, f"SELECT 1 {own}", (installation.sessions,)).fetchone():
+        raise Unavailable("a session of an abandoned move does not end")
 
 
 def recover(installation: ShardDatabases, main: Connection, on_step: OnStep) -> None:
     """Undo or complete a move that was killed."""
-    rows = run(main, f"SELECT org, shard, moving, leaving FROM {installation.name(placements)}"
-                        " WHERE moving IS NOT NULL OR leaving IS NOT NULL").fetchall()  # fmt: skip
+    query = f"SELECT org, shard, moving, leaving FROM {installation.name(placements)} WHERE {_UNFINISHED}"
+    rows = run(main, query).fetchall()
+    for name in installation.urls if rows else ():
+        if name != MAIN:  # there, the lock has shown that they ended
+            with installation.connected(name) as database:
+                _end_sessions(installation, database)
     for org, shard, moving, leaving in rows:
         if leaving is not None:
             _clean(installation, main, org, leaving, on_step)
@@ -157,71 +211,6 @@ def recover(installation: ShardDatabases, main: Connection, on_step: OnStep) -> 
             _undo(installation, main, org, shard, moving)
 
 
-@attrs.frozen
-class _Move:
-    source: Connection
-    fence: Connection
-    target: Connection
-    tenant: TenantRows
-    on_step: OnStep
-
-    def run(self) -> CompletedMove:
-        """Returns with the rows on the target, and with the writes of the organization refused for good.
-
-        `waited` of the result is when they began to wait, by the monotonic clock.
-        """
-        time.sleep(2 * LEASE)  # by now every process reads the placement before each call
-        capture.stop(self.source, self.tenant)
-        capture.start(self.source, self.tenant)
-        self.on_step("captured")
-        with self.target.transaction():
-            run(self.target, "SET LOCAL idle_in_transaction_session_timeout = 0")
-            rows = self._copy_all()
-            self.on_step("copied")
-            rows += self._catch_up()
-            began = time.monotonic()
-            capture.refuse(self.fence)
-            self.on_step("fenced")
-            rows += self._copy_changed()
-        self.on_step("committed")
-        capture.refuse_for_good(self.fence, self.tenant)
-        self.on_step("final")
-        return CompletedMove(rows, began)
-
-    def _copy_all(self) -> int:
-        rows = 0
-        with _snapshot(self.source):
-            for table in TABLES:
-                read: Any = f"COPY ({self.tenant.select(table)}) TO STDOUT"
-                write: Any = f"COPY {self.tenant.name(table)} ({columns(table)}) FROM STDIN"
-                with self.source.cursor() as out, self.target.cursor() as into:
-                    with out.copy(read) as blocks, into.copy(write) as copy:
-                        for block in blocks:
-                            copy.write(block)
-                    rows += into.rowcount
-        return rows
-
-    def _catch_up(self) -> int:
-        rows = 0
-        for _ in range(ROUNDS):
-            found = self._copy_changed()
-            rows += found
-            if found <= FEW:
-                return rows
-        raise Unavailable("the organization changes faster than it can be copied: try again later")
-
-    def _copy_changed(self) -> int:
-        with _snapshot(self.source):
-            return capture.apply(self.target, self.tenant, list(capture.noted(self.source, self.tenant)))
-
-
-@contextmanager
-def _snapshot(connection: Connection) -> Iterator[None]:
-    with connection.transaction():
-        run(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        yield
-
-
 @contextmanager
 def _locked(installation: ShardDatabases) -> Iterator[Connection]:
     """The main database, in which nobody else moves organizations meanwhile."""
@@ -230,14 +219,48 @@ def _locked(installation: ShardDatabases) -> Iterator[Connection]:
         ((is_free,),) = run(main, f"SELECT pg_try_advisory_lock({_LOCK})").fetchall()
         if not is_free:
             raise Conflict("another organization is being moved: try again when it has ended")
-        yield main
+        try:
+            yield main
+        finally:
+            with suppress(psycopg.Error):  # the end of the session would release it a little later
+                run(main, f"SELECT pg_advisory_unlock({_LOCK})")
+
+
+@contextmanager
+def _beating(installation: ShardDatabases, main: Connection) -> Iterator[None]:
+    """Show that this mover is alive, and at the end that nothing is left to do, if so."""
+    over = threading.Event()
+
+    def go_on() -> None:
+        with suppress(Unavailable), installation.connected(MAIN) as own:
+            while not over.wait(BEAT):
+                _beat(own, installation)
+
+    _beat(main, installation)
+    thread = threading.Thread(target=go_on, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        run(main, f"UPDATE {installation.name(changes)} SET beats = NULL WHERE NOT EXISTS"
+                  f" (SELECT 1 FROM {installation.name(placements)} WHERE {_UNFINISHED})")  # fmt: skip
+
+
+def _beat(main: Connection, installation: ShardDatabases) -> None:
+    run(main, f"UPDATE {installation.name(changes)} SET beats = coalesce(beats, 0) + 1")
+
+
+def _commit(installation: ShardDatabases, main: Connection, target: Connection) -> None:
+    """Make a small commit in each. That of the target waits for its replicas, if they are synchronous."""
+    _beat(main, installation)
+    run(target, "SELECT pg_logical_emit_message(true, 'wfcore', '')")
 
 
 def _create(main: Connection, installation: ShardDatabases) -> None:
-    with main.transaction():
-        run(main, "SET LOCAL client_min_messages = warning")
-        for statement in creating(installation.schema):
-            run(main, statement)
+    """The statements are sent at once: a process that is suspended holds no lock."""
+    run(main, "; ".join(["SET LOCAL client_min_messages = warning", *creating(installation.schema)]))
 
 
 def _shard_of(main: Connection, installation: ShardDatabases, org: str) -> str:
@@ -261,26 +284,23 @@ def _place(
     moving: str | None = None,
     leaving: str | None = None,
 ) -> None:
-    """Write the placement, as the next change."""
-    with main.transaction():
-        run(main, f"UPDATE {installation.name(changes)} SET number = number + 1")
-        statement: Any = f"""
-INSERT INTO {installation.name(placements)} (org, shard, moving, leaving, version)
-VALUES (%s, %s, %s, %s, (SELECT number FROM {installation.name(changes)})) ON CONFLICT (org) DO UPDATE
+    """Write the placement, as the next change. It is one statement: a process that is suspended holds no lock."""
+    statement: Any = f"""
+WITH change AS (UPDATE {installation.name(changes)} SET number = number + 1 RETURNING number)
+INSERT INTO {installation.name(placements)} (org, shard, moving, leaving, locator, version)
+SELECT %s, %s, %s, %s, %s, number FROM change ON CONFLICT (org) DO UPDATE
 SET shard = excluded.shard, moving = excluded.moving, leaving = excluded.leaving, version = excluded.version"""
-        run(main, statement, (org, shard, moving, leaving))
+    run(main, statement, (org, shard, moving, leaving, locator_of(org)))
 
 
 def _undo(installation: ShardDatabases, main: Connection, org: str, origin: str, to: str) -> None:
     """The organization stays where it was."""
-    with installation.connected(to) as target:
+    with installation.connected(to) as target, installation.connected(origin) as source:
+        _check_lock(main)
+        capture.stop(source, TenantRows(installation.schema, 0))  # first: from now on, the move is not completed
         tenant = _tenant(target, installation, org)
         if tenant is not None:
             capture.delete(target, tenant)
-    with installation.connected(origin) as source:
-        tenant = _tenant(source, installation, org)
-        if tenant is not None:
-            capture.stop(source, tenant)
     _place(main, installation, org, origin)
 
 
@@ -296,6 +316,7 @@ def _complete(installation: ShardDatabases, main: Connection, org: str, origin: 
 
 def _clean(installation: ShardDatabases, main: Connection, org: str, origin: str, on_step: OnStep) -> None:
     with installation.connected(origin) as source:
+        _check_lock(main)
         tenant = _tenant(source, installation, org)
         if tenant is not None:
             capture.delete(source, tenant)
@@ -303,3 +324,8 @@ def _clean(installation: ShardDatabases, main: Connection, org: str, origin: str
         capture.stop(source, tenant or TenantRows(installation.schema, 0))
     _place(main, installation, org, _shard_of(main, installation, org))
     on_step("cleaned")
+
+
+def _check_lock(main: Connection) -> None:
+    """Raises an error of the driver when another process has taken over: it ends all sessions that are open now."""
+    run(main, "SELECT 1")

@@ -14,23 +14,20 @@ import asyncio
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from functools import cache
+from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-import anyio
-import sqlalchemy as sa
-from sqlalchemy import event
-from sqlalchemy.pool import QueuePool
-
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
+from wfcore.adapters.sql.schema.deferred import MODULES, sa
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, VERSION_TABLE
 from wfcore.adapters.sql.schema.statement import Statement, Values
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
-from wfcore.adapters.sql.sqlite.host import joined
 from wfcore.adapters.sql.sqlite.processes import register, unregister
 from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Store, Synchronous, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable
@@ -46,20 +43,25 @@ _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NOT_TEXT: Final = "Could not decode to UTF-8"
 """How the driver's message about a text begins that is not UTF-8. It has no code."""
 
+_IN_MEMORY: Final = ("", ":memory:")
+
+_VERSION: Final = f"SELECT * FROM {VERSION_TABLE}"
+
 SAFE_VERSION: Final = (3, 51, 3)
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+EngineName = Literal["_reader", "_writer"]
 
 
 class SqliteTransaction:
     """Implements `Transaction`."""
 
-    def __init__(self, inner: sa.Connection) -> None:
+    def __init__(self, inner: "sa.Connection") -> None:
         self._inner = inner
 
-    async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
+    async def execute(self, statement: "sa.Executable", parameters: Any = None) -> Result:
         return self._inner.execute(statement, parameters)
 
     async def scan(self, statement: Statement, values: Values) -> Rows:
@@ -67,15 +69,12 @@ class SqliteTransaction:
         return await shielded(asyncio.to_thread(self._scanned, statement, values))
 
     def _scanned(self, statement: Statement, values: Values) -> Rows:
-        return [tuple(row) for row in self._executed(statement, values)]
+        return [tuple(row) for row in executed(self._inner, statement, values)]
 
     async def run(self, statement: Statement, values: Values = ()) -> Result:
-        return self._executed(statement, values)
+        return executed(self._inner, statement, values)
 
-    def _executed(self, statement: Statement, values: Values) -> Result:
-        return self._inner.exec_driver_sql(statement.sqlite, values or None)
-
-    async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
+    async def run_sync(self, work: "Callable[[sa.Connection], T]") -> T:
         return work(self._inner)
 
 
@@ -87,6 +86,9 @@ class Database:
     Raises ValueError for any other URL.
     """
 
+    inline_seconds = 0.001
+    """A commit that is expected to take longer runs in a thread."""
+
     def __init__(self, url: str, *, synchronous: Synchronous = "FULL", busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = _path(url)
         self.busy_ms = round(busy_seconds * 1000)
@@ -97,9 +99,7 @@ class Database:
         self._slots = asyncio.Semaphore(READERS)
         self._commit_connection: sqlite3.Connection | None = None
         self._look_up_connection: sqlite3.Connection | None = None
-        self._thread: ThreadPoolExecutor | None = None
-        self._writer: sa.Engine
-        self._reader: sa.Engine
+        self._threads: dict[str, ThreadPoolExecutor] = {}
 
     @property
     def commit_connection(self) -> sqlite3.Connection:
@@ -107,9 +107,7 @@ class Database:
 
         It is in autocommit mode: the caller begins and ends transactions. Raises Unavailable when not open.
         """
-        if self._commit_connection is None:
-            raise Unavailable("the database is closed")
-        return self._commit_connection
+        return self.check_open()
 
     @property
     def look_up_connection(self) -> sqlite3.Connection:
@@ -124,16 +122,14 @@ class Database:
     @property
     def thread(self) -> Executor:
         """A thread for slow commits on `commit_connection`, which would block the event loop. It ends with `close`."""
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "wfcore-commit")
-        return self._thread
+        return self._executor("commit")
 
     async def open(self) -> None:
         """Open the file, or create it. Raises Unavailable when it cannot be opened."""
         if self._commit_connection is not None:
             return
-        with _domain_errors():
-            await shielded(self._open())
+        with domain_errors():
+            await shielded(asyncio.to_thread(self._open))
 
     async def close(self) -> None:
         """Wait for active work, then close every connection. Does nothing when closed already."""
@@ -143,6 +139,7 @@ class Database:
     async def writing(self) -> AsyncIterator[Transaction]:
         """The only write transaction of this process. Raises Unavailable also after a long lock or on a full disk."""
         async with self.lock:
+            await self._create("_writer")
             with self._transaction("_writer") as connection:
                 await self._begin_immediate(connection)
                 yield SqliteTransaction(connection)
@@ -152,19 +149,34 @@ class Database:
     async def reading(self) -> AsyncIterator[Transaction]:
         """A transaction that sees one state of the database throughout. It cannot write."""
         async with self._slots:
+            await self._create("_reader")
             with self._transaction("_reader") as connection:
-                _inner(connection).execute("BEGIN")
+                driver_of(connection).execute("BEGIN")
                 yield SqliteTransaction(connection)
 
     async def look_up(self, statement: Statement, *values: Any) -> Rows:
         """A short read by key, on the event loop."""
         try:
             return self.look_up_connection.execute(statement.sqlite, values).fetchall()
-        except sqlite3.DatabaseError as error:  # locked or damaged: a reader waits, or raises the domain's error
-            if str(error).startswith(_NOT_TEXT):
-                raise Damaged from error
-            async with self.reading() as connection:
-                return [tuple(row) for row in await connection.run(statement, values)]
+        except sqlite3.DatabaseError as error:
+            return await self._look_up_again(error, statement, values)
+
+    async def _look_up_again(self, error: sqlite3.DatabaseError, statement: Statement, values: Sequence[Any]) -> Rows:
+        """After an error by a lock or damage: a reader waits, or raises the domain's error."""
+        if str(error).startswith(_NOT_TEXT):
+            raise Damaged from error
+        async with self.reading() as connection:
+            return [tuple(row) for row in await connection.run(statement, tuple(values))]
+
+    async def revision(self) -> str | None:
+        return self._revision()
+
+    def _revision(self) -> str | None:
+        try:
+            rows = self.look_up_connection.execute(_VERSION).fetchall()
+        except (sqlite3.DatabaseError, Unavailable):  # there is no such table, or the file is damaged or closed
+            return None
+        return str(rows[0][0]) if [len(row) for row in rows] == [1] else None
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return GroupCommit(self, on_commit)
@@ -172,7 +184,7 @@ class Database:
     async def scrub(self) -> None:
         """Rewrite the file, and empty the write-ahead log, which needs a moment without readers of the old state."""
         async with self.lock:
-            with _domain_errors():
+            with domain_errors():
                 await shielded(asyncio.to_thread(self._scrub))
 
     def _scrub(self) -> None:
@@ -185,19 +197,30 @@ class Database:
         raise Unavailable("the write-ahead log cannot be emptied: a reader does not end")
 
     async def joined(self, connection: object) -> Store:
+        from wfcore.adapters.sql.sqlite.host import joined
+
         return await joined(self, self.path, self.lock, connection)
 
-    @contextmanager
-    def _transaction(self, engine: Literal["_reader", "_writer"]) -> Iterator[sa.Connection]:
-        """A pooled connection. Its return to the pool rolls back an uncommitted transaction."""
+    def check_open(self) -> sqlite3.Connection:
         if self._commit_connection is None:
             raise Unavailable("the database is closed")
-        with _domain_errors(), getattr(self, engine).connect() as connection:
+        return self._commit_connection
+
+    async def _create(self, engine: EngineName) -> None:
+        """Create an engine, the first time: in a thread, because that imports SQLAlchemy."""
+        if engine not in vars(self):
+            await asyncio.to_thread(getattr, self, engine)
+
+    @contextmanager
+    def _transaction(self, engine: EngineName) -> "Iterator[sa.Connection]":
+        """A pooled connection. Its return to the pool rolls back an uncommitted transaction."""
+        self.check_open()
+        with domain_errors(), getattr(self, engine).connect() as connection:
             yield connection
 
-    async def _begin_immediate(self, connection: sa.Connection) -> None:
+    async def _begin_immediate(self, connection: "sa.Connection") -> None:
         """Begin to write. The wait for another process's lock happens in a thread."""
-        inner = _inner(connection)
+        inner = driver_of(connection)
         inner.execute(f"PRAGMA busy_timeout = {INLINE_BUSY_MS}")
         try:
             inner.execute("BEGIN IMMEDIATE")
@@ -209,26 +232,30 @@ class Database:
         else:
             inner.execute(f"PRAGMA busy_timeout = {self.busy_ms}")
 
-    async def _commit(self, connection: sa.Connection) -> None:
+    async def _commit(self, connection: "sa.Connection") -> None:
         if self.durable:
-            await shielded(self._in_thread(_inner(connection).commit))
+            await shielded(self._in_thread(driver_of(connection).commit))
         else:
-            _inner(connection).commit()
+            driver_of(connection).commit()
 
     async def _in_thread(self, work: Callable[..., Any], *args: Any) -> None:
         await asyncio.get_running_loop().run_in_executor(self.thread, work, *args)
 
-    async def _open(self) -> None:
+    def _executor(self, use: str, size: int = 1) -> Executor:
+        """The threads for one use of the file, which end with `close`."""
+        if use not in self._threads:
+            self._threads[use] = ThreadPoolExecutor(size, f"wfcore-{use}")
+        return self._threads[use]
+
+    def _open(self) -> None:
         create_private(self.path)
-        self._commit_connection = await self._connect()
-        self._look_up_connection = await self._connect()
+        self._commit_connection = self._connect()
+        self._look_up_connection = self._connect()
         self._look_up_connection.execute("PRAGMA query_only = ON")
-        self._writer = self._engine(1)
-        self._reader = self._engine(READERS, "PRAGMA query_only = ON")
         if sqlite3.sqlite_version_info < SAFE_VERSION and register(self.path):
             _warn_of_old_sqlite()
 
-    async def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self.path,
             timeout=self.busy_ms / 1000,
@@ -237,7 +264,7 @@ class Database:
             cached_statements=512,
         )
         try:
-            await _switch_to_wal(connection, self.busy_ms / 1000)
+            _switch_to_wal(connection, self.busy_ms / 1000)
             for pragma in self._pragmas():
                 connection.execute(pragma)
         except BaseException:
@@ -253,11 +280,21 @@ class Database:
             "PRAGMA wal_autocheckpoint = 1000",
         )
 
-    def _engine(self, size: int, *pragmas: str) -> sa.Engine:
+    @cached_property
+    def _writer(self) -> "sa.Engine":
+        return self._engine(1)
+
+    @cached_property
+    def _reader(self) -> "sa.Engine":
+        return self._engine(READERS, "PRAGMA query_only = ON")
+
+    def _engine(self, size: int, *pragmas: str) -> "sa.Engine":
         """An engine of `size` connections. Neither the driver nor SQLAlchemy begins transactions: this class does."""
+        for name in MODULES:
+            import_module(name)
         engine = sa.create_engine(
             sa.URL.create("sqlite", database=str(self.path)),
-            poolclass=QueuePool,
+            poolclass=sa.QueuePool,
             pool_size=size,
             max_overflow=0,
             pool_use_lifo=True,
@@ -265,7 +302,7 @@ class Database:
         )
         statements = (*self._pragmas(), *pragmas)
 
-        @event.listens_for(engine, "connect")
+        @sa.event.listens_for(engine, "connect")
         def prepare(connection: sqlite3.Connection, _record: Any) -> None:
             for statement in statements:
                 connection.execute(statement)
@@ -274,49 +311,55 @@ class Database:
 
     async def _close(self) -> None:
         async with self.lock:
-            plain = [
-                connection
-                for connection in (self._look_up_connection, self._commit_connection)
-                if connection is not None
-            ]
+            if self._commit_connection is None:
+                return
+            plain = (self._commit_connection, self._look_up_connection)
             self._commit_connection = self._look_up_connection = None
             for _ in range(READERS):
                 await self._slots.acquire()
-            self._writer.dispose()
-            self._reader.dispose()
-            for connection in plain:
-                connection.close()
-            thread, self._thread = self._thread, None
-            if thread is not None:
-                thread.shutdown()
-            if plain:
-                unregister(self.path)
+            await asyncio.to_thread(self._disconnect, *plain)
             for _ in range(READERS):
                 self._slots.release()
 
+    def _disconnect(self, *plain: sqlite3.Connection | None) -> None:
+        while self._threads:
+            self._threads.popitem()[1].shutdown()
+        for name in ("_writer", "_reader"):
+            if name in vars(self):  # it was used
+                vars(self).pop(name).dispose()
+        for connection in plain:
+            if connection is not None:
+                connection.close()
+        unregister(self.path)
 
-def _inner(connection: sa.Connection) -> sqlite3.Connection:
+
+def executed(connection: "sa.Connection", statement: Statement, values: Values) -> Result:
+    return connection.exec_driver_sql(statement.sqlite, values or None)
+
+
+def driver_of(connection: "sa.Connection") -> sqlite3.Connection:
     """The driver's own connection."""
     return connection.connection.dbapi_connection  # type: ignore[return-value]
 
 
-async def _switch_to_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
+def _switch_to_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
     """Switch to write-ahead logging. SQLite itself does not wait when two processes switch a new file."""
-    with anyio.move_on_after(busy_seconds):
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode = WAL").fetchall()
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                    raise
-                await asyncio.sleep(0.01)
-            else:
-                return
-    raise Unavailable("the database is locked")
+    end = time.monotonic() + busy_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+            if time.monotonic() > end:
+                raise Unavailable("the database is locked") from error
+            time.sleep(0.01)
+        else:
+            return
 
 
 @contextmanager
-def _domain_errors() -> Iterator[None]:
+def domain_errors() -> Iterator[None]:
     """Convert errors of the driver to those of the domain."""
     try:
         yield
@@ -331,6 +374,8 @@ def _domain_errors() -> Iterator[None]:
 
 def _path(url: str) -> Path:
     """The file of a URL, made absolute with the current working directory."""
+    if url.startswith("sqlite:///") and "?" not in url and (name := url.removeprefix("sqlite:///")) not in _IN_MEMORY:
+        return Path(name).absolute()
     parts = sa.make_url(url)
     database = parts.database or ":memory:"
     plain = sa.URL.create("sqlite", database=parts.database)

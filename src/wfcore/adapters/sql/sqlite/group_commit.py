@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from wfcore.adapters.sql.commit_parts import CommitPart, Rows, Work, settle
 from wfcore.adapters.sql.journal.statements import APPEND
+from wfcore.adapters.sql.journal.steps import claim
 from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.sqlite.busy import INLINE_BUSY_MS, is_busy
 from wfcore.domain.kernel.errors import Unavailable
@@ -23,10 +24,14 @@ from wfcore.ports.journal import JournalConflict
 T = TypeVar("T")
 
 
-INLINE_SECONDS: Final = 0.001
-"""A transaction that is expected to take longer runs in a thread."""
-
 ROW_SECONDS: Final = 4e-6
+
+GROWTH: Final = 4
+"""A group to which one turn of the event loop added so many parts waits for those of the next turn."""
+
+LARGE: Final = 32
+"""A group of so many parts waits no more."""
+
 SMOOTHING: Final = 0.1
 
 
@@ -46,6 +51,10 @@ class SqliteCommitTransaction:
         if rows:
             self._connection.executemany(statement.sqlite, rows)
 
+    def change(self, statement: Statement, values: Sequence[Any], error: Exception, /) -> None:
+        if not self._connection.execute(statement.sqlite, values).rowcount:
+            raise error
+
     def insert(self, statement: Statement, values: Sequence[Any], /) -> int:
         return self._connection.execute(statement.sqlite_insert, values).lastrowid or 0
 
@@ -61,6 +70,8 @@ class SqliteWriter(Protocol):
 
     lock: asyncio.Lock
     busy_ms: int
+    inline_seconds: float
+    """A transaction that is expected to take longer runs in a thread."""
 
     @property
     def thread(self) -> Executor: ...
@@ -85,8 +96,11 @@ class GroupCommit:
         self._on_commit = on_commit
         self._pending: list[CommitPart] = []
         self._scheduled = False
+        self._seen = 0
+        """The pending parts at the end of the last turn that the group has waited for."""
         self._flusher: asyncio.Task[None] | None = None
         self._commit_seconds = 0.0
+        self._inline_seconds = database.inline_seconds
         self._busy_timeout: tuple[sqlite3.Connection, int] | None = None
         self._last: Hashable = None
         """The execution of the last part or row."""
@@ -100,7 +114,7 @@ class GroupCommit:
 
         While only one execution writes, a wait would not enlarge the group, whatever else is ready on the loop.
         """
-        if self._scheduled or self._database.lock.locked() or self._commit_seconds > INLINE_SECONDS:
+        if self._scheduled or self._database.lock.locked() or self._commit_seconds > self._inline_seconds:
             return False
         if row[0] != self._last and not _is_quiet(asyncio.get_running_loop()):
             return False
@@ -122,6 +136,9 @@ class GroupCommit:
         """Call `work` within the transaction. It can be called again after its effects were rolled back."""
         return self._submit((), work, conflict_key)
 
+    def claim(self, execution: int, worker: int, now: int, org: int | None) -> asyncio.Future[list[tuple[Any, ...]]]:
+        return self.run(partial(claim, (execution, worker, now, org)), execution)
+
     def lock_execution(self, transaction: SqliteCommitTransaction, execution: int) -> None:
         """Does nothing: the transaction already locks the whole file."""
 
@@ -140,12 +157,20 @@ class GroupCommit:
 
     def _flush(self) -> None:
         """Commit the pending parts, at once if that is fast and there is no other writer."""
+        if self._is_growing():
+            asyncio.get_running_loop().call_soon(self._flush)
+            return
         # INVARIANT: no await between the check of the lock and the end of the commit. That is equivalent to holding
         # the lock, at no cost.
         if self._database.lock.locked() or self._is_slow() or not self._flush_inline():
             self._flusher = asyncio.get_running_loop().create_task(self._flush_locked())
         else:
             self._scheduled = False
+
+    def _is_growing(self) -> bool:
+        """Whether this turn added many parts, and the callbacks that are ready for the next one can add more."""
+        before, self._seen = self._seen, len(self._pending)
+        return self._seen - before >= GROWTH and self._seen < LARGE and not _is_quiet(asyncio.get_running_loop())
 
     async def _flush_locked(self) -> None:
         try:
@@ -159,7 +184,7 @@ class GroupCommit:
 
     def _is_slow(self) -> bool:
         rows = sum([len(part.rows) or 1 for part in self._pending])
-        return self._commit_seconds + rows * ROW_SECONDS > INLINE_SECONDS
+        return self._commit_seconds + rows * ROW_SECONDS > self._inline_seconds
 
     def _flush_inline(self) -> bool:
         """False when another process is writing: then nothing was written."""
@@ -187,6 +212,7 @@ class GroupCommit:
         """Remove the pending parts, and return those whose caller still waits."""
         parts = [part for part in self._pending if not part.done.done()]
         self._pending.clear()
+        self._seen = 0
         return parts
 
     def _commit(self, parts: list[CommitPart], busy_ms: int) -> list[Any]:

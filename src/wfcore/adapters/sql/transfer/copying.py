@@ -1,8 +1,9 @@
 """The copy of a database into an empty one, SQLite or PostgreSQL, which is verified row by row before it commits."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
+from types import MappingProxyType
 from typing import Final
 
 import attrs
@@ -15,11 +16,13 @@ from wfcore.adapters.sql.transfer.databases import (
     TABLES,
     Address,
     CopyDatabase,
+    CopySource,
     Row,
     numbered,
     opened,
     revision_of,
 )
+from wfcore.adapters.sql.transfer.merged import MergedSource
 from wfcore.domain.kernel.errors import Conflict, Unavailable
 
 OnProgress = Callable[[int, int], None]
@@ -38,28 +41,44 @@ class Copied:
 
 
 def copy(
-    source: Address, target: Address, *, online: bool = False, on_progress: OnProgress = lambda _done, _of: None
+    source: Address,
+    target: Address,
+    *,
+    shards: Mapping[str, Address] = MappingProxyType({}),
+    online: bool = False,
+    on_progress: OnProgress = lambda _done, _of: None,
 ) -> Copied:
     """Copy all rows of wfcore into a database that has none of them; its schema is created if it is missing.
 
-    All of it is one transaction of the target. Other writers of the source wait meanwhile; with `online` they go on,
-    and the copy has one state of the source. Parked runs continue on the copy.
+    The rows of further `shards` of the source, by name, are copied too; each is read in one state. All of it is one
+    transaction of the target. Other writers of the source wait meanwhile; with `online` they go on, and the copy has
+    one state of the source. Parked runs continue on the copy.
 
-    Raises Conflict when the target has rows of wfcore; Unavailable when the source has not the schema of this release,
-    when a database does not respond, and when a row of the copy differs.
+    Raises Conflict when the target has rows of wfcore, and when the source has other shards; Unavailable when the
+    source has not the schema of this release, when a database does not respond, and when a row of the copy differs.
     """
     if source.file is not None and not source.file.exists():
         raise Unavailable(f"database `{source.file}` does not exist")
     if source == target:
         raise Conflict("source and target are the same database")
-    with opened(source, begin="DEFERRED" if online else "IMMEDIATE") as read:
-        fault = migrations.fault(revision_of(read, source))
-        if fault is not None:
-            raise Unavailable(f"the source cannot be copied: {fault}")
+    with ExitStack() as stack:
+        parts = [_opened_source(stack, each, online=online) for each in (source, *shards.values())]
+        for name in parts[0].shards():
+            if name not in shards:
+                raise Conflict(f"the source has organizations on shard `{name}`, which is not in `[shards]`")
+        read: CopySource = MergedSource(parts) if shards else parts[0]
         if not online:
             read.lock()
         with _new_target(target) as written:
             return _copied(read, written, on_progress)
+
+
+def _opened_source(stack: ExitStack, source: Address, *, online: bool) -> CopyDatabase:
+    read = stack.enter_context(opened(source, begin="DEFERRED" if online else "IMMEDIATE"))
+    fault = migrations.fault(revision_of(read, source))
+    if fault is not None:
+        raise Unavailable(f"the source cannot be copied: {fault}")
+    return read
 
 
 @contextmanager
@@ -88,12 +107,14 @@ def _prepare(written: CopyDatabase, target: Address) -> None:
     fault = migrations.fault(found)
     if fault is not None:
         raise Unavailable(f"the target cannot be used: {fault}")
+    if written.has_placements():
+        raise Conflict("the target has placements of organizations: use a new database")
     for table in TABLES:
         if written.count(table):
             raise Conflict(f"the target has rows in `{table.name}`: use a database without rows of wfcore")
 
 
-def _copied(read: CopyDatabase, written: CopyDatabase, on_progress: OnProgress) -> Copied:
+def _copied(read: CopySource, written: CopyDatabase, on_progress: OnProgress) -> Copied:
     counts = {table.name: read.count(table) for table in TABLES}
     progress = _Progress(2 * sum(counts.values()), on_progress)
     for table in TABLES:

@@ -37,10 +37,8 @@ TABLES: Final[Sequence[sa.Table]] = metadata.sorted_tables
 """Every table, after those that it refers to."""
 
 
-class CopyDatabase(Protocol):
-    """An open database in a transaction, which `databases.opened` commits."""
-
-    connection: sa.Connection
+class CopySource(Protocol):
+    """What a copy reads."""
 
     def lock(self) -> None:
         """Exclude other writers until the transaction ends. Raises Unavailable when they do not end in time."""
@@ -54,12 +52,26 @@ class CopyDatabase(Protocol):
         """All rows, by primary key."""
         ...
 
-    def insert(self, table: sa.Table, rows: Iterable[Row]) -> None:
-        """Add rows."""
-        ...
-
     def last_number(self, table: sa.Table, column: sa.Column[Any]) -> int:
         """The greatest number that the store has ever assigned; 0 for none."""
+        ...
+
+
+class CopyDatabase(CopySource, Protocol):
+    """An open database in a transaction, which `databases.opened` commits."""
+
+    connection: sa.Connection
+
+    def shards(self) -> list[str]:
+        """The names of the shards of which this is the main database."""
+        ...
+
+    def has_placements(self) -> bool:
+        """Whether organizations were placed on shards: their rows are expected where they were."""
+        ...
+
+    def insert(self, table: sa.Table, rows: Iterable[Row]) -> None:
+        """Add rows."""
         ...
 
     def set_last_number(self, table: sa.Table, column: sa.Column[Any], last: int) -> None:
@@ -108,6 +120,12 @@ class SqliteCopy:
         self.connection = connection
         self._inner: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
 
+    def shards(self) -> list[str]:
+        return []
+
+    def has_placements(self) -> bool:
+        return False
+
     def lock(self) -> None:
         """The transaction has locked the file already."""
 
@@ -155,6 +173,20 @@ class PostgresCopy:
         self.connection = connection
         self._inner: psycopg.Connection[Any] = connection.connection.driver_connection  # type: ignore[assignment]
         self._names = PostgresDialect(schema, "${}".format)
+        self._schema = schema
+
+    def shards(self) -> list[str]:
+        return self._texts("name", "shards")
+
+    def has_placements(self) -> bool:
+        return bool(self._texts("org", "placements"))
+
+    def _texts(self, column: str, table: str) -> list[str]:
+        """The values of a column; empty without the table, which only an installation with shards has."""
+        name = f'"{self._schema}".{table}'
+        is_there = self._value(f"SELECT to_regclass('{name}') IS NOT NULL")
+        query: Any = f"SELECT {column} FROM {name} ORDER BY {column}"
+        return [text for (text,) in self._inner.execute(query)] if is_there else []
 
     def lock(self) -> None:
         """Begins a new transaction, which sees what is committed when the locks are taken."""
@@ -228,7 +260,8 @@ def planned_upgrade(address: Address, history: RevisionChain = RELEASED) -> tupl
     The upgrade is done in a transaction that is rolled back; for a SQLite file that does not exist, in memory.
     """
     statements: list[str] = []
-    engine = _engine(address) if address.file is None or address.file.exists() else sa.create_engine("sqlite://")
+    exists = address.file is None or address.file.exists()
+    engine = _engine(address) if exists else sa.create_engine("sqlite://", poolclass=sa.pool.NullPool)
     with _errors(), engine.connect() as connection:
         if address.file is not None:
             driver: Any = connection.connection.driver_connection

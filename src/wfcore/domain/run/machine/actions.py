@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.kernel.json_readers import as_number, as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import LOOK_UP, Address, CallTool, OpenChild
+from wfcore.domain.run.effects import FAIL, LOOK_UP, WAIT, WORKFLOW, Address, CallSlot, CallTool, OpenChild
 from wfcore.domain.run.events import place_to_wire
 from wfcore.domain.run.machine.approvals import origin_of, wait
 from wfcore.domain.run.machine.nodes import fail, finish
@@ -22,12 +22,14 @@ from wfcore.domain.run.machine.states.interrupts import call_approval_of
 from wfcore.domain.run.machine.states.output import key_of
 from wfcore.domain.run.machine.states.state import Batch, Frame, Place, RunState, moved_to
 from wfcore.domain.run.machine.states.turns import HELD_BACK
-from wfcore.domain.run.plan import FAIL, WAIT, WORKFLOW, NodePlan
+from wfcore.domain.run.plan import NodePlan
 
 WHOLE = -1
 """The step of what concerns all calls of an action: the look-up of the tool's definition, and their approval."""
 LONGEST_WAIT = 1e10
 """Seconds."""
+LONGEST_KEY = 200
+"""Characters of a key of calls."""
 
 
 def start_action(run: RunState, frame: Frame, node: NodePlan, before: Batch | None = None) -> None:
@@ -44,6 +46,7 @@ def start_action(run: RunState, frame: Frame, node: NodePlan, before: Batch | No
         _complete(run, frame, node, calls)
         return
     batch = frame.batches[node.index] = Batch(calls, node.for_each is not None, items)
+    batch.slots = slots_of(run, frame, node, items)
     if before is not None:
         _keep_results(batch, before)
     if node.binds_definition and calls:
@@ -79,6 +82,23 @@ def calls_of(run: RunState, frame: Frame, node: NodePlan) -> tuple[list[JSON], l
     if not isinstance(items, list):
         raise ExpressionError(f"`{node.for_each.source}` is not a list")
     return items, [node.params.render({**frame.scope, "item": item}, steps=run.steps) for item in items]
+
+
+def slots_of(run: RunState, frame: Frame, node: NodePlan, items: Sequence[JSON]) -> list[CallSlot]:
+    """What each call needs while it is in progress: nothing without a key."""
+    if node.concurrency_key is None:
+        return []
+    scopes = [frame.scope] if node.for_each is None else [{**frame.scope, "item": item} for item in items]
+    keys = [node.concurrency_key.render(scope, steps=run.steps) for scope in scopes]
+    return [(checked_key(key), node.concurrency_limit) for key in keys]
+
+
+def checked_key(key: JSON) -> str:
+    """The rendered `concurrencyKey` of a call. ExpressionError if it is not valid."""
+    if isinstance(key, str) and 0 < len(key) <= LONGEST_KEY and key.isprintable():
+        return key
+    fault = f"`concurrencyKey` is not a text of 1 to {LONGEST_KEY} printable characters: `{said(key)[:100]}`"
+    raise ExpressionError(fault)
 
 
 def _complete(run: RunState, frame: Frame, node: NodePlan, calls: Sequence[JSON]) -> None:
@@ -136,6 +156,9 @@ def call(run: RunState, frame: Frame, node: NodePlan, step: int, params: JSON, m
     key = key_of(frame, node, step) if many else f"{place.prefix}{node.key}:{visit}"
     address = (*place.within, node.index, visit, step)
     effect = CallTool(address, 1, key, node.tool, params, 0, node.timeout)
+    if node.concurrency_key is not None:
+        run.uses_slots = True
+        effect = replace(effect, slot=frame.batches[node.index].slots[step])
     if node.binds_definition or "config" in run.info:
         approved = frame.batches[node.index].definition if node.binds_definition else ""
         effect = replace(effect, definition=approved, connections=chosen_connections(run))

@@ -22,7 +22,7 @@ from typing import Any, Final
 from wfcore.domain.expressions.expression import MAX_STEPS
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.effects import Address, Effect
+from wfcore.domain.run.effects import Address, CallTool, Effect, attempt_id
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.entries import effect_entries as effects
 from wfcore.domain.run.machine.entries import move_entries as moves
@@ -65,9 +65,9 @@ class Machine:
 
     def apply(self, entry: e.Entry) -> None:
         """Let this have happened. `IllegalEntry` if it cannot; the machine is then as it was."""
-        if type(entry) is e.Succeeded and self.go_straight(entry):
-            return
         state = self.state
+        if type(entry) is e.Succeeded and go_straight(state, entry):
+            return
         state.steps.left = MAX_STEPS
         check, handle = ENTRIES[type(entry)]
         subject = check(state, entry)
@@ -76,13 +76,6 @@ class Machine:
         except IllegalEntry as error:
             raise BrokenInvariant(str(error)) from error
         state.length += 1
-
-    def go_straight(self, entry: e.Succeeded) -> bool:
-        """Apply this outcome if all that follows is the next call of its straight segment. False: nothing has changed,
-        `apply` decides.
-        """
-        self.state.steps.left = MAX_STEPS
-        return go_straight(self.state, entry)
 
     def check(self, entry: e.Entry) -> None:
         """`IllegalEntry` if this cannot happen now."""
@@ -141,6 +134,14 @@ class Machine:
     def paused(self) -> bool:
         """Whether somebody paused the run, and no turn has taken over since."""
         return self.state.phase in HELD_BACK
+
+    @property
+    def slots(self) -> tuple[str, ...] | None:
+        """The attempts that can have a slot now (`effects.attempt_id`); None if no call has needed one."""
+        if not self.state.uses_slots:
+            return None
+        calls = self.pending.values() if self.turn_open else ()
+        return tuple(attempt_id(call) for call in calls if isinstance(call, CallTool) and call.slot is not None)
 
     @property
     def root(self) -> Frame:

@@ -11,7 +11,7 @@ from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.kernel.errors import Invalid
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import REQUESTED, CallModel, CallTool, Effect, OpenChild
+from wfcore.domain.run.effects import REQUESTED, WAIT, WORKFLOW, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.machine import actions
 from wfcore.domain.run.machine.agent import agent_loop, agents
 from wfcore.domain.run.machine.approvals import wait
@@ -23,7 +23,7 @@ from wfcore.domain.run.machine.states.interrupts import renamed
 from wfcore.domain.run.machine.states.output import key_of
 from wfcore.domain.run.machine.states.state import AgentLoop, Batch, Frame, Left, RoundState, RunState
 from wfcore.domain.run.machine.states.turns import ENDED
-from wfcore.domain.run.plan import WAIT, WORKFLOW, NodePlan
+from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.state import Interrupt
 
 _COMPOSED = (
@@ -54,11 +54,12 @@ def goes_on(run: RunState, frame: Frame, node: NodePlan, left: Left) -> bool:
 
 
 def _is_same_action(run: RunState, frame: Frame, node: NodePlan, left: Left) -> bool:
-    calls = actions.calls_of(run, frame, node)[1]
+    items, calls = actions.calls_of(run, frame, node)
     effect, batch = _first(left), left.batch
     if batch is not None:
-        same_tool = _tool_of(left) in (None, node.tool)
-        return same_tool and batch.many == (node.for_each is not None) and batch.calls == calls and not node.plain
+        if _tool_of(left) not in (None, node.tool) or batch.slots != actions.slots_of(run, frame, node, items):
+            return False
+        return batch.many == (node.for_each is not None) and batch.calls == calls and not node.plain
     if not isinstance(effect, CallTool):
         return True
     return node.plain and effect.tool == node.tool and effect.params == calls[0]

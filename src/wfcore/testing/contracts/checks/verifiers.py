@@ -17,7 +17,7 @@ import pytest
 from wfcore.domain.kernel.ids import is_uuid
 from wfcore.ports.identity import TokenVerifier
 from wfcore.testing.contracts.interrupted.calls import CancelAt
-from wfcore.testing.on_asyncio import OnAsyncio
+from wfcore.testing.on_asyncio import OnAsyncio, limited
 
 Verified = tuple[TokenVerifier, str]
 
@@ -79,6 +79,6 @@ class TokenVerifierContract(OnAsyncio):
         """Cancelled at any await, it leaves a verifier that accepts the token."""
         verifier, token = verified
         work = CancelAt(verifier.verify(token), step)
-        async with asyncio.timeout(10):
+        async with limited():
             await asyncio.gather(asyncio.ensure_future(work), return_exceptions=True)
             assert await verifier.verify(token) is not None

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from wfcore.domain.channels.interfaces import Interface, InterfaceKind
+from wfcore.domain.kernel.ids import is_uuid
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Duplicate, FoundInterface, Stale, Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG, at
@@ -65,7 +66,9 @@ class InterfacesContract:
 
     async def test_an_interface_is_found_by_its_id_alone(self, store: Storage) -> None:
         """`find_interface` returns it with its organization and workflow, as committed; None if it does not exist."""
-        mine, theirs = new_interface("a"), new_interface("b", workflow=2)
+        mine = new_interface(store.public_id(ORG, "01a204b9-c142-7754-a0cc-3bf53e3f5175"))
+        theirs = new_interface(store.public_id(OTHER_ORG, "01a204b9-c142-7754-a0cc-3bf53e3f5176"), workflow=2)
+        assert is_uuid(mine.id)
         for org, row in ((ORG, mine), (OTHER_ORG, theirs)):
             async with store.transaction(org) as work:
                 await work.interfaces.add(row)
@@ -73,8 +76,8 @@ class InterfacesContract:
         for org, row in ((ORG, mine), (OTHER_ORG, theirs)):
             assert await store.find_interface(row.id) == FoundInterface(org, attrs.evolve(row, config={"b": 1}))
         async with store.transaction(ORG) as work:
-            await work.interfaces.remove(1, "a")
-        assert [await store.find_interface(name) for name in ("a", "c", "")] == [None, None, None]
+            await work.interfaces.remove(1, mine.id)
+        assert [await store.find_interface(name) for name in (mine.id, "c", "")] == [None, None, None]
 
     async def test_interfaces_of_one_workflow_are_cleared(self, store: Storage) -> None:
         """`clear` removes all interfaces of a workflow of an organization and returns their number; `remove` one."""

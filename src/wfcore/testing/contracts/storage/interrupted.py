@@ -11,6 +11,7 @@ from msgspec import structs
 
 from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.channels.hooks import Hook
+from wfcore.domain.kernel.ids import hash_secret
 from wfcore.domain.people.people import Group
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.resource import Kind
@@ -114,7 +115,7 @@ async def _add_variation(work: Any) -> None:
 
 async def _put_webhook(store: Storage, org: str) -> None:
     async with store.transaction(org) as work:
-        await work.webhooks.put(WebhookRow(1, org, "s"))
+        await work.webhooks.put(WebhookRow(1, hash_secret(org), "s"))
 
 
 async def _webhook(store: Storage, org: str) -> object:

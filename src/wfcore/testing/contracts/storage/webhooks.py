@@ -1,5 +1,6 @@
 """The part of the storage contract for webhooks."""
 
+from wfcore.domain.kernel.ids import hash_secret
 from wfcore.ports.repositories.webhooks import FoundWebhook, WebhookRow
 from wfcore.ports.storage import Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG
@@ -10,7 +11,7 @@ class WebhooksContract:
 
     async def test_a_webhook_is_read_as_written(self, store: Storage) -> None:
         """A workflow has one webhook: a second one replaces the first, which is not found any more."""
-        first, second = WebhookRow(1, "d1", "s1"), WebhookRow(1, "d2", "s2")
+        first, second = WebhookRow(1, hash_secret("d1"), "s1"), WebhookRow(1, hash_secret("d2"), "s2")
         for row in (first, second):
             async with store.transaction(ORG) as work:
                 await work.webhooks.put(row)
@@ -20,11 +21,12 @@ class WebhooksContract:
         assert await store.find_webhook("d2") == FoundWebhook(ORG, second)
 
     async def test_webhooks_of_organizations_are_separate(self, store: Storage) -> None:
-        """The same workflow id in two organizations has two webhooks; a digest finds its own organization."""
-        rows = {ORG: WebhookRow(1, "d1", "s1"), OTHER_ORG: WebhookRow(1, "d2", "s2")}
+        """The same workflow id in two organizations has two webhooks; an id finds its own organization."""
+        ids = {org: store.public_id(org, name) for org, name in ((ORG, "d1"), (OTHER_ORG, "d2"))}
+        rows = {org: WebhookRow(1, hash_secret(ids[org]), "s1") for org in ids}
         for org, row in rows.items():
             async with store.transaction(org) as work:
                 assert await work.webhooks.get(1) is None
                 await work.webhooks.put(row)
         for org, row in rows.items():
-            assert await store.find_webhook(row.digest) == FoundWebhook(org, row)
+            assert await store.find_webhook(ids[org]) == FoundWebhook(org, row)

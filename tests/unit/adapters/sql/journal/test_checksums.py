@@ -44,7 +44,7 @@ class Writers:
     def settle(self) -> None:
         for append, is_written in self.done:
             if not is_written:
-                self.cache.drop(EXECUTION, append[-1])
+                self.cache.refuse(EXECUTION, append[0])
         self.done.clear()
 
 
@@ -68,3 +68,18 @@ def test_an_append_continues_what_the_journal_holds(steps: list[tuple[str, int]]
             case "settle":
                 writers.settle()
     writers.commit()
+
+
+def test_an_append_of_unknown_outcome() -> None:
+    """What was before it still holds; a refused append shows that it does not."""
+    cache = LastChecksums()
+    known = cache.put(EXECUTION, 1, 5, [("", 6)])
+    cache.drop(EXECUTION, None)
+    assert cache.get(EXECUTION, 2) == 6
+    cache.drop(EXECUTION, known)
+    assert [cache.get(EXECUTION, pos) for pos in (1, 2)] == [5, None]
+    cache.drop(EXECUTION, known)
+    cache.refuse(EXECUTION, 2)
+    assert cache.get(EXECUTION, 1) == 5
+    cache.refuse(EXECUTION, 1)
+    assert cache.get(EXECUTION, 1) is None

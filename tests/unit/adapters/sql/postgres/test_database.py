@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from postgres_databases import end_connections, idle, opened
 from postgres_server import without_schema
 from sql_texts import explained, qualified, statement
+from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.sql.journal.journal import SqlJournal
@@ -25,6 +26,7 @@ from wfcore.domain.kernel.errors import Invalid, Unavailable
 from wfcore.domain.people.people import Organization
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.ports.journal import Append, JournalConflict, RunFilter
+from wfcore.testing.contracts.interrupted.calls import CancelAt
 from wfcore.testing.contracts.journal_values import ORG, OTHER_ORG, begin, steps
 
 pytestmark = pytest.mark.anyio
@@ -71,9 +73,27 @@ class TestSchema:
         """One creates the schema while the others wait."""
         url = without_schema()
         async with opened(url) as one, opened(url) as other:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(HANG):
                 await asyncio.gather(*(SqlStorage(database).upgrade() for database in (one, other, one)))
             assert await SqlStorage(other).check() is None
+
+
+@pytest.mark.parametrize("step", range(1, 6))
+async def test_a_cancelled_use_loses_no_connection(url: str, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Whichever await is cancelled; while the event loop is busy, the driver also yields where it sends nothing."""
+
+    async def use(database: PostgresDatabase) -> None:
+        async with database.reading() as connection:
+            await connection.run(statement("SELECT 1"))
+
+    async with opened(url) as database:
+        await use(database)
+        monkeypatch.setattr("psycopg.waiting.MAX_BUSY_TIME", -1)
+        work = CancelAt(use(database), step)
+        await asyncio.gather(asyncio.ensure_future(work), return_exceptions=True)
+        assert database._engine is not None
+        assert work.reached
+        assert "checked out connections: 0" in database._engine.pool.status().lower()
 
 
 class TestUrls:

@@ -5,16 +5,23 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from commit_batches import same_as_one_by_one
 from postgres_databases import idle, opened
 from sql_texts import statement
+from waiting import HANG
 
 from wfcore.adapters.sql.journal.conversion import to_json
 from wfcore.adapters.sql.journal.journal import SqlJournal
+from wfcore.adapters.sql.journal.statements import CHECKSUM
 from wfcore.adapters.sql.postgres.connections import RolledBack
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommitTransaction
-from wfcore.ports.journal import Append, JournalConflict, RunExists
-from wfcore.testing.contracts.journal_values import NOW, begin, due, steps
+from wfcore.adapters.sql.postgres.pipeline import PipelineConnection
+from wfcore.adapters.sql.schema.named_tables import workers
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import Append, Claimed, JournalConflict, RunChange, RunExists
+from wfcore.testing.contracts.journal_values import NOW, ORG, begin, due, steps
 
 pytestmark = pytest.mark.anyio
 
@@ -122,13 +129,162 @@ class TestCommits:
         assert await journal.lengths(refs) == dict(zip(refs, (2, 1, 3), strict=True))
         assert await journal.next_wake() == 7
 
+    async def test_statements_without_results_are_sent_together(
+        self, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """With the next statement that has a result, and the last of them with the commit."""
+        sent, send = list[int](), PipelineConnection.send
+
+        def counted(connection: PipelineConnection, statements: Any) -> Any:
+            sent.append(len(statements))
+            return send(connection, statements)
+
+        def work(hot: PostgresCommitTransaction) -> Any:
+            hot.executemany(statement("INSERT INTO wfcore_workers VALUES (?, '', 0, 0)"), [(1,), (2,)])
+            found = hot.execute(statement("SELECT id FROM wfcore_workers")).fetchall()
+            hot.executemany(statement("UPDATE wfcore_workers SET id = id + ?"), [(10,)])
+            return found
+
+        monkeypatch.setattr(PipelineConnection, "send", counted)
+        assert await database.commits(None).run(work) == [(1,), (2,)]
+        assert sent == [4, 2]  # BEGIN, both rows and the question; the change and COMMIT
+        assert sorted(await database.look_up(statement("SELECT id FROM wfcore_workers"))) == [(11,), (12,)]
+
+    @pytest.mark.parametrize("ends", [False, True])
+    async def test_a_change_of_nothing_is_refused(self, database: PostgresDatabase, ends: bool) -> None:
+        """At the end or before, and alone: others of the same commit are written."""
+        commits = database.commits(None)
+
+        def work(number: int) -> Callable[[PostgresCommitTransaction], Any]:
+            def change(hot: PostgresCommitTransaction) -> None:
+                hot.executemany(statement("INSERT INTO wfcore_workers VALUES (?, '', 0, 0)"), [(number,)])
+                hot.change(
+                    statement("UPDATE wfcore_workers SET id = id + 10 WHERE id = ?"), (2 * number,), KeyError(number)
+                )
+                if not ends:
+                    hot.execute(statement("SELECT 1"))
+
+            return change
+
+        outcomes = await asyncio.gather(*(commits.run(work(number), number) for number in (0, 1, 2)),
+                                        return_exceptions=True)  # fmt: skip
+        assert [type(outcome) for outcome in outcomes] == [type(None), KeyError, KeyError]
+        assert await database.look_up(statement("SELECT id FROM wfcore_workers")) == [(10,)]
+
+    async def test_a_late_statement_that_is_refused(self, database: PostgresDatabase) -> None:
+        """What is sent with the commit and fails is rolled back, and its caller receives the error."""
+        commits = database.commits(None)
+        insert = statement("INSERT INTO wfcore_workers VALUES (?, '', 0, 0)")
+        outcomes = await asyncio.gather(
+            *(commits.run(lambda hot, rows=rows: hot.executemany(insert, rows), str(rows))
+              for rows in ([(1,)], [(2,), (2,)])), return_exceptions=True,
+        )  # fmt: skip
+        assert [type(outcome) for outcome in outcomes] == [type(None), JournalConflict]
+        assert await database.look_up(statement("SELECT id FROM wfcore_workers")) == [(1,)]
+
+    async def test_a_claim_is_one_statement(self, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Alone without a transaction around it; several share a commit, and conflict with no other work."""
+        sent, send = list[int](), PipelineConnection.send
+
+        def counted(connection: PipelineConnection, statements: Any) -> Any:
+            sent.append(len(statements))
+            return send(connection, statements)
+
+        journal, commits = SqlJournal(database), database.commits(None)
+        refs = [await due(journal, f"r-{number}", NOW) for number in range(3)]
+        monkeypatch.setattr(PipelineConnection, "send", counted)
+        assert len(await commits.claim(refs[0].id, 7, NOW, 1)) == 1
+        assert sent == [1]
+        found = await asyncio.gather(*(commits.claim(ref.id, 7, NOW, 1) for ref in refs))
+        assert list(map(len, found)) == [0, 1, 1]
+        assert sent[1:] == [4, 1]  # BEGIN and the claims; COMMIT
+
+    async def test_a_claim_that_waits_sees_the_run_of_another_writer(self, database: PostgresDatabase) -> None:
+        """A transaction that holds the execution queues its run: the run begins with the claim that waited for it."""
+        journal = SqlJournal(database)
+        ref = await begin(journal, "r-1", wake_at=NOW)
+        waits = statement("SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
+        async with database.writing() as transaction:
+            await transaction.run(statement("UPDATE wfcore_executions SET wake_at = 0 WHERE id = ?"), (ref.id,))
+            await transaction.run(statement("UPDATE wfcore_runs SET status = 'queued' WHERE execution = ?"), (ref.id,))
+            claiming = asyncio.create_task(journal.claim(ref, 7, NOW + 1))
+            while not await database.look_up(waits):  # noqa: ASYNC110  (the server has no event)
+                await asyncio.sleep(0)
+        assert await claiming == Claimed(await journal.execution(ref))
+        row = await journal.find_run(ORG, "r-1")
+        assert row is not None
+        assert (row.status, row.updated_at) == (RunStatus.running, NOW + 1)
+
+    @pytest.mark.parametrize(("seed", "conflicts"), [(1, 0), (2, 0), (3, 0.05), (4, 0.2)])
+    async def test_a_batch_writes_what_its_parts_write_one_by_one(
+        self, database: PostgresDatabase, seed: int, conflicts: float
+    ) -> None:
+        """With texts of any kind; parts that are refused have the same error, and do not affect the others."""
+        assert (JournalConflict in await same_as_one_by_one(database, seed, conflicts)) == bool(conflicts)
+
+    async def test_the_runs_of_a_commit_are_one_statement_for_each_table(
+        self, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However many begin and end; with the transaction's begin and end, they are sent three times and twice."""
+        sent, send = list[list[str]](), PipelineConnection.send
+
+        def recorded(connection: PipelineConnection, statements: Any) -> Any:
+            sent.append([" ".join(one.server("").split()[:3]) for one, _ in statements])
+            return send(connection, statements)
+
+        journal = SqlJournal(database)
+        await begin(journal, "r-0")
+        monkeypatch.setattr(PipelineConnection, "send", recorded)
+        refs = await asyncio.gather(*(begin(journal, f"r-{number}", claimed_by=1) for number in range(1, 17)))
+        assert sent == [
+            ["BEGIN", 'INSERT INTO "".executions'],
+            ['INSERT INTO "".runs', 'INSERT INTO "".journal'],
+            ["COMMIT"],
+        ]
+        sent.clear()
+        ends = (
+            Append(1, steps(1), changes=(RunChange(f"r-{number}", RunStatus.done, NOW),), updates_claim=True)
+            for number in range(1, 17)
+        )
+        await asyncio.gather(*(journal.append(ref, end) for ref, end in zip(refs, ends, strict=True)))
+        assert sent == [
+            ["BEGIN", "WITH accepted AS", 'UPDATE "".runs SET', 'UPDATE "".executions SET'],
+            ["COMMIT"],
+        ]
+
+    async def test_the_calls_of_a_function_keep_their_order(self, database: PostgresDatabase) -> None:
+        """Also where another function of the commit calls the same statements the other way round."""
+        add = Statement(
+            lambda d: f"INSERT INTO {d[workers]} (id, host, pid, beats) {d.inserted(f'{d[1]}, {d[2]}, 0, 0')}",
+            types="bigint text",
+        )
+        move = Statement(
+            lambda d: f"UPDATE {d[workers]} SET id = id + {d[2]}{d.given()} WHERE id = {d[1]}", types="bigint bigint"
+        )
+        commits = database.commits(None)
+        await commits.run(lambda hot: hot.executemany(add, [(1, "a"), (2, "b")]))
+
+        def first(hot: PostgresCommitTransaction) -> None:
+            hot.executemany(move, [(1, 10)])
+            hot.executemany(add, [(1, "c")])
+
+        def second(hot: PostgresCommitTransaction) -> None:
+            hot.executemany(add, [(3, "d")])
+            hot.executemany(move, [(3, 10)])
+            hot.executemany(move, [(13, 10)])
+
+        await asyncio.gather(commits.run(first, 1), commits.run(second, 2))
+        found = await database.look_up(statement("SELECT id FROM wfcore_workers ORDER BY id"))
+        assert found == [(1,), (2,), (11,), (23,)]
+
     async def test_many_entries_of_any_text(self, database: PostgresDatabase) -> None:
         """Quotes, braces, commas, NULL, every control character: any JSON is read as it was written."""
         odd = ['"', "\\", '\\"', "{a,b}", "", "NULL", "\u2028", "é€😀", "'", "%", "$1", "?1", *map(chr, range(32))]
         texts = ["{a,b}", "NULL", "\n", '\t"\\"', *map(to_json, odd)]
         journal, commits = SqlJournal(database), database.commits(None)
         ref = await begin(journal, "r-1")
-        await commits.insert([(ref.id, 2 + number, 1, None, text, 0) for number, text in enumerate(texts)])
+        ((last,),) = await database.look_up(CHECKSUM, ref.id, 1)
+        await commits.insert([(ref.id, 2 + number, 1, None, text, 0, last) for number, text in enumerate(texts)])
         found = await database.look_up(
             statement("SELECT entry FROM wfcore_journal WHERE execution = ? ORDER BY pos OFFSET 1"), ref.id
         )
@@ -172,7 +328,7 @@ class TestSeveralProcesses:
         held, free = await due(journal, "r-1", NOW), await due(journal, "r-2", NOW)
         async with database.writing() as connection:
             await connection.run(statement("SELECT id FROM wfcore_executions WHERE id = ? FOR UPDATE"), (held.id,))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(HANG):
                 assert await journal.claim_due(1, NOW, 9) == [free]
         assert await journal.claim_due(1, NOW, 9) == [held]
 

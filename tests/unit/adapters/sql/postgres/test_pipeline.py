@@ -10,7 +10,10 @@ from postgres_server import new_database
 from sql_texts import statement
 
 from wfcore.adapters.sql.postgres.connections import PostgresAddress
+from wfcore.adapters.sql.postgres.pipeline import _PLANNED as REPLANNED
 from wfcore.adapters.sql.postgres.pipeline import PipelineClient, PipelineConnection, StatementResult
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.domain.kernel.errors import Invalid, Unavailable
 
 pytestmark = pytest.mark.anyio
@@ -43,11 +46,11 @@ async def hosts(client: PipelineClient) -> list[str]:
 
 async def add(connection: PipelineConnection, host: str, then: str | None) -> None:
     """A transaction that adds a host, and then asks something, or has nothing to ask and fails."""
-    async with connection.transaction() as execute:
-        await execute([(ADD, (host, 1))])
+    async with connection.transaction() as transaction:
+        await transaction.execute([(ADD, (host, 1))])
         if then is None:
             raise KeyError
-        await execute([(statement(then), ())])
+        await transaction.execute([(statement(then), ())])
 
 
 async def end(connection: PipelineConnection, server: PostgresAddress) -> None:
@@ -75,6 +78,34 @@ class TestExchanges:
                 await connection.send([(ADD, ("c", 3)), (statement("SELECT 1 / 0"), ()), (ADD, ("d", 4))])
             assert await connection.send([]) == []
         assert await hosts(client) == ["a", "b"]
+
+    async def test_plans_follow_the_size_of_the_tables(self, client: PipelineClient) -> None:
+        """A statement that was planned for empty tables finds its row by key as soon as the table is large.
+
+        Which index an empty table gets depends on what the server remembers of it: at first, it can use none.
+        """
+        find = statement("SELECT key FROM wfcore_runs WHERE org = ? AND id = ?")
+        fill = statement("""
+            INSERT INTO wfcore_runs (org, id, execution, user_id, fingerprint, status, created_at, started_by, origin,
+                target, is_draft)
+            SELECT 1, 'r-' || n, n, '', '', 'done', 0, '', '', 0, false FROM generate_series(1, ?::bigint) n""")
+        scans = ("enable_indexscan", "enable_indexonlyscan", "enable_bitmapscan")
+        planning = [[*(f"SET {scan} = {one}" for scan in scans), f"SET enable_seqscan = {other}"]
+                    for one, other in (("off", "on"), ("on", "off"))]  # fmt: skip
+        async with client.exclusive() as connection:
+            await connection.send([*((statement(text), ()) for text in planning[0]), (find, (1, "r-1"))])
+            await connection.send([(statement(text), ()) for text in planning[1]])
+            name = connection._names[find.server(DEFAULT_SCHEMA)].decode()
+            await connection.send([(fill, (2_000,))])
+
+            async def plan() -> str:
+                (found,) = await connection.send([(Statement(lambda _: f"EXPLAIN EXECUTE {name} (1, 'r-1')"), ())])
+                return "".join(line for (line,) in found.rows)
+
+            assert "Seq Scan" in await plan()
+            for _ in range(REPLANNED):
+                await connection.send([])
+            assert "runs_org_id_key" in await plan()
 
     async def test_a_statement_that_could_not_be_prepared(self, client: PipelineClient) -> None:
         """It is prepared again on the next use."""
@@ -134,8 +165,8 @@ class TestTransactions:
         reached = asyncio.Event()
 
         async def work() -> None:
-            async with client.exclusive() as connection, connection.transaction() as execute:
-                await execute([(ADD, ("a", 1))])
+            async with client.exclusive() as connection, connection.transaction() as transaction:
+                await transaction.execute([(ADD, ("a", 1))])
                 reached.set()
                 await asyncio.Event().wait()
 
@@ -151,9 +182,9 @@ class TestTransactions:
         order = list[str]()
 
         async def work(name: str) -> None:
-            async with client.exclusive() as connection, connection.transaction() as execute:
+            async with client.exclusive() as connection, connection.transaction() as transaction:
                 order.append(name)
-                await execute([(ADD, (name, 1))])
+                await transaction.execute([(ADD, (name, 1))])
                 order.append(name)
 
         await asyncio.gather(work("a"), work("b"))
@@ -208,10 +239,10 @@ class TestLoss:
         """Half of a transaction is not sent on another connection."""
 
         async def work() -> None:
-            async with client.exclusive() as connection, connection.transaction() as execute:
-                await execute([(ADD, ("a", 1))])
+            async with client.exclusive() as connection, connection.transaction() as transaction:
+                await transaction.execute([(ADD, ("a", 1))])
                 connection.fail(psycopg.OperationalError("gone"))
-                await execute([(ADD, ("b", 1))])
+                await transaction.execute([(ADD, ("b", 1))])
 
         with pytest.raises(Unavailable):
             await work()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from wfcore.adapters.inmemory.journal import MemoryJournal
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.repositories.usage import SUMS
 from wfcore.adapters.sql.storage import SqlStorage

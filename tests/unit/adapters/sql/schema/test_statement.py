@@ -44,7 +44,7 @@ def test_each_database_has_its_words(build: Any, sqlite: str, server: str, claus
 
 
 def test_a_text_is_made_once() -> None:
-    """Its text for SQLite with the statement, the others on first use, for each schema."""
+    """On first use, on PostgreSQL for each schema."""
     made = list[str]()
 
     def build(d: Dialect) -> str:
@@ -52,9 +52,12 @@ def test_a_text_is_made_once() -> None:
         return made[-1]
 
     one = Statement(build)
+    assert not made
     for _ in range(2):
+        assert [one.sqlite, one.sqlite_insert] == ["wfcore_runs"] * 2
         assert [one.server("a"), one.server("b"), one.clause("a").text] == ['"a".runs', '"b".runs', '"a".runs']
     assert made == ["wfcore_runs", '"a".runs', '"b".runs', '"a".runs']
+    assert not hasattr(one, "text")
 
 
 def test_an_insert_can_return_its_key() -> None:
@@ -69,3 +72,21 @@ def test_values_by_name() -> None:
     """Numbered values are named by their position, counted from 1; named ones keep their names."""
     assert named((7, None)) == {"p1": 7, "p2": None}
     assert named({"a": 1}) == {"a": 1}
+
+
+def test_many_rows() -> None:
+    """On PostgreSQL an array for each parameter; the rows keep their order."""
+    given = "FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS given(p1, p2, place)"
+    add = Statement(lambda d: f"INSERT INTO t {d.inserted(f'{d[1]}, {d[2]}')}", "key", "bigint text")
+    move = Statement(lambda d: f"UPDATE t SET a = {d[2]}{d.given()} WHERE b = {d[1]}", types="bigint text")
+    assert add.many
+    assert add.many.server("s") == f"INSERT INTO t SELECT given.p1, given.p2 {given} ORDER BY given.place RETURNING key"
+    assert move.many
+    assert move.many.server("s") == f"UPDATE t SET a = given.p2 {given} WHERE b = given.p1"
+    assert [one.server("s") for one in (add, move)] == [
+        "INSERT INTO t VALUES ($1, $2) RETURNING key", "UPDATE t SET a = $2 WHERE b = $1",
+    ]  # fmt: skip
+    assert [one.sqlite_insert for one in (add, move)] == [
+        "INSERT INTO t VALUES (?1, ?2)", "UPDATE t SET a = ?2 WHERE b = ?1",
+    ]  # fmt: skip
+    assert add.many.many is Statement(words).many is None

@@ -4,9 +4,12 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import attrs
+import psycopg
 import pytest
 import sqlalchemy as sa
 from bench import act, ask, one
@@ -14,24 +17,27 @@ from bench import opened as opened_bench
 from filled import SECRET, as_read, fill, rows_of
 from shard_databases import installation
 
-from wfcore.adapters.sql.shards import moving, placements
+from wfcore.adapters.sql.shards import capture, copying, moving, placements
 from wfcore.adapters.sql.shards.moving import Shard, ShardDatabases, listed, move
 from wfcore.adapters.system import RandomIds
 from wfcore.domain.kernel.errors import Conflict, NotFound, Unavailable
-from wfcore.ports.shards import MAIN, RANGE, Moving
+from wfcore.ports.shards import MAIN, STRIDE, Moving
 from wfcore.runtime.common.installation import Settings
+from wfcore.testing.contracts.dispatcher import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.anyio]
 
+DAY = 86_400_000
 STEPS = ("captured", "fenced", "committed", "final", "placed", "deleted")
 NO_ORGANIZATION, OTHER = (f"00000000-0000-4000-8000-00000000dea{digit}" for digit in "de")
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the waits for other processes."""
+    """Without the waits for other processes, and with time for what the tests do at a step."""
+    monkeypatch.setattr(copying, "WAIT", 60.0)
     monkeypatch.setattr(moving, "GRACE", 0.0)
-    monkeypatch.setattr(moving, "LEASE", 0.02)
+    monkeypatch.setattr(copying, "LEASE", 0.02)
     monkeypatch.setattr(placements, "LEASE", 0.02)
 
 
@@ -54,20 +60,27 @@ def rows_on(shards: ShardDatabases, shard: str) -> Mapping[str, Any]:
     return found
 
 
-def killed_at(shards: ShardDatabases, org: str, to: str, step: str) -> None:
-    """Move it in another process, which is killed at this step."""
+def interrupted_at(shards: ShardDatabases, org: str, to: str, step: str, by: signal.Signals) -> int:
+    """Move it in another process, which sends itself this signal at this step. Returns the process."""
 
-    def kill(reached: str) -> None:
+    def interrupt(reached: str) -> None:
         if reached == step:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), by)
 
     child = os.fork()
     if child == 0:
         try:
-            move(shards, org, to, kill)
+            move(shards, org, to, interrupt)
         finally:
             os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    status = os.waitpid(child, os.WUNTRACED)[1]
+    assert (os.WSTOPSIG(status) if os.WIFSTOPPED(status) else os.WTERMSIG(status)) == by
+    return child
+
+
+def killed_at(shards: ShardDatabases, org: str, to: str, step: str) -> None:
+    """Move it in another process, which is killed at this step."""
+    interrupted_at(shards, org, to, step, signal.SIGKILL)
     while not is_unlocked(shards):  # the server notices the end of the process a little later
         pass
 
@@ -80,11 +93,11 @@ def is_unlocked(shards: ShardDatabases) -> bool:
         return False
 
 
-async def test_a_move_can_be_killed_at_every_step(shards: ShardDatabases) -> None:
-    """The next call undoes or completes it: the rows are on one shard, all of them and unchanged."""
+async def test_a_move_that_was_killed_is_called_again(shards: ShardDatabases) -> None:
+    """It undoes or completes it: the rows are on one shard, all of them and unchanged."""
     bench = await fill(shards.urls[MAIN])
     rows, at, to = rows_on(shards, MAIN), MAIN, "b"
-    for step in STEPS:
+    for step in ("committed", "final", "deleted"):
         killed_at(shards, bench.org, to, step)
         try:
             move(shards, bench.org, to)
@@ -100,6 +113,42 @@ async def test_a_move_can_be_killed_at_every_step(shards: ShardDatabases) -> Non
         assert await after.core.ports.storage.schema_differences() == []
 
 
+async def test_an_abandoned_move_ends_by_itself(shards: ShardDatabases, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process undoes or completes it, whether the mover was killed or is suspended; writes go on. What the
+    mover does later fails, and changes nothing.
+    """
+    monkeypatch.setattr(placements, "SILENCE", 0.1)
+    monkeypatch.setattr(moving, "BEAT", 0.02)
+    bench = await fill(shards.urls[MAIN])
+    rows, at, to = rows_on(shards, MAIN), MAIN, "b"
+    async with opened_bench(shards.urls[MAIN], org=bench.org, clock=bench.clock, secrets=SECRET, worker=False,
+                            settings=settings(shards)) as other:  # fmt: skip
+        for step in STEPS:
+            for by in (signal.SIGKILL, signal.SIGSTOP)[: 1 + (step in ("fenced", "final"))]:
+                mover = interrupted_at(shards, bench.org, to, step, by)
+                try:
+                    await eventually(lambda: beats(shards) is None)
+                finally:
+                    if by == signal.SIGSTOP:
+                        assert status_of(mover) != 0
+                if STEPS.index(step) >= STEPS.index("final"):
+                    at, to = to, at
+                assert (rows_on(shards, at), rows_on(shards, to)) == (rows, {}), (step, by)
+        await other.core.directory.create_group(bench.org, "goes on")
+
+
+def status_of(suspended: int) -> int:
+    """The status with which the process ends once it goes on."""
+    os.kill(suspended, signal.SIGCONT)
+    return os.waitpid(suspended, 0)[1]
+
+
+def beats(shards: ShardDatabases) -> int | None:
+    with psycopg.connect(shards.urls[MAIN]) as connection:
+        ((found,),) = connection.execute("SELECT beats FROM wfcore.placement_changes").fetchall()
+    return found
+
+
 async def test_what_is_not_moved_stays(shards: ShardDatabases, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an error, and when it changes too fast. Unknown names, and a second move at the same time, are refused."""
     bench = await fill(shards.urls[MAIN])
@@ -113,10 +162,15 @@ async def test_what_is_not_moved_stays(shards: ShardDatabases, monkeypatch: pyte
         with pytest.raises(Unavailable, match=step):
             move(shards, bench.org, "b", fail)
         assert (rows_on(shards, MAIN), rows_on(shards, "b")) == (rows, {})
-    monkeypatch.setattr(moving, "FEW", -1)
-    with pytest.raises(Unavailable, match="changes faster than it can be copied"):
-        move(shards, bench.org, "b")
-    assert (rows_on(shards, MAIN), rows_on(shards, "b")) == (rows, {})
+    monkeypatch.setattr(copying, "BACK_OFF", 0.0)
+    for name, value, message in (
+        ("WAIT", 0.0, "the last rows cannot be copied within 0 seconds"),
+        ("QUICK", -1.0, "changes faster than it can be copied"),
+    ):
+        monkeypatch.setattr(copying, name, value)
+        with pytest.raises(Unavailable, match=message):
+            move(shards, bench.org, "b")
+        assert (rows_on(shards, MAIN), rows_on(shards, "b")) == (rows, {})
     with pytest.raises(Conflict, match="is on shard `main`"):
         move(shards, bench.org, MAIN)
     with pytest.raises(NotFound, match="unknown shard `nope`"):
@@ -163,10 +217,23 @@ async def test_runs_go_on_during_a_move(shards: ShardDatabases, monkeypatch: pyt
         await start_one()
         found = [await journal.find_run(bench.org, run) for run in started]
         assert [run.status for run in found if run] == ["done"] * len(started)
-        assert len({run.execution.id // RANGE for run in found if run}) > 1
+        assert len({run.execution.id % STRIDE for run in found if run}) > 1
         assert await core.runs.events(me, waiting.id) == events
         answered = await core.runs.resume(me, waiting.id, decision="approve")
         assert (await bench.ended(answered)).status == "done"
+
+
+async def test_later_rows_have_greater_numbers_on_every_shard(shards: ShardDatabases) -> None:
+    """The turns of a run are in order wherever each of them began, and so are lists."""
+    async with opened_bench(shards.urls[MAIN], secrets=SECRET, settings=settings(shards)) as bench:
+        await bench.joined("me", "owner")
+        run = await bench.ran(one(ask()))
+        for to in ("c", "b", MAIN):
+            await asyncio.to_thread(move, shards, bench.org, to)
+            last = await bench.ran(one(ask()))
+            assert (await bench.core.runs.page(bench.me, limit=1))[0].id == last.id
+        answered = await bench.core.runs.resume(bench.me, run.id, decision="approve")
+        assert (await bench.core.runs.page(bench.me, limit=1))[0].id == answered.id
 
 
 async def test_writes_during_a_move(shards: ShardDatabases) -> None:
@@ -175,7 +242,7 @@ async def test_writes_during_a_move(shards: ShardDatabases) -> None:
     """
     bench = await fill(shards.urls[MAIN])
     options: dict[str, Any] = {"org": bench.org, "secrets": SECRET, "worker": False, "ids": RandomIds()}
-    expected = list[Any]()
+    expected, dead = list[Any](), list[int]()
 
     async def change() -> None:
         async with opened_bench(shards.urls[MAIN], **options) as again:
@@ -185,6 +252,8 @@ async def test_writes_during_a_move(shards: ShardDatabases) -> None:
             await core.groups.create(me, name="New")
             await core.memories.delete(me, 1, (await core.memories.page(me, 1))[0].id)
             await core.directory.create_organization("Other", id=OTHER)
+            dead.append(await again.core.ports.journal.register("elsewhere", 1))
+            assert len(await again.core.ports.journal.claim_due(dead[0], again.clock.now() + DAY, 1)) == 1
             expected.append(await changed_of(again))
 
     async def be_refused() -> None:
@@ -193,6 +262,19 @@ async def test_writes_during_a_move(shards: ShardDatabases) -> None:
             assert await changed_of(again) == expected[0]
             with pytest.raises(Moving, match="is being moved to another database: try again"):
                 await again.core.directory.create_group(bench.org, "waits")
+            await claim_of_others(again)
+
+    async def claim_of_others(again: Any) -> None:
+        """Executions of this organization are due, too."""
+        journal, other = again.core.ports.journal, again.core.principal(OTHER, "x", role="owner")
+        flow = await again.core.workflows.create(other, name="Other", structure=one(act("echo")))
+        await again.core.workflows.deploy(other, flow.id)
+        await again.core.runs.start(other, workflow=flow.id, input={})
+        worker = await journal.register("elsewhere", 2)
+        claimed = [await journal.claim_due(worker, again.clock.now() + DAY, limit) for limit in (1, 9)]
+        assert [execution.org for execution in claimed[0]] == [OTHER]
+        assert await journal.release(worker) == sum(map(len, claimed))
+        assert await journal.release(dead[0]) == 0
 
     def on_step(step: str) -> None:
         if step == "copied":
@@ -210,3 +292,73 @@ async def changed_of(bench: Any) -> Any:
     core, me = bench.core, bench.person("me", role="owner")
     runs = await core.runs.page(me, limit=100)
     return [run.to_wire() for run in runs], await core.groups.page(me), await core.memories.page(me, 1)
+
+
+@pytest.mark.parametrize("step", ["fenced", "committed"])
+async def test_writes_go_on_beside_a_slow_move(
+    shards: ShardDatabases, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The server lifts the fence of a mover that hangs. The last part is tried again, or all of it if the rows were on
+    the target.
+    """
+    bench = await fill(shards.urls[MAIN])
+    options: dict[str, Any] = {"org": bench.org, "secrets": SECRET, "worker": False, "ids": RandomIds()}
+    steps = list[str]()
+
+    async def wait_for_write() -> Any:
+        async with opened_bench(shards.urls[MAIN], **options) as again:
+
+            async def written() -> bool:
+                with suppress(Moving):
+                    await again.core.directory.create_group(bench.org, "goes on")
+                    return True
+                return False
+
+            await eventually(written)
+            return await changed_of(again)
+
+    expected = list[Any]()
+
+    def on_step(reached: str) -> None:
+        steps.append(reached)
+        if reached == step and steps.count(step) == 1:
+            expected.append(asyncio.run(wait_for_write()))
+        if reached == "caught up":
+            monkeypatch.setattr(copying, "WAIT", 60.0 if expected else wait)
+
+    wait = 1.0 if step == "fenced" else 2.0  # the latter for the last rows, on a busy machine
+    monkeypatch.setattr(copying, "BACK_OFF", 0.0)
+    moved = await asyncio.to_thread(move, shards, bench.org, "b", on_step)
+    assert steps.count("announced") == (2 if step == "committed" else 1)
+    assert moved.waited > 0
+    assert rows_on(shards, MAIN) == {}
+    async with opened_bench(shards.urls[MAIN], **options, settings=settings(shards)) as after:
+        assert await changed_of(after) == expected[0]
+
+
+async def test_a_move_waits_for_transactions(shards: ShardDatabases, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its fence lifted: other writes of the organization go on. Tables are locked when nobody uses them."""
+    bench = await fill(shards.urls[MAIN])
+    monkeypatch.setattr(copying, "WAIT", 0.2)
+    monkeypatch.setattr(copying, "BACK_OFF", 0.0)
+    monkeypatch.setattr(capture, "LOCK_MILLISECONDS", 20)
+    steps, pauses = list[str](), list[float]()
+    with psycopg.connect(shards.urls[MAIN]) as writer:
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            writer.commit()
+
+        def on_step(reached: str) -> None:
+            steps.append(reached)
+            if reached in ("announced", "captured"):
+                writer.execute("UPDATE wfcore.organizations SET name = 'New' WHERE uuid = %s", (bench.org,))
+            if steps.count("caught up") == 2:
+                writer.commit()
+                monkeypatch.setattr(copying, "WAIT", 60.0)
+
+        monkeypatch.setattr(capture, "time", SimpleNamespace(sleep=pause))
+        assert move(shards, bench.org, "b", on_step).waited > 0
+    assert pauses
+    assert "fenced" in steps[steps.index("caught up") + 2 :]
+    assert "New" in rows_on(shards, "b")["wfcore_organizations"][0]

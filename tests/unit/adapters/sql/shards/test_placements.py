@@ -11,7 +11,7 @@ from wfcore.adapters.sql.shards import moving, placements
 from wfcore.adapters.sql.shards.moving import ShardDatabases
 from wfcore.adapters.sql.shards.placements import SqlPlacements
 from wfcore.domain.kernel.errors import Unavailable
-from wfcore.ports.shards import MAIN, Placement
+from wfcore.ports.shards import MAIN, Placement, locator_of
 
 pytestmark = [pytest.mark.service, pytest.mark.anyio]
 
@@ -53,6 +53,29 @@ async def test_a_change_is_seen_after_the_lease(
     assert found.cached("o") is None
     put(shards, "o", "c")
     assert await found.of("o") == Placement("c")
+
+
+async def test_a_locator_leads_to_the_shard(
+    shards: ShardDatabases, main: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an organization that is not placed: the main shard. What is being moved is read before each call."""
+    found, other, locator = SqlPlacements(main), SqlPlacements(main), locator_of("o")
+    await found.create()
+    await other.create()
+    assert found.key == other.key != ""
+    monkeypatch.setattr(placements, "LEASE", 0.0)
+    monkeypatch.setattr(placements, "CACHED", 0)
+    assert await found.located(locator) == [MAIN]
+    put(shards, "o", "b")
+    assert await found.located(locator) == ["b", MAIN]
+    assert await found.located(locator_of("n")) == [MAIN]
+    put(shards, "o", "b", "c")
+    assert await found.located(locator) == ["b", MAIN]
+    monkeypatch.setattr(placements, "LEASE", 1e9)
+    put(shards, "o", "c")
+    assert await found.located(locator) == ["c", MAIN]
+    put(shards, "o", "b")
+    assert await found.located(locator) == ["c", MAIN]
 
 
 async def test_new_organizations_are_spread(main: PostgresDatabase) -> None:

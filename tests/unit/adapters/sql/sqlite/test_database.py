@@ -1,4 +1,4 @@
-"""A SQLite file: its connections and transactions."""
+"""A SQLite file: its connections and transactions, with statements on the event loop and in threads."""
 
 import asyncio
 import logging
@@ -17,6 +17,7 @@ from sql_texts import statement
 
 from wfcore.adapters.sql.sqlite import database as module
 from wfcore.adapters.sql.sqlite.database import Database, Transaction, shielded
+from wfcore.adapters.sql.sqlite.off_loop import OffLoopDatabase
 from wfcore.adapters.sql.sqlite.processes import lock_file, register, unregister
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.testing.contracts.storage.storage import CancelAt
@@ -30,9 +31,15 @@ def connection_threads() -> set[threading.Thread]:
     }
 
 
+@pytest.fixture(params=[Database, OffLoopDatabase])
+def kind(request: pytest.FixtureRequest) -> type[Database]:
+    found: type[Database] = request.param
+    return found
+
+
 @pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    database = Database(f"sqlite:///{tmp_path}/a.db")
+async def database(tmp_path: Path, kind: type[Database]) -> AsyncIterator[Database]:
+    database = kind(f"sqlite:///{tmp_path}/a.db")
     await database.open()
     async with database.writing() as connection:
         await connection.run(statement("CREATE TABLE t (a INTEGER PRIMARY KEY)"))
@@ -57,9 +64,11 @@ async def test_files_are_their_owner_s(database: Database, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("synchronous", "level"), [("FULL", 2), ("NORMAL", 1)])
-async def test_every_connection_has_its_settings(tmp_path: Path, synchronous: module.Synchronous, level: int) -> None:
+async def test_every_connection_has_its_settings(
+    tmp_path: Path, kind: type[Database], synchronous: module.Synchronous, level: int
+) -> None:
     """Writer, readers and the connection of the group commit have the same settings; only readers refuse to write."""
-    database = Database(f"sqlite:///{tmp_path}/a.db", synchronous=synchronous)
+    database = kind(f"sqlite:///{tmp_path}/a.db", synchronous=synchronous)
     assert database.durable is (synchronous == "FULL")
     await database.open()
     expected = {
@@ -170,9 +179,9 @@ async def test_shielded_work_returns_and_raises() -> None:
     assert await shielded(asyncio.sleep(0, 7)) == 7
 
 
-async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path) -> None:
+async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path, kind: type[Database]) -> None:
     """A writer that waited `busy_seconds` for another process raises Unavailable."""
-    database = Database(f"sqlite:///{tmp_path}/a.db", busy_seconds=0.01)
+    database = kind(f"sqlite:///{tmp_path}/a.db", busy_seconds=0.01)
     await database.open()
     other = sqlite3.connect(database.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -183,12 +192,12 @@ async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path) -> None:
     await database.close()
 
 
-async def test_an_invalid_file_is_unavailable(tmp_path: Path) -> None:
+async def test_an_invalid_file_is_unavailable(tmp_path: Path, kind: type[Database]) -> None:
     """A missing directory and a file of another format raise Unavailable."""
     (tmp_path / "text").write_text("no database " * 99)
     for path, message in (("missing/a.db", "does not answer"), ("text", "the database file is damaged")):
         with pytest.raises(Unavailable, match=message):
-            await Database(f"sqlite:///{tmp_path}/{path}").open()
+            await kind(f"sqlite:///{tmp_path}/{path}").open()
 
 
 @pytest.mark.parametrize(
@@ -208,10 +217,10 @@ def test_a_relative_path_is_of_the_working_directory(tmp_path: Path, monkeypatch
     assert Database(f"sqlite:///{tmp_path}/b.db").path == tmp_path / "b.db"
 
 
-async def test_closing_waits_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_closing_waits_and_leaves_nothing(tmp_path: Path, kind: type[Database]) -> None:
     """`close` waits for readers and writers, ends every thread and refuses later calls."""
     others = connection_threads()
-    database = Database(f"sqlite:///{tmp_path}/a.db")
+    database = kind(f"sqlite:///{tmp_path}/a.db")
     await database.open()
     async with database.writing() as connection:
         await connection.run(statement("CREATE TABLE t (a INTEGER PRIMARY KEY)"))
@@ -231,6 +240,8 @@ async def test_closing_waits_and_leaves_nothing(tmp_path: Path) -> None:
                 pass
     with pytest.raises(Unavailable, match="closed"):
         _ = database.commit_connection
+    with pytest.raises(Unavailable, match="closed"):
+        await database.look_up(statement("SELECT 1"))
     await database.open()
     assert await values(database) == []
     await database.close()

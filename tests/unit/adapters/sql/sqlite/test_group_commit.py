@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commit_batches import same_as_one_by_one
 from sql_texts import statement
 
 from wfcore.adapters.sql.journal import claim_statements as claims
@@ -18,10 +19,11 @@ from wfcore.adapters.sql.journal.run_lists import list_runs
 from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.sqlite.database import Database
+from wfcore.adapters.sql.sqlite.group_commit import GROWTH, LARGE
 from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.run.entries import Said
-from wfcore.ports.journal import Append, ExecutionRef, RunExists, RunFilter
-from wfcore.testing.contracts.journal_values import ORG, begin, outcomes, steps
+from wfcore.ports.journal import Append, ExecutionRef, JournalConflict, RunExists, RunFilter
+from wfcore.testing.contracts.journal_values import ORG, OTHER_ORG, begin, outcomes, steps
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +92,24 @@ class TestSharing:
         refs = await asyncio.gather(*(begin(journal, f"x-{number}") for number in range(20)))
         assert hot.seen.count("COMMIT") == 1
         assert len(set(refs)) == 20
+
+    @pytest.mark.parametrize(("a_turn", "commits"), [(GROWTH, 1), (GROWTH - 1, 4), (LARGE, 4)])
+    async def test_a_group_that_grows_waits(
+        self, journal: SqlJournal, database: Database, a_turn: int, commits: int
+    ) -> None:
+        """Appends that begin in successive turns of the loop share a commit if each turn adds many, until the group is
+        large.
+        """
+        journal._commits._inline_seconds = float("inf")
+        refs, hot = await many(journal, 4 * a_turn), CountedConnection(database)
+
+        async def append(ref: ExecutionRef, turn: int) -> None:
+            for _ in range(turn):
+                await asyncio.sleep(0)
+            await journal.append(ref, Append(1, steps(1)))
+
+        await asyncio.gather(*(append(ref, index // a_turn) for index, ref in enumerate(refs)))
+        assert hot.seen.count("COMMIT") == commits
 
     async def test_an_invalid_part_fails_by_itself(self, journal: SqlJournal) -> None:
         """Each refused caller gets its own error, and the other parts are written."""
@@ -247,3 +267,10 @@ class TestPlans:
         scans = [step for step in plan if step.startswith("SCAN") and "INDEX" not in step]
         assert all("json_each" in step or step == "SCAN w" for step in scans), plan
         assert not [step for step in plan if "FOR ORDER BY" in step], plan
+
+
+@pytest.mark.parametrize(("seed", "conflicts"), [(1, 0), (2, 0), (3, 0.05), (4, 0.2)])
+async def test_a_batch_writes_what_its_parts_write_one_by_one(database: Database, seed: int, conflicts: float) -> None:
+    """With texts of any kind; parts that are refused have the same error, and do not affect the others."""
+    database.commit_connection.execute("INSERT INTO wfcore_organizations VALUES (2, ?, 'two', 0, NULL)", (OTHER_ORG,))
+    assert (JournalConflict in await same_as_one_by_one(database, seed, conflicts)) == bool(conflicts)

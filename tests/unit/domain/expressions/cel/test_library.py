@@ -65,6 +65,7 @@ def test_meaning(source: str, expected: object) -> None:
         ('double("1_0")', "`1_0` is not a valid double"),
         ('bool("yes")', "`yes` is not a valid bool"),
         ('timestamp("2024-02-30T00:00:00Z")', "is not a valid timestamp"),
+        ('timestamp("2024-02-28T24:00:00Z")', "is not a valid timestamp"),
         ("timestamp(9223372036854775807)", "is not a valid timestamp"),
         ('timestamp("2024-01-01")', "is not a valid timestamp"),
         ('duration("1 hour")', "`1 hour` is not a valid duration"),

@@ -145,8 +145,15 @@ def _create_content() -> None:
         _int("updated_at"),
         _int("deleted_at", null=True),
         _int("revision"),
+        _int("max_concurrent_runs", null=True),
         sa.UniqueConstraint("org", "kind", "id"),
         sa.UniqueConstraint("org", "kind", "slug"),
+    )
+    op.create_index(
+        own("resources_limited"),
+        own("resources"),
+        ["org", "kind", "id"],
+        **_only_where(sa.text("max_concurrent_runs IS NOT NULL")),
     )
     op.create_table(
         own("grants"),
@@ -441,6 +448,18 @@ def _create_runs() -> None:
         PrimaryKeyConstraint("org", "subject", "closed", "interrupt"),
         sqlite_with_rowid=False,
     )
+    op.create_table(
+        own("call_slots"),
+        Column("key", INT, primary_key=True),
+        _int("org"),
+        _text("name"),
+        _int("execution"),
+        _text("attempt"),
+        _int("most"),
+        sa.UniqueConstraint("execution", "attempt"),
+        sqlite_autoincrement=True,
+    )
+    op.create_index(own("call_slots_queue"), own("call_slots"), ["org", "name", "key"])
     op.create_index(own("approvers_interrupt"), own("approvers"), ["interrupt"])
     op.create_table(
         own("workers"),

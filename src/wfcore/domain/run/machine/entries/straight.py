@@ -5,7 +5,7 @@ What an outcome leads to is the same as by `effect_entries.succeeded`, which han
 
 from typing import Final
 
-from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.expressions.expression import MAX_STEPS, ExpressionError
 from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Succeeded
 from wfcore.domain.run.events import EventKind
@@ -40,11 +40,14 @@ def go_straight(run: RunState, entry: Succeeded) -> bool:
     node, then = plan.nodes[index], plan.nodes[following]
     assert then.params is not None  # noqa: S101  (an action has them)
     frame.outputs[node.id] = {"output": entry.output}
-    try:
-        params = then.params.render(frame.scope, steps=run.steps)
-    except ExpressionError:
-        del frame.outputs[node.id]
-        return False
+    params = then.params.value
+    if not then.params.constant:
+        run.steps.left = MAX_STEPS
+        try:
+            params = then.params.render(frame.scope, steps=run.steps)
+        except ExpressionError:
+            del frame.outputs[node.id]
+            return False
     del pending[address]
     nodes[index], nodes[following] = DONE, BEGUN
     flow.need[following], flow.taken[following] = 0, 1

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from wfcore.domain.graph.node_types import ELSE, Approvers, NodeType
-from wfcore.domain.json.codec import dumps, fingerprint, iso_ms
+from wfcore.domain.json.codec import fingerprint, iso_ms
 from wfcore.domain.json.values import UnsetType, given
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallTool
@@ -22,7 +22,7 @@ from wfcore.domain.run.entries import Actor
 from wfcore.domain.run.events import place_to_wire
 from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState, outward
 from wfcore.domain.run.plan import NodePlan
-from wfcore.domain.run.state import IllegalEntry, Interrupt, Table, move
+from wfcore.domain.run.state import IllegalEntry, Interrupt, Table, interrupt_id, move
 
 
 class InterruptEvent(StrEnum):
@@ -65,13 +65,15 @@ CONNECTS = (str(InterruptEvent.connected), str(InterruptEvent.cancelled))
 ANSWERS = {str(InterruptState.approval): APPROVALS, str(InterruptState.connect): CONNECTS}
 """The decisions that each type of interrupt can have."""
 
+OPENED = {str(state): state for state in (InterruptState.approval, InterruptState.connect)}
+
 
 # The state of an interrupt
 
 
 def open_interrupt(run: RunState, frame: Frame, interrupt: Interrupt) -> None:
     """Wait for a decision, in the frame and in those around it."""
-    run.interrupts[interrupt.id] = InterruptState(interrupt.type)
+    run.interrupts[interrupt.id] = OPENED[interrupt.type]
     _expect(frame, interrupt)
 
 
@@ -120,14 +122,6 @@ def decision_of(interrupt: Interrupt) -> InterruptEvent:
 
 
 # Making interrupts
-
-
-def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
-    """The id of an interrupt: always the same for the same visit of a node of an execution. `where` distinguishes
-    waits in children and of several steps.
-    """
-    place = f"{root}\n{node_id}\n{visit}" + (f"\n{dumps(list(where))}" if where else "")
-    return "int_" + hashlib.sha256(place.encode()).hexdigest()[:24]
 
 
 def renamed(name: str, root: str) -> str:

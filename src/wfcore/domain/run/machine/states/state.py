@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from wfcore.domain.expressions.expression import EvaluationBudget
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import Address, ComposeContext, Effect, OpenChild
+from wfcore.domain.run.effects import Address, CallSlot, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.entries import Actor, Limits, Opened, Pinned
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.flow import GraphFlow
@@ -88,10 +88,11 @@ class Batch:
     """The calls of one action visit (several with `forEach`, one for each of `items`) and their results.
 
     `live` of them are under way; of several, `done` have a result. `definition` is the digest of the tool's definition
-    for which they are approved, if their approval binds one, and `tool_name` the name of that tool.
+    for which they are approved, if their approval binds one, and `tool_name` the name of that tool. `slots` has what
+    each call needs while it is in progress; it is empty if they need nothing.
     """
 
-    __slots__ = ("calls", "definition", "done", "items", "live", "many", "next", "results", "tool_name")
+    __slots__ = ("calls", "definition", "done", "items", "live", "many", "next", "results", "slots", "tool_name")
 
     def __init__(self, calls: list[JSON], many: bool, items: list[JSON] | None = None) -> None:
         self.calls = calls
@@ -102,13 +103,14 @@ class Batch:
         self.next = 0
         self.live = 0
         self.results: list[JSON] = [None] * len(calls)
+        self.slots: list[CallSlot] = []
 
     def copy(self) -> "Batch":
         """An independent copy."""
         twin = Batch(self.calls, self.many, self.items)
         twin.done = self.done.copy()
         twin.definition, twin.tool_name = self.definition, self.tool_name
-        twin.next, twin.live, twin.results = self.next, self.live, self.results.copy()
+        twin.next, twin.live, twin.results, twin.slots = self.next, self.live, self.results.copy(), self.slots
         return twin
 
 
@@ -202,7 +204,7 @@ class EvaluationState:
         return twin
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, gc=False):
     """Where a frame is. `within` is its name in entries, `path` the nodes from the root to it, `items` for each of them
     with a `forEach` the item, `wire` the fields of its events for both. Keys of effects begin with `prefix`, ids of
     messages with `label`, which, unlike keys, differ when a child is opened again.
@@ -289,13 +291,13 @@ class RunState:
     `is_draft` whether it is a draft, once a retry, a fork or a move has chosen another one; until then None. `reminded`
     has the turns before the current one after which the system only reminded approvers: what they wait for is still
     open. `evaluated` is kept for the run of an evaluation only. `requested_at` has the moments of requests (epoch
-    milliseconds, by address) in a turn with debug events.
+    milliseconds, by address) in a turn with debug events. `uses_slots`: a call has needed a slot.
     """
 
     __slots__ = (
         "at", "broken", "error", "evaluated", "id", "info", "interrupts", "is_draft", "length", "limits", "output",
         "phase", "pinned", "plans", "records", "reminded", "requested_at", "root", "run_id", "seq", "sink", "skipped",
-        "starter", "steps", "turn_ends", "usage", "visited",
+        "starter", "steps", "turn_ends", "usage", "uses_slots", "visited",
     )  # fmt: skip
 
     def __init__(self, root: Frame, plans: Plans = NO_PLANS, sink: list[Event] | None = None) -> None:
@@ -313,7 +315,7 @@ class RunState:
         self.broken: list[tuple[Frame, dict[str, JSON]]] = []
         self.steps = EvaluationBudget()
         self.pinned: Pinned | None = None
-        self.is_draft = False
+        self.is_draft = self.uses_slots = False
         self.reminded: tuple[str, ...] = ()
         self.evaluated: EvaluationState | None = None
         self.requested_at: dict[Address, int] | None = None
@@ -330,7 +332,7 @@ class RunState:
 COPIED = (
     "phase", "id", "run_id", "at", "turn_ends", "length", "seq", "visited", "skipped", "limits", "starter", "info",
     "output", "error", "usage", "interrupts", "pinned", "is_draft", "reminded", "evaluated",
-    "requested_at",
+    "requested_at", "uses_slots",
 )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""The port `Journal` in dicts."""

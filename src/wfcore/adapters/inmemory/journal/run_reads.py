@@ -1,0 +1,149 @@
+"""The reads of runs, of their executions and of their interrupts."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import attrs
+from msgspec import structs
+
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.run.entries import Entry
+from wfcore.domain.run.state import Interrupt
+from wfcore.ports.journal import HOUR, Execution, ExecutionRef, OpenInterrupt, RunCount, RunFilter, RunRow
+from wfcore.ports.repositories.inbox import approvers_of
+
+Usable = Callable[[str, Principal, str, int], bool]
+"""Returns whether a principal of an organization can use the resource of a kind and id."""
+
+
+@attrs.define(eq=False)
+class StoredExecution:
+    """The current state of an execution."""
+
+    row: Execution
+    entries: list[Entry]
+    wake_at: int | None = None
+    claimed_by: int | None = None
+    epoch: int = 0
+    runs: list[str] = attrs.field(factory=list)
+    interrupts: dict[str, tuple[int, Interrupt]] = attrs.field(factory=dict)
+
+
+class MemoryRunReads:
+    """The methods of the port `Journal` that only read. `usable` returns whether a principal can use a resource."""
+
+    def __init__(self, usable: Usable) -> None:
+        self._usable = usable
+        self._executions: dict[int, StoredExecution] = {}
+        self._runs: dict[str, dict[str, RunRow]] = {}
+        self._closed: list[OpenInterrupt] = []
+
+    async def execution(self, execution: ExecutionRef) -> Execution:
+        stored = self._find(execution)
+        if stored is None:
+            raise NotFound
+        return row_of(stored)
+
+    async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
+        found = {ref: self._find(ref) for ref in executions}
+        return {ref: len(stored.entries) for ref, stored in found.items() if stored}
+
+    async def find_run(self, org: str, run_id: str) -> RunRow | None:
+        return self._runs.get(org, {}).get(run_id)
+
+    async def find_turn(self, org: str, run_id: str) -> tuple[RunRow, Execution] | None:
+        run = await self.find_run(org, run_id)
+        return None if run is None else (run, await self.execution(run.execution))
+
+    async def list_runs(
+        self,
+        org: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        where: RunFilter = RunFilter(),  # noqa: B008  (immutable)
+        principal: Principal | None = None,
+    ) -> list[RunRow]:
+        found = [
+            run
+            for run in self._runs.get(org, {}).values()
+            if (before is None or run.key < before)
+            and _matches(run, where)
+            and (principal is None or self._may_see(org, principal, run))
+        ]
+        return sorted(found, key=lambda run: run.key, reverse=True)[:limit]
+
+    async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:
+        period = RunFilter(since=since, until=until)
+        found = await self.list_runs(org, limit=len(self._runs.get(org, {})), where=period, principal=principal)
+        keys = Counter((run.status, run.kind, run.resource_id, run.created_at // HOUR * HOUR) for run in found)
+        return [RunCount(*key, count) for key, count in keys.items()]
+
+    async def inbox(
+        self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
+    ) -> list[OpenInterrupt]:
+        stored = self._executions.values()
+        opened = [OpenInterrupt(one, "", each.row, key) for each in stored for key, one in each.interrupts.values()]
+        found = [
+            structs.replace(item, run_id=self._find_known(item).runs[-1], execution=row_of(self._find_known(item)))
+            for item in (self._closed if decided else opened)
+            if item.execution.ref.org == principal.org_uuid
+            and item.key < before
+            and (workflow is None or (item.execution.kind, item.execution.resource_id) == ("workflow", workflow))
+            and self._sees(principal, item)
+        ]
+        return sorted(found, key=lambda row: row.key, reverse=True)[:limit]
+
+    async def open_interrupts(
+        self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
+    ) -> list[OpenInterrupt]:
+        stored = self._executions.values() if of is None else filter(None, map(self._find, dict.fromkeys(of)))
+        found = [
+            OpenInterrupt(interrupt, one.runs[-1], row_of(one), key)
+            for one in stored
+            if one.row.ref.org == org
+            for key, interrupt in one.interrupts.values()
+            if key > after
+        ]
+        return sorted(found, key=lambda row: row.key)[:limit]
+
+    def _find(self, execution: ExecutionRef) -> StoredExecution | None:
+        stored = self._executions.get(execution.id)
+        return stored if stored and stored.row.ref == execution else None
+
+    def _find_known(self, item: OpenInterrupt) -> StoredExecution:
+        return self._executions[item.execution.ref.id]
+
+    def _sees(self, principal: Principal, item: OpenInterrupt) -> bool:
+        execution = item.execution
+        subjects = approvers_of(item.interrupt, execution.kind, execution.resource_id, execution.user_id)
+        if not principal.subjects.isdisjoint(subjects):
+            return True
+        if item.decision and any(vote.by.user_id == principal.user_id for vote in item.interrupt.answers):
+            return True
+        if item.interrupt.named or execution.resource_id is None:
+            return False
+        return self._usable(principal.org_uuid, principal, execution.kind, execution.resource_id)
+
+    def _may_see(self, org: str, principal: Principal, run: RunRow) -> bool:
+        if principal.org_uuid != org:
+            return False
+        if run.resource_id is None:
+            return run.root_user_id == principal.user_id
+        return self._usable(org, principal, run.kind, run.resource_id)
+
+
+def row_of(stored: StoredExecution) -> Execution:
+    return structs.replace(stored.row, length=len(stored.entries), claimed_by=stored.claimed_by, epoch=stored.epoch)
+
+
+def _matches(run: RunRow, where: RunFilter) -> bool:
+    wanted = attrs.asdict(where, recurse=False)
+    since, until, starter = wanted.pop("since"), wanted.pop("until"), wanted.pop("started_by")
+    return (
+        all(value is None or getattr(run, name) == value for name, value in wanted.items())
+        and (since is None or run.created_at >= since)
+        and (until is None or run.created_at < until)
+        and (starter is None or (run.user_id == starter and run.started_by != "system"))
+    )

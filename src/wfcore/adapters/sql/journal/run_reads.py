@@ -1,0 +1,121 @@
+"""The reads of runs, of their executions and of their interrupts."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from wfcore.adapters.sql.journal import conversion, run_lists
+from wfcore.adapters.sql.journal import interrupt_statements as inbox
+from wfcore.adapters.sql.journal import statements as sql
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.store import Rows, Store
+from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.resources.access import Principal
+from wfcore.domain.run.state import RunStatus
+from wfcore.ports.journal import HOUR, Execution, ExecutionRef, OpenInterrupt, RunCount, RunFilter, RunRow
+
+MAX_KEY: Final = 2**63 - 1
+"""A key greater than that of every run."""
+
+
+class SqlRunReads:
+    """The methods of the port `Journal` that only read, apart from `read`."""
+
+    def __init__(self, database: Store) -> None:
+        self._database = database
+        self._first_runs = conversion.FirstRuns()
+        self._orgs: dict[str, int] = {}
+
+    async def execution(self, execution: ExecutionRef) -> Execution:
+        for *row, at in await self._database.look_up(sql.FIND_EXECUTION, execution.id, await self._org(execution.org)):
+            found = conversion.to_execution(execution.org, row)
+            self._know_first_run(found, at)
+            return found
+        raise NotFound
+
+    async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
+        ids = list({ref.id: None for ref in executions})
+        rows = await self._list(sql.LENGTHS, conversion.to_json(ids))
+        found = {ExecutionRef(org, number): length for number, org, length in rows}
+        return {ref: found[ref] for ref in executions if ref in found}
+
+    async def find_run(self, org: str, run_id: str) -> RunRow | None:
+        rows = await self._database.look_up(sql.FIND_RUN, await self._org(org), run_id)
+        return conversion.to_run(org, rows[0]) if rows else None
+
+    async def find_turn(self, org: str, run_id: str) -> tuple[RunRow, Execution] | None:
+        rows = await self._database.look_up(sql.FIND_TURN, await self._org(org), run_id)
+        if not rows:
+            return None
+        run, execution = conversion.to_turn(org, rows[0])
+        if run.id == execution.root_run_id:
+            self._know_first_run(execution, run.created_at)
+        return run, execution
+
+    def _know_first_run(self, execution: Execution, at: int) -> None:
+        target = execution.kind, execution.resource_id, execution.thread_id
+        self._first_runs.put(execution.ref.id, (at, execution.root_run_id, *target, execution.user_id))
+
+    async def list_runs(
+        self,
+        org: str,
+        *,
+        limit: int,
+        before: int | None = None,
+        where: RunFilter = RunFilter(),  # noqa: B008  (immutable)
+        principal: Principal | None = None,
+    ) -> list[RunRow]:
+        if principal and principal.org_uuid != org:
+            return []
+        before = MAX_KEY if before is None else before
+        number = await self._org(org)
+        if principal is None or not run_lists.can_be_far(where, principal):
+            return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
+        oldest = await self._list(run_lists.OLDEST_OF_RECENT, number, before, run_lists.RECENT)
+        if not oldest:
+            return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
+        ((key,),) = oldest
+        found = await self._runs(org, run_lists.list_recent_runs(number, limit, before, where, principal, key))
+        if len(found) == limit:
+            return found
+        return await self._runs(org, run_lists.list_runs_by_targets(number, limit, before, where, principal))
+
+    async def _runs(self, org: str, query: run_lists.Query) -> list[RunRow]:
+        statement, values = query
+        return [conversion.to_run(org, row) for row in await self._list(statement, *values)]
+
+    async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:
+        if principal.org_uuid != org:
+            return []
+        statement, values = run_lists.count_runs(await self._org(org), since, until, principal)
+        rows = await self._list(statement, *values)
+        return [RunCount(RunStatus(status), kind, id_, hour * HOUR, count) for status, kind, id_, hour, count in rows]
+
+    async def inbox(
+        self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
+    ) -> list[OpenInterrupt]:
+        org = principal.org_uuid
+        values = await self._org(org), conversion.to_json(sorted(principal.subjects)), before, limit, workflow
+        rows = await self._list(inbox.CLOSED_INBOX if decided else inbox.INBOX, *values)
+        return [conversion.to_inbox_item(org, row) for row in rows]
+
+    async def open_interrupts(
+        self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
+    ) -> list[OpenInterrupt]:
+        key = await self._org(org)
+        if of is None:
+            rows = await self._list(inbox.LIST_INTERRUPTS, key, after, limit)
+        else:
+            ids = conversion.to_json(list({ref.id for ref in of if ref.org == org}))
+            rows = await self._database.look_up(inbox.LIST_INTERRUPTS_OF, key, after, limit, ids)
+        return [conversion.to_open_interrupt(org, row) for row in rows]
+
+    async def _list(self, statement: Statement, *values: Any) -> Rows:
+        """A read that can take long."""
+        async with self._database.reading() as connection:
+            return [tuple(row) for row in (await connection.run(statement, values)).fetchall()]
+
+    async def _org(self, uuid: str) -> int | None:
+        if uuid not in self._orgs:
+            for (key,) in await self._database.look_up(sql.FIND_ORG, uuid):
+                self._orgs[uuid] = key
+        return self._orgs.get(uuid)

@@ -1,0 +1,100 @@
+"""What an open wfcore does by itself: with a worker it drives runs, serves schedules, posts and prunes.
+
+Most modules for that are imported in a thread, so that neither `open` nor the event loop waits for them.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import Final
+
+from wfcore.core import AREAS, Core, module_of
+from wfcore.imports import without_collections
+from wfcore.ports.journal import Claimed, ExecutionRef
+
+log = logging.getLogger("wfcore.working")
+
+_PARTS: Final = ("scheduler", "poster", "notifier", "retention", "erasures")
+"""The areas that work by themselves, in the order in which they start."""
+
+
+@asynccontextmanager
+async def working(core: Core, statements: Sequence[str], *, worker: bool) -> AsyncIterator[None]:
+    """With `worker`, work until the end. `statements` are the modules that the first statements of a store need.
+
+    This process can claim executions at once. The parts start when their modules are there: at once, or soon.
+    """
+    ports, later = core.ports, await _begin(core, statements) if worker else None
+    try:
+        yield
+    finally:
+        if later is not None:
+            later.cancel()
+            await asyncio.gather(later, return_exceptions=True)
+        for name in reversed(_PARTS):
+            if name in vars(core):  # it was used
+                await getattr(core, name).stop()
+        await ports.dispatcher.stop(ports.settings.grace)
+        await ports.tool_servers.close()
+        await ports.rate_limiter.close()
+
+
+async def _begin(core: Core, statements: Sequence[str]) -> asyncio.Task[None]:
+    await core.ports.dispatcher.start(DeferredDriver(core))
+    needed = [*statements, *map(module_of, ("driver", *_PARTS))]
+    is_ready = sys.modules.keys() >= set(needed)
+    if is_ready:
+        _start_parts(core)
+    return asyncio.create_task(_import_later(core, [] if is_ready else needed))
+
+
+async def _import_later(core: Core, needed: Sequence[str]) -> None:
+    """Import what the parts need, and start them; then the other areas, which the first calls find imported."""
+    try:
+        await _import(needed)
+        if needed:
+            _start_parts(core)
+        await _import(map(module_of, AREAS))
+    except Exception:
+        log.exception("the modules of wfcore cannot be imported")
+
+
+def _start_parts(core: Core) -> None:
+    core.scheduler.start()
+    core.poster.start()
+    core.notifier.start()
+    core.retention.start()
+    core.erasures.start_resuming()
+
+
+async def _import(modules: Iterable[str]) -> None:
+    """Import modules in a thread, one at a time: a cancellation ends it after the present one."""
+
+    def load(name: str) -> None:
+        with without_collections():
+            import_module(name)
+
+    for name in modules:
+        if name not in sys.modules:
+            await asyncio.to_thread(load, name)
+
+
+class DeferredDriver:
+    """Implements `Handler` with the core's driver, which is imported with its first execution at the latest."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def handle(self, execution: ExecutionRef, claimed: Claimed | None = None) -> None:
+        if "driver" not in vars(self._core):
+            await asyncio.to_thread(import_module, module_of("driver"))
+        await self._core.driver.handle(execution, claimed)
+
+    def signal(self, execution: ExecutionRef) -> bool:
+        return "driver" in vars(self._core) and self._core.driver.signal(execution)
+
+    def lengths(self) -> Mapping[ExecutionRef, int]:
+        return self._core.driver.lengths() if "driver" in vars(self._core) else {}
