@@ -15,11 +15,12 @@ from benchmarks.fairness import fairness, stalled
 from benchmarks.idle import idle_streams
 from benchmarks.imports import imports, opening
 from benchmarks.lists import lists
-from benchmarks.loop import loop
+from benchmarks.loop import loop, neighbours
 from benchmarks.management import management
 from benchmarks.scale import Scale
 from benchmarks.starts import http_starts
 from benchmarks.table import Figure, as_json, as_table
+from benchmarks.throughput import throughput
 
 ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "memory": memory.chains,
@@ -43,8 +44,10 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "contexts": contexts,
     "management": management,
     "http-starts": http_starts,
+    "throughput": throughput,
     "lists": lists,
     "loop": loop,
+    "neighbours": neighbours,
     "import": imports,
     "opening": opening,
     "capacity": capacity,

@@ -18,6 +18,8 @@ from benchmarks.table import Figure
 SECONDS = 45.0
 """That a simulation covers."""
 
+STREAM_SERVERS = 10
+
 FAILURES: Mapping[str, Sequence[Failure]] = {
     "nothing fails": (),
     "the primary fails over in 4 s": (Failure("database", 10, 4),),
@@ -65,6 +67,13 @@ def _machines(plan: Plan) -> Iterator[Figure]:
     yield Figure("", "commits", plan.commits, "a second")
     yield Figure("", "messages of NATS", plan.messages, "a second")
     yield Figure("", "memory of all streams", plan.stream_memory / 1e9, "GB")
+    one = plan.server_of(STREAM_SERVERS)
+    of_one = f"of one of {STREAM_SERVERS} servers with all streams"
+    yield Figure("", f"streams {of_one}", one.streams)
+    yield Figure("", f"memory {of_one}", one.memory / 1e6, "MB")
+    yield Figure("", f"events and comments {of_one}", one.sent, "a second")
+    yield Figure("", f"cores in use {of_one}", one.cores)
+    yield Figure("", "until the others have opened the streams of one", one.failover, "s")
     for resource, count in plan.primaries(Limits()).items():
         yield Figure("", f"primaries for its {resource}", count)
 

@@ -12,9 +12,9 @@ from typing import Any
 import attrs
 import psycopg
 
-from benchmarks.dispatch import Nats, cpu_of
+from benchmarks import followers
+from benchmarks.dispatch import Nats, database_cpu
 from benchmarks.graphs import chain
-from benchmarks.idle import memory_of_streams
 from benchmarks.library import ORG, nap
 from benchmarks.planning import Constants
 from benchmarks.scale import Scale
@@ -23,9 +23,6 @@ from wfcore.bootstrap import open as open_core
 from wfcore.core import Core
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal
 from wfcore.runtime.common.installation import Dispatch, Settings
-
-READERS = 20
-"""Of a run, when the CPU of an event is measured."""
 
 
 @attrs.frozen
@@ -61,7 +58,6 @@ async def measured(url: str, nats: Nats, scale: Scale) -> Constants:
         connections = _one(url, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()") - 1
         organizations = await _bytes_of_organizations(url, core, runs)
         flush = await _flush(url)
-        event = await _cpu_of_event(core, me, token, long, 1 + more)
     async with _opened(url, worker=False) as core:
         began = process_time()
         for _ in range(runs):
@@ -69,15 +65,17 @@ async def measured(url: str, nats: Nats, scale: Scale) -> Constants:
         start = (process_time() - began) / runs
         request = await _cpu_of_start(core, token, short, runs)
     async with _opened(url, worker=True), _opened(url, worker=True):
-        before, began = cpu_of(url), perf_counter()
+        before, began = database_cpu(url), perf_counter()
         await asyncio.sleep(scale.rounds)
-        poll = (cpu_of(url) - before) / (perf_counter() - began) / 2
+        poll = (database_cpu(url) - before) / (perf_counter() - began) / 2
     lag, sent = await _by_nats(url, nats, me, short, runs // 5)
     _, sent_by_longer = await _by_nats(url, nats, me, long, runs // 5)
     messages = max(0.0, (sent_by_longer - sent) / more)
+    readers = await followers.measured(url, nats.url, runs)
     return Constants(
         server_cpu_start=request,
-        server_cpu_event=event,
+        server_cpu_stream=readers.cpu_open,
+        server_cpu_event=readers.cpu_event,
         worker_cpu_run=max(0.0, one.process - a_step.process - start),
         worker_cpu_step=a_step.process,
         database_cpu_run=max(0.0, one.database - a_step.database),
@@ -94,7 +92,7 @@ async def measured(url: str, nats: Nats, scale: Scale) -> Constants:
         commits_step=a_step.commits,
         messages_run=max(0.0, sent - messages),
         messages_step=messages,
-        memory_stream=await memory_of_streams(scale.starts * 10),
+        memory_stream=readers.memory,
         connections=connections,
     )
 
@@ -131,7 +129,7 @@ def _consumed(url: str) -> tuple[float, ...]:
     stored = _one(url, "SELECT sum(pg_total_relation_size(relid)) FROM pg_stat_user_tables")
     log = _one(url, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')")
     commits = _one(url, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
-    return process_time(), cpu_of(url), stored, log, commits
+    return process_time(), database_cpu(url), stored, log, commits
 
 
 def _one(url: str, question: str) -> float:
@@ -167,20 +165,6 @@ async def _cpu_of_start(core: Core, token: str, flow: int, count: int) -> float:
     for _ in range(count):
         await _request(application, token, "POST", "/agent/v1/runs", body)
     return (process_time() - began) / count
-
-
-async def _cpu_of_event(core: Core, me: Principal, token: str, flow: int, steps: int) -> float:
-    """Of an event that a stream sends, without the socket and its protocol: runs with many readers and with none."""
-    application, used = app(core), []
-    for readers in (0, READERS) * 5:
-        began = process_time()
-        run = await core.runs.start(me, workflow=flow, input={})
-        path = f"/agent/v1/runs/{run.id}/events"
-        await asyncio.gather(*(_request(application, token, "GET", path) for _ in range(readers)))
-        async for _ in await core.runs.follow(me, run.id):
-            pass
-        used.append(process_time() - began)
-    return max(0.0, median(used[1::2]) - median(used[::2])) / READERS / (2 * steps + 2)
 
 
 async def _request(application: Any, token: str, method: str, path: str, body: bytes = b"") -> None:

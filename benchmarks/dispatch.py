@@ -1,7 +1,6 @@
 """Dispatch by the claims of PostgreSQL, by NATS and by Temporal: what it costs the database, and how fast it is."""
 
 import asyncio
-import os
 import shutil
 import socket
 import subprocess
@@ -17,7 +16,8 @@ import attrs
 
 from benchmarks.graphs import Structure, chain
 from benchmarks.library import ORG, nap, step
-from benchmarks.postgres import NEEDS, new_database
+from benchmarks.postgres import NEEDS, backends, new_database
+from benchmarks.processes import cpu_of
 from benchmarks.scale import Scale
 from benchmarks.table import Figure
 from wfcore.bootstrap import open as open_core
@@ -30,9 +30,6 @@ from wfcore.runtime.common.installation import Dispatch, Settings
 WORKERS = 4
 GAP = 0.004
 """Seconds between two starts: each run is dispatched by itself."""
-
-TICK = 1e-6
-"""The least that is divided by: the system counts CPU in steps of 10 ms."""
 
 NATS, TEMPORAL = (Path(sys.executable).with_name(name) for name in ("nats-server", "temporal"))
 
@@ -60,9 +57,9 @@ def dispatch(scale: Scale) -> Iterator[Figure]:
         rounds = [asyncio.run(_round(url, engines, number, scale)) for number in range(min(scale.rounds, 3))]
     claims, queue, flows = (median(spent[side].database for spent in rounds) for side in range(3))
     work, cost = f"runs of 1 step by {WORKERS} workers, PostgreSQL", "CPU of the database a run, {} to claims"
-    yield Figure(work, cost.format("NATS"), queue / max(claims, TICK), "",
+    yield Figure(work, cost.format("NATS"), queue / claims, "",
                  f"{claims * 1e6:.0f} us", f"{queue * 1e6:.0f} us", at_most=0.5)  # fmt: skip
-    yield Figure("", cost.format("Temporal"), flows / max(claims, TICK), "",
+    yield Figure("", cost.format("Temporal"), flows / claims, "",
                  f"{claims * 1e6:.0f} us", f"{flows * 1e6:.0f} us")  # fmt: skip
     events = [median(one for spent in rounds for one in spent[side].events) for side in range(2)]
     yield Figure("", "event at another server after its commit, p50", events[1] * 1e3, "ms",
@@ -89,9 +86,9 @@ async def _measured(url: str, engine: Dispatch, runs: int) -> Spent:
         me = front.principal(ORG, user="u1")
         short, slow = [await _deployed(front, me, structure) for structure in (chain(2), chain(2, "nap"))]
         await _started(front, me, short, max(runs // 10, 1))
-        before = cpu_of(url)
+        before = database_cpu(url)
         await _started(front, me, short, runs)
-        used = cpu_of(url) - before
+        used = database_cpu(url) - before
         watch = _Watch([front, *workers])
         events = [await watch.seconds(server, me, slow) for _ in range(max(runs // 10, 1))]
         began = time.perf_counter()
@@ -143,17 +140,9 @@ class _Watch:
         return max(0.0, arrived - self._published.get(run.row.execution, arrived))
 
 
-def cpu_of(url: str) -> float:
+def database_cpu(url: str) -> float:
     """CPU seconds of all processes of the server so far."""
-    import psycopg
-
-    with psycopg.connect(url) as connection:
-        found = connection.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()").fetchall()
-    ticks = 0
-    for (pid,) in found:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return cpu_of(backends(url))
 
 
 @attrs.frozen

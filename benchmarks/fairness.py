@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import multiprocessing
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from multiprocessing.connection import Connection
+from contextlib import asynccontextmanager
 from statistics import median, quantiles
 from time import perf_counter
 
@@ -19,6 +17,7 @@ from starlette.types import ASGIApp
 
 from benchmarks.graphs import chain
 from benchmarks.library import ORG, step
+from benchmarks.processes import Report, beside
 from benchmarks.scale import Scale
 from benchmarks.streams import Place, call, serving
 from benchmarks.table import Figure
@@ -40,7 +39,7 @@ def fairness(scale: Scale) -> Iterator[Figure]:
         flooding, light = (
             attrs.evolve(both, token=token, begin=json.dumps(body).encode()) for token, body in json.loads(both.begin)
         )
-        rounds = [_round(flooding, light, 2 * scale.starts) for _ in range(scale.rounds + 1)][1:]
+        rounds = [_round(flooding, light, 10 * scale.starts) for _ in range(scale.rounds + 1)][1:]
     before, after = (median(p99) for p99 in zip(*rounds, strict=True))
     yield Figure(f"a start beside {FLOODING} flooding clients of another organization", "p99 to that alone",
                  after / before, "x", f"{before:.1f} ms", f"{after:.1f} ms", at_most=1.5)  # fmt: skip
@@ -84,7 +83,7 @@ def _p99(latencies: list[float]) -> float:
 def _round(flooding: Place, light: Place, count: int) -> tuple[float, float]:
     """The 99th percentile in milliseconds: alone, and beside the flood."""
     alone = asyncio.run(_latencies(light, count))
-    with _flood(flooding):
+    with beside(_flood, flooding):
         return _p99(alone), _p99(asyncio.run(_latencies(light, count)))
 
 
@@ -94,20 +93,9 @@ async def _latencies(place: Place, count: int) -> list[float]:
     return [await client.start() for _ in range(count)]
 
 
-@contextmanager
-def _flood(place: Place) -> Iterator[None]:
-    """The flooding clients, in a separate process."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_flooding, args=(place, there), daemon=True)
-    process.start()
-    here.recv()
-    yield
-    process.terminate()
-    process.join()
+def _flood(place: Place, report: Report) -> None:
+    """The flooding clients."""
 
-
-def _flooding(place: Place, parent: Connection) -> None:
     async def client() -> None:
         one = await _Client.connect(place)
         while True:
@@ -116,7 +104,7 @@ def _flooding(place: Place, parent: Connection) -> None:
     async def run() -> None:
         clients = [asyncio.create_task(client()) for _ in range(FLOODING)]
         await asyncio.sleep(1)
-        parent.send(None)
+        report(None)
         await asyncio.gather(*clients)
 
     asyncio.run(run())

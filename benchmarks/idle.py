@@ -4,7 +4,7 @@ import asyncio
 import gc
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -32,11 +32,6 @@ def idle_streams(scale: Scale) -> Iterator[Figure]:
     yield from asyncio.run(_idle(scale.messages))
 
 
-async def memory_of_streams(count: int) -> float:
-    """Bytes of each of so many idle streams."""
-    return (await _idle(count))[0].value * 1e3
-
-
 async def _idle(count: int) -> list[Figure]:
     async with opened(None) as library:
         core = library.core
@@ -45,10 +40,10 @@ async def _idle(count: int) -> list[Figure]:
         flow = await library.deploy(WAITING)
         runs = await library.start(flow, max(count // 10, 1))
         application = app(core)
-        await asyncio.wait_for(_opened(application, token, runs[0]), 10)
-        before = _resident()
-        streams = [await _opened(application, token, runs[number % len(runs)]) for number in range(count)]
-        grown = _resident() - before
+        await asyncio.wait_for(open_stream(application, token, runs[0]), 10)
+        before = resident()
+        streams = [await open_stream(application, token, runs[number % len(runs)]) for number in range(count)]
+        grown = resident() - before
         slowest = 0.0
         for _ in range(100):
             began = perf_counter()
@@ -65,11 +60,14 @@ async def _idle(count: int) -> list[Figure]:
     ]
 
 
-async def _opened(application: Any, token: str, run: str) -> "asyncio.Task[None]":
-    """A stream, when its first event was sent."""
+async def open_stream(
+    application: Any, token: str, run: str, receive: Callable[[bytes], object] = lambda _: None
+) -> "asyncio.Task[None]":
+    """A stream, when its first event was sent; `receive` is called with all that is sent."""
     begun = asyncio.get_running_loop().create_future()
 
     async def send(message: Message) -> None:
+        receive(message.get("body", b""))
         if message.get("body") and not begun.done():
             begun.set_result(None)
 
@@ -102,7 +100,7 @@ def _scope(token: str, path: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _resident() -> int:
+def resident() -> int:
     """Bytes of the process in memory."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE

@@ -4,13 +4,14 @@ import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from time import thread_time
-from typing import Any
+from time import perf_counter, thread_time
+from typing import Any, Literal
 
 from benchmarks.graphs import chain
 from benchmarks.library import ORG, opened
+from benchmarks.measure import Stopwatch
 from benchmarks.scale import Scale
-from benchmarks.table import Figure
+from benchmarks.table import Figure, rate
 from wfcore.ports.providers import ToolConnection, ToolFailed
 
 AT_MOST = 10
@@ -33,6 +34,60 @@ def loop(scale: Scale) -> Iterator[Figure]:
     """Use cases of a web process that could keep its loop for long."""
     with asyncio.Runner(loop_factory=TimedLoop) as runner:
         yield from runner.run(_loop(scale))
+
+
+def neighbours(scale: Scale) -> Iterator[Figure]:
+    """What the host's other coroutines notice of runs on a SQLite file, with statements on the loop and in threads."""
+    for driver in ("", "+aiosqlite"):
+        for synchronous in ("NORMAL", "FULL"):
+            with asyncio.Runner(loop_factory=TimedLoop) as runner:
+                yield from runner.run(_neighbours(scale, driver, synchronous))
+
+
+async def _neighbours(scale: Scale, driver: str, synchronous: Literal["NORMAL", "FULL"]) -> list[Figure]:
+    url, turned = f"sqlite{driver}:///{scale.directory}/{driver}{synchronous}.db", _timed_loop()
+    delays: list[float] = []
+
+    async def neighbour() -> None:
+        while True:
+            began = perf_counter()
+            await asyncio.sleep(0.001)
+            delays.append(perf_counter() - began - 0.001)
+
+    async with opened(url, synchronous) as library:
+        flow = await library.deploy(chain(scale.steps))
+        await library.run(flow, scale.runs)
+        gc.collect()
+        gc.freeze()
+        await asyncio.sleep(0)
+        turned.longest = 0.0
+        beside = asyncio.create_task(neighbour())
+        with Stopwatch() as watch:
+            for _ in range(scale.rounds):
+                await library.run(flow, scale.runs)
+        longest = turned.longest
+        beside.cancel()
+        alone = await library.timed(await library.deploy(chain(scale.nodes)))
+        (run,) = await library.start(flow)
+        await library.at_rest()
+        with Stopwatch() as reading:
+            for _ in range(scale.starts):
+                await library.core.runs.get(library.me, run)
+    work = f"{scale.runs} x {scale.steps} on sqlite{driver}, {synchronous}"
+    steps = scale.rounds * scale.runs * scale.steps
+    return [
+        Figure(work, "longest turn of the loop", longest * 1e3, "ms CPU", at_most=AT_MOST),
+        Figure(work, "p99 delay of a neighbour", sorted(delays)[len(delays) * 99 // 100] * 1e3, "ms"),
+        Figure(work, "CPU of a step", watch.cost.cpu / steps * 1e6, "us", ours=rate(steps, watch.cost.wall)),
+        Figure(work, "one run: CPU of a step", alone.cpu / scale.nodes * 1e6, "us", ours=rate(scale.nodes, alone.wall)),
+        Figure(work, "CPU of reading a run", reading.cost.cpu / scale.starts * 1e6, "us"),
+    ]
+
+
+def _timed_loop() -> TimedLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, TimedLoop)
+    return loop
 
 
 async def _loop(scale: Scale) -> list[Figure]:
@@ -78,8 +133,7 @@ async def _loop(scale: Scale) -> list[Figure]:
 
 
 async def _figure(work: str, use: Callable[[], Awaitable[Any]]) -> Figure:
-    turned = asyncio.get_running_loop()
-    assert isinstance(turned, TimedLoop)
+    turned = _timed_loop()
     gc.collect()
     gc.freeze()  # a collection of all objects of the process takes longer than a turn, whoever makes them
     await asyncio.sleep(0)

@@ -28,10 +28,15 @@ def chains(scale: Scale) -> Iterator[Figure]:
     yield _figure("chain in memory, the machine alone", alone, length, repeats, 2, None)
     with asyncio.Runner() as runner:
         whole = runner.run(_library_chain(scale, spent))
-    yield _figure("chain in memory, the whole library", whole, length, repeats, 1, 0.10)
+    yield _figure("chain in memory, the whole library", whole, length, repeats, 1, 0.20)
     yield Figure("", "CPU a node", whole.typical("ours", "cpu") / length * 1e6, "us")
     with asyncio.Runner() as runner:
         yield Figure("", "growth of CPU", runner.run(_growth(scale)), "exponent", at_most=1.03)
+    with asyncio.Runner() as runner:
+        crowd = runner.run(_crowd(scale))
+    count = scale.runs * scale.steps
+    yield _figure(f"{scale.runs} runs x {scale.steps} nodes, in memory", crowd, count, 1, 1, 0.10)
+    yield Figure("", "CPU a node", crowd.typical("ours", "cpu") / count * 1e6, "us")
 
 
 def _repeated(work: object, times: int) -> Cost:
@@ -65,6 +70,17 @@ async def _library_chain(scale: Scale, spent: partial[Cost]) -> Turns:
         return Turns(*zip(*pairs, strict=True))
 
 
+async def _crowd(scale: Scale) -> Turns:
+    """Simultaneous runs, against as many walks of the same graph."""
+    graph = raw.prepare(chain(scale.steps))
+    bare = partial(_repeated, partial(raw.interpret, graph), scale.runs)
+    async with opened(None) as library:
+        flow = await library.deploy(chain(scale.steps))
+        await library.timed(flow, scale.runs)
+        pairs = [(bare(), await library.timed(flow, scale.runs)) for _ in range(scale.rounds)]
+        return Turns(*zip(*pairs, strict=True))
+
+
 async def _growth(scale: Scale) -> float:
     async with opened(None) as library:
         return exponent(scale.lengths, [await _best(library, length, scale) for length in scale.lengths])
@@ -79,7 +95,7 @@ def conditions(scale: Scale) -> Iterator[Figure]:
     """Diamonds: a condition, two branches, a join."""
     with asyncio.Runner() as runner:
         turns = runner.run(_diamonds(scale))
-    yield _figure("condition diamonds in memory", turns, scale.diamonds, 100, 1, 0.03)
+    yield _figure("condition diamonds in memory", turns, scale.diamonds, 100, 1, 0.05)
     yield Figure("", "CPU a diamond", turns.typical("ours", "cpu") / scale.diamonds * 1e6, "us")
     with asyncio.Runner() as runner:
         deploy = runner.run(_deploy(scale))
@@ -116,4 +132,4 @@ async def _deploy(scale: Scale) -> float:
 
 def parallel(scale: Scale) -> Iterator[Figure]:
     """Many simultaneous slow nodes."""
-    yield slow_nodes(scale, None, "in memory", goal=1.06)
+    yield slow_nodes(scale, None, "in memory", goal=1.05)

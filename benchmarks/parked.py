@@ -23,12 +23,12 @@ def parked(scale: Scale) -> Iterator[Figure]:
         parking, disk = runner.run(_park(scale))
         resuming, ready, empty = runner.run(_resume(scale))
         memory = runner.run(_memory(scale))
-    for turns, what, goal in ((parking, "parked", 0.16), (resuming, "resumed by another process", 0.09)):
+    for turns, what, goal in ((parking, "parked", 0.16), (resuming, "resumed by another process", 0.10)):
         seconds = [turns.typical(side, "wall") for side in ("raw", "ours")]
         yield Figure(f"{scale.parked} runs {what}, FULL", "speed to raw (wall)", turns.ratio("wall"), "%",
                      *(rate(scale.parked, took) for took in seconds), at_least=goal)  # fmt: skip
         yield Figure("", "CPU a run", turns.typical("ours", "cpu") / scale.parked * 1e6, "us")
-    yield Figure("a parked run", "disk", disk, "B", at_most=450)
+    yield Figure("a parked run", "disk", disk, "B", at_most=400)
     yield Figure("", "memory", memory, "B", at_most=512)
     yield Figure(f"opening with {scale.parked} parked", "more than with none", (ready - empty) * 1e3, "ms", at_most=20)
     yield Figure("", "in all", ready * 1e3, "ms")

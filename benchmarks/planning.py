@@ -14,7 +14,10 @@ class Constants:
     """What wfcore consumes. Times are in seconds, sizes in bytes. A run is counted without its steps."""
 
     server_cpu_start: float
+    server_cpu_stream: float
+    """To open a stream of a run that another process drives."""
     server_cpu_event: float
+    """For each reader of an event that came over NATS."""
     worker_cpu_run: float
     worker_cpu_step: float
     database_cpu_run: float
@@ -38,6 +41,7 @@ class Constants:
     """That NATS receives for a run with a reader; so is `messages_step`."""
     messages_step: float
     memory_stream: float
+    """Of an open stream, without its socket."""
     connections: float
     """Of a process to the database."""
 
@@ -75,6 +79,17 @@ class Limits:
 
 
 @attrs.frozen
+class StreamServer:
+    """One of several servers with streams. `failover` is how long the others open those of one that has ended."""
+
+    streams: float
+    memory: float
+    sent: float
+    cores: float
+    failover: float
+
+
+@attrs.frozen
 class Plan:
     """The machines and rates of a demand. Servers and workers have one core each; there are at least two of both."""
 
@@ -83,9 +98,13 @@ class Plan:
 
     @property
     def servers(self) -> int:
-        runs, found, demand = self.demand.peak_runs, self.constants, self.demand
-        events = runs * (2 * demand.steps + 2) + demand.streams / KEEP_ALIVE
-        return max(2, self._cores(runs * found.server_cpu_start + events * found.server_cpu_event))
+        starts = self.demand.peak_runs * self.constants.server_cpu_start
+        return max(2, self._cores(starts + self.sent * self.constants.server_cpu_event))
+
+    @property
+    def sent(self) -> float:
+        """Events and comments a second that servers send, if each run has one reader."""
+        return self.demand.peak_runs * (2 * self.demand.steps + 2) + self.demand.streams / KEEP_ALIVE
 
     @property
     def workers(self) -> int:
@@ -130,6 +149,14 @@ class Plan:
     @property
     def stream_memory(self) -> float:
         return self.demand.streams * self.constants.memory_stream
+
+    def server_of(self, servers: int) -> "StreamServer":
+        """What one of so many servers does if they only have streams."""
+        found, streams, sent = self.constants, self.demand.streams / servers, self.sent / servers
+        return StreamServer(
+            streams=streams, memory=streams * found.memory_stream, sent=sent, cores=sent * found.server_cpu_event,
+            failover=streams / max(1, servers - 1) * found.server_cpu_stream,
+        )  # fmt: skip
 
     def primaries(self, limits: Limits) -> dict[str, float]:
         """How many primaries each resource needs, the one that gives way first before the others."""

@@ -27,13 +27,13 @@ NEEDS = f"left out: it needs the extra `postgres`, and {NAMED} or `pixeltable-pg
 
 def chains(scale: Scale) -> Iterator[Figure]:
     """One run at a time, each step durable before the next begins."""
-    yield from _row(scale, "chain on PostgreSQL", 1, scale.nodes, 0.60)
+    yield from _row(scale, "chain on PostgreSQL", 1, scale.nodes, 0.80)
 
 
 def crowd(scale: Scale) -> Iterator[Figure]:
     """Many simultaneous runs, whose steps share commits."""
     work = f"{scale.runs} runs x {scale.steps} nodes, PostgreSQL"
-    yield from _row(scale, work, scale.runs, scale.steps, 0.40)
+    yield from _row(scale, work, scale.runs, scale.steps, 0.45)
 
 
 def _row(scale: Scale, work: str, runs: int, steps: int, goal: float) -> Iterator[Figure]:
@@ -89,6 +89,15 @@ def new_database(scale: Scale) -> Iterator[str | None]:
                 yield sa.make_url(url).set(database=name).render_as_string(hide_password=False)
             finally:
                 connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def backends(url: str) -> list[int]:
+    """The ids of the processes of the server, without that of this query."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()").fetchall()
+    return [pid for (pid,) in found]
 
 
 @contextmanager

@@ -1,11 +1,10 @@
 """Rows of streams: the text deltas of a model to one reader, and the frames of one live run to many readers."""
 
 import asyncio
+import itertools
 import json
-import multiprocessing
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from multiprocessing.connection import Connection
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -20,9 +19,11 @@ from starlette.routing import Mount, Route
 from benchmarks.graphs import Structure, chain
 from benchmarks.library import ORG, step
 from benchmarks.measure import Cost, Stopwatch, Turns
+from benchmarks.processes import Report, beside
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
 from wfcore.adapters.http.application import app
+from wfcore.adapters.http.connections import ConnectionLimits, uvicorn_options
 from wfcore.bootstrap import open as open_core
 from wfcore.cli.common import freeze_heap
 from wfcore.domain.resources.access import TOKEN_SCOPES
@@ -105,29 +106,37 @@ async def _queued(count: int) -> Cost:
 
 
 def frames(scale: Scale) -> Iterator[Figure]:
-    """One live run of many steps to many readers over sockets, against Starlette with one yield a frame."""
+    """Live runs of many steps to readers over sockets, against Starlette with one yield a frame."""
     count = 2 * scale.nodes + 2
     with serving(_bare, count) as raw, serving(_ours, scale.nodes) as ours:
-        rounds = range(scale.rounds + 1)
-        pairs = [(asyncio.run(_read(raw, scale.readers)), asyncio.run(_read(ours, scale.readers))) for _ in rounds]
+        shared, own = "one live run to {} readers over HTTP", "{} live runs to a reader each"
+        for runs, work, goal in ((1, shared, 0.60), (scale.readers, own, 1.00)):
+            turns = _frames(scale, raw, ours, runs)
+            seconds = [turns.typical(side, "wall") for side in ("raw", "ours")]
+            yield Figure(work.format(scale.readers), "frames to Starlette's", turns.ratio("wall"), "%",
+                         *(rate(count * scale.readers, took) for took in seconds), at_least=goal)  # fmt: skip
         firsts = [[asyncio.run(_first(place)) * 1e3 for place in (raw, ours)] for _ in range(scale.starts + 1)]
-    turns = Turns(*zip(*pairs[1:], strict=True))
-    seconds = [turns.typical(side, "wall") for side in ("raw", "ours")]
-    work = f"one live run to {scale.readers} readers over HTTP"
-    yield Figure(work, "frames to Starlette's", turns.ratio("wall"), "%",
-                 *(rate(count * scale.readers, took) for took in seconds), at_least=0.60)  # fmt: skip
     bare, first = (median(took) for took in zip(*firsts[1:], strict=True))
     yield Figure("a run over HTTP", "first event after the request", first, "ms",
                  f"{bare:.2f} ms", f"{first:.2f} ms", at_most=5)  # fmt: skip
 
 
+def _frames(scale: Scale, raw: "Place", ours: "Place", runs: int) -> Turns:
+    pairs = [
+        (asyncio.run(_read(raw, scale.readers, runs)), asyncio.run(_read(ours, scale.readers, runs)))
+        for _ in range(scale.rounds + 1)
+    ]
+    return Turns(*zip(*pairs[1:], strict=True))
+
+
 @attrs.frozen
 class Place:
-    """The port of a server, its token, and the body that starts a small run."""
+    """The port of a server, its token, the body that starts a small run, and the id of its process."""
 
     port: int
     token: str = ""
     begin: bytes = b""
+    pid: int = 0
 
     def request(self, method: str, path: str, body: bytes = b"") -> bytes:
         lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", "Connection: close",
@@ -135,10 +144,10 @@ class Place:
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-async def _read(place: Place, readers: int) -> Cost:
-    """The time from the continuation of the run to the last frame of the last reader."""
-    run = (await call(place, "POST", "/prepare")).decode()
-    reading = [asyncio.create_task(_follow(place, run)) for _ in range(readers)]
+async def _read(place: Place, readers: int, runs: int) -> Cost:
+    """The time from the continuation of the runs to the last frame of the last reader."""
+    paths = itertools.cycle((await call(place, "POST", f"/prepare/{runs}")).decode().split())
+    reading = [asyncio.create_task(_follow(place, path)) for path, _ in zip(paths, range(readers), strict=False)]
     while int(await call(place, "GET", "/readers")) < readers:  # noqa: ASYNC110  (in another process)
         await asyncio.sleep(0.01)
     began = perf_counter()
@@ -175,25 +184,21 @@ async def call(place: Place, method: str, path: str) -> bytes:
 @contextmanager
 def serving(serve: Any, size: int | str) -> Iterator[Place]:
     """A server in a separate process."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_in_process, args=(serve, size, there), daemon=True)
-    process.start()
-    yield here.recv()
-    process.terminate()
-    process.join()
+    with beside(_serve, serve, size) as server:
+        yield attrs.evolve(server.value, pid=server.pid)
 
 
-def _in_process(serve: Any, size: int | str, parent: Connection) -> None:
+def _serve(serve: Any, size: int | str, report: Report) -> None:
     async def run() -> None:
         async with serve(size) as (application, *wanted):
-            config = uvicorn.Config(application, "127.0.0.1", 0, log_level="critical", http="h11", ws="none")
+            options = uvicorn_options(ConnectionLimits(), [])  # as `wfcore serve` does
+            config = uvicorn.Config(application, "127.0.0.1", 0, log_level="critical", ws="none", **options)
             server = uvicorn.Server(config)
             serving = asyncio.create_task(server.serve())
             while not server.started:  # noqa: ASYNC110  (uvicorn has no other signal)
                 await asyncio.sleep(0.01)
             freeze_heap()  # as `wfcore serve` does
-            parent.send(Place(server.servers[0].sockets[0].getsockname()[1], *wanted))
+            report(Place(server.servers[0].sockets[0].getsockname()[1], *wanted))
             await serving
 
     asyncio.run(run())
@@ -226,7 +231,7 @@ async def _bare(count: int) -> AsyncIterator[tuple[Starlette]]:
 
     async def prepare(_: Request) -> Response:
         barrier.close()
-        return PlainTextResponse("/run")
+        return PlainTextResponse("/run")  # each reader has frames of its own
 
     async def frames() -> AsyncIterator[str]:
         barrier.readers += 1
@@ -240,11 +245,14 @@ async def _bare(count: int) -> AsyncIterator[tuple[Starlette]]:
     async def run(_: Request) -> Response:
         return StreamingResponse(frames(), media_type="text/event-stream")
 
+    async def one() -> AsyncIterator[str]:
+        yield "id: 1\ndata: {}\n\n"
+
     async def begin(request: Request) -> Response:
         await request.body()
-        return StreamingResponse(iter(["id: 1\ndata: {}\n\n"]), media_type="text/event-stream")
+        return StreamingResponse(one(), media_type="text/event-stream")
 
-    routes = [*barrier.routes(), Route("/prepare", prepare, methods=["POST"]), Route("/run", run),
+    routes = [*barrier.routes(), Route("/prepare/{runs}", prepare, methods=["POST"]), Route("/run", run),
               Route("/agent/v1/runs", begin, methods=["POST"])]  # fmt: skip
     yield (Starlette(routes=routes),)
 
@@ -269,15 +277,15 @@ async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str, bytes]]:
         await core.workflows.deploy(me, small.id)
         application = app(core)
 
-        async def prepare(_: Request) -> Response:
+        async def prepare(request: Request) -> Response:
             barrier.close()
-            return PlainTextResponse(
-                f"/agent/v1/runs/{(await core.runs.start(me, workflow=flow.id, input={})).id}/events"
-            )
+            count = int(request.path_params["runs"])
+            runs = [await core.runs.start(me, workflow=flow.id, input={}) for _ in range(count)]
+            return PlainTextResponse("\n".join(f"/agent/v1/runs/{run.id}/events" for run in runs))
 
         async def counted(scope: Any, receive: Any, send: Any) -> None:
             barrier.readers += 1
             await application(scope, receive, send)
 
-        routes = [*barrier.routes(), Route("/prepare", prepare, methods=["POST"]), Mount("/", counted)]
+        routes = [*barrier.routes(), Route("/prepare/{runs}", prepare, methods=["POST"]), Mount("/", counted)]
         yield Starlette(routes=routes), token, json.dumps({"workflowId": small.id, "input": {}}).encode()
