@@ -60,8 +60,9 @@ def fan(width: int, tool: str) -> Structure:
     }
 
 
-def approval() -> Structure:
-    """A run that waits for a person, and one action after the decision."""
+def approval(steps: int = 0) -> Structure:
+    """After so many actions a run that waits for a person, and one action after the decision."""
+    first = chain(steps + 1)
     wait = {"id": "wait", "type": "humanApproval", "data": {"message": "go on?"}}
-    edges = [_edge("start", "wait"), _edge("wait", "after", "approved")]
-    return {"nodes": [_start(), wait, _action("after")], "edges": edges}
+    edges = [_edge(first["nodes"][-1]["id"], "wait"), _edge("wait", "after", "approved")]
+    return {"nodes": [*first["nodes"], wait, _action("after")], "edges": [*first["edges"], *edges]}

@@ -16,6 +16,9 @@ from benchmarks.table import Figure, rate
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunFilter
 
+STEPS = (2, 10, 50, 100)
+"""The lengths of runs whose resumes are measured."""
+
 
 def parked(scale: Scale) -> Iterator[Figure]:
     """Runs that wait for a person, in batches of a hundred."""
@@ -23,6 +26,7 @@ def parked(scale: Scale) -> Iterator[Figure]:
         parking, disk = runner.run(_park(scale))
         resuming, ready, empty = runner.run(_resume(scale))
         memory = runner.run(_memory(scale))
+        long = {steps: runner.run(_long(scale, steps)) for steps in STEPS}
     for turns, what, goal in ((parking, "parked", 0.16), (resuming, "resumed by another process", 0.10)):
         seconds = [turns.typical(side, "wall") for side in ("raw", "ours")]
         yield Figure(f"{scale.parked} runs {what}, FULL", "speed to raw (wall)", turns.ratio("wall"), "%",
@@ -30,6 +34,9 @@ def parked(scale: Scale) -> Iterator[Figure]:
         yield Figure("", "CPU a run", turns.typical("ours", "cpu") / scale.parked * 1e6, "us")
     yield Figure("a parked run", "disk", disk, "B", at_most=400)
     yield Figure("", "memory", memory, "B", at_most=512)
+    for steps, (resumed, stored) in long.items():
+        yield Figure(f"a run parked after {steps} steps", "CPU a resume", resumed * 1e6, "us")
+        yield Figure("", "disk", stored, "B")
     yield Figure(f"opening with {scale.parked} parked", "more than with none", (ready - empty) * 1e3, "ms", at_most=20)
     yield Figure("", "in all", ready * 1e3, "ms")
 
@@ -94,6 +101,27 @@ async def _waiting(library: Library, count: int) -> list[str]:
 
 async def _approve(library: Library, runs: Sequence[str]) -> None:
     await asyncio.gather(*(library.core.runs.resume(library.me, run, decision="approve") for run in runs))
+
+
+async def _long(scale: Scale, steps: int) -> tuple[float, float]:
+    """Seconds of CPU of a resume by another process, and bytes on disk, of runs that have gone so many steps."""
+    path, _ = files(scale, f"long-{steps}")
+    async with opened(path) as library:
+        flow = await library.deploy(approval(steps))
+        await library.start(flow, 10)
+        await library.at_rest()
+        before = stored_bytes(path)
+        await library.start(flow, scale.runs)
+        await library.at_rest()
+        disk = (stored_bytes(path) - before) / scale.runs
+    async with opened(path, again=True) as library:
+        first, *waiting = await _waiting(library, scale.runs + 10)
+        await _approve(library, [first])
+        await library.at_rest()
+        with Stopwatch() as watch:
+            await _approve(library, waiting)
+            await library.at_rest()
+    return watch.cost.cpu / len(waiting), disk
 
 
 async def _memory(scale: Scale) -> float:

@@ -199,6 +199,28 @@ RUNS: Final = [
         ("a segment leaves its first call pending", "    del pending[address]\n", ""),
     ),
     *planted(
+        f"{DOMAIN}/run/machine/states/snapshots.py",
+        "tests/properties/test_snapshot_laws.py tests/replays/test_replays.py tests/unit/runtime/execution/test_snapshots.py",
+        ("a snapshot forgets which handles were taken", 'frozenset(("outer", "plan"))', 'frozenset(("handles", "outer", "plan"))'),
+        ("expressions read old outputs after a snapshot", '{"nodes": frame.outputs, "run": run.info}', '{"nodes": {}, "run": run.info}'),
+        ("a snapshot of a moved run has its first plan", "first if run.pinned is None else plans[run.pinned]", "first"),
+        ("a child of a snapshot stands alone", "        _connect(run, child, frame, _plan_of(run, child))", "        _connect(run, child, None, _plan_of(run, child))"),
+        ("a snapshot of another layout is read", "found if found.layout == layout() else None", "found"),
+        ("an ended execution keeps its snapshot", "        return NONE if run.length", "        return None if run.length"),
+        ("every park writes a snapshot", "run.length - run.snapshot < INTERVAL", "run.length < INTERVAL"),
+        ("a short run gets a snapshot", "if run.phase in OPEN or run.length - run.snapshot < INTERVAL:", "if run.phase in OPEN:"),
+    ),
+    *planted(
+        f"{DOMAIN}/run/machine/states/state.py",
+        "tests/properties/test_snapshot_laws.py tests/replays/test_replays.py",
+        ("a snapshot makes a float of a count", "    usage: dict[str, Number]", "    usage: dict[str, float]"),
+    ),
+    *planted(
+        f"{ADAPTERS}/sql/journal/journal.py",
+        "tests/unit/adapters/sql/test_damaged_journals.py",
+        ("a changed snapshot is read", "            if following(body, last) == checksum:\n", "            if True:\n"),
+    ),
+    *planted(
         f"{DOMAIN}/run/plan.py",
         f"{RULES}/run/test_straight.py tests/properties/test_straight_laws.py",
         ("a segment goes through a join", "if then.plain and then.joins == 1 else -1", "if then.plain else -1"),

@@ -13,7 +13,7 @@ A file is JSON lines, each an object with one key that says what the line is:
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +92,14 @@ class Folded:
     runs: list[Json]
 
 
-def fold(frozen: Frozen) -> Folded:
-    """Apply the entries one by one. `IllegalEntry` if one of them cannot follow those before it."""
+def fold(frozen: Frozen, between: Callable[[Machine, Plan], Machine] = lambda machine, _: machine) -> Folded:
+    """Apply the entries one by one. `IllegalEntry` if one of them cannot follow those before it.
+
+    `between` returns the machine that goes on after an entry; it gets the plan of the first one too.
+    """
     entries = frozen.decoded()
-    machine = Machine(plan_of(frozen.execution, entries), [], dict(children_of(frozen)))
+    first = plan_of(frozen.execution, entries)
+    machine = Machine(first, [], dict(children_of(frozen)))
     thens: list[Json] = []
     runs: list[Json] = []
     events: list[Event] = []
@@ -114,6 +118,7 @@ def fold(frozen: Frozen) -> Folded:
         update_row(runs[-1], machine)
         events += machine.take_events()
         thens.append(brief(machine, known))
+        machine = between(machine, first)
     return Folded(*plain((thens, [event.to_wire() for event in events], state_of(machine), runs)))
 
 

@@ -238,6 +238,7 @@ class Append(Struct, frozen=True, gc=False):
     - `verdict`: the verdict of the execution, one of `Journal.verdicts`; it replaces that of earlier appends.
     - `audit`: rows of the audit of the organization. A journal writes all three as they are.
     - `notices`: a journal adds a delivery of each for each subscriber (`DeliveryRepository.add`).
+    - `snapshot`: what `Journal.snapshot` returns from now on, taken after these entries; empty: none (None: unchanged).
     """
 
     expected: int
@@ -257,13 +258,15 @@ class Append(Struct, frozen=True, gc=False):
     verdict: VerdictRow | None = None
     slots: Sequence[str] | None = None
     awaits: Sequence[str] = ()
+    snapshot: bytes | None = None
 
     @property
     def is_plain(self) -> bool:
         """Whether it has entries only: the hot append, which touches one table."""
         rows = self.new_run or self.changes or self.updates_claim or self.wakes
         projected = self.messages or self.usage or self.audit or self.notices or self.verdict
-        return not (rows or projected) and self.interrupts is None and self.slots is None
+        unchanged = self.interrupts is None and self.slots is None and self.snapshot is None
+        return not (rows or projected) and unchanged
 
 
 class OpenInterrupt(Struct, frozen=True, gc=False):
@@ -370,6 +373,15 @@ class Journal(Protocol):
         """The entries after the first `after`, in order. Empty for another organization's execution.
 
         `JournalDamaged` when they are not those that were written, as far as the store can detect that.
+        """
+        ...
+
+    async def snapshot(self, execution: ExecutionRef) -> tuple[int, bytes] | None:
+        """The latest snapshot, and how many entries it was taken after. A journal can keep none, and return None.
+
+        None also for another organization's execution, and when the entries up to there are not those that it was taken
+        after, as far as the store can detect that. It has user data: it is deleted, or its texts are erased, with the
+        entries.
         """
         ...
 

@@ -54,6 +54,7 @@ ASIDE = {
     "Journal.register", "Journal.heartbeat", "Journal.holders", "Journal.release", "Journal.claim_due",
     "Journal.claim", "Journal.progress",  # of engines that deliver executions
     "Journal.due_since",  # of the metrics
+    "Journal.snapshot",  # of long runs: see `test_snapshots`
     "Journal.take_slot",  # of calls with a key: see `test_call_slots`
     "DeliveryRepository.add",  # of a schedule that is paused: see `test_scheduler`
     "Journal.next_wake", "Journal.lengths", "Journal.held_by",  # the dispatcher's: see `test_an_active_run`

@@ -268,7 +268,7 @@ class MemoryMaintenance:
         if stored.claimed_by is not None:
             return not any(map(change.concerns, texts_in(stored.entries)))
         stored.row = with_texts(stored.row, change.text)
-        stored.entries = with_texts(stored.entries, change.text)
+        stored.entries, stored.snapshot = with_texts(stored.entries, change.text), None
         stored.interrupts = with_texts(stored.interrupts, change.text)
         journal = self.journal
         own = [one.execution.ref == stored.row.ref for one in journal._closed]

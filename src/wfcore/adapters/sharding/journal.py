@@ -51,6 +51,7 @@ class ShardedJournal(Routed[Journal]):
     take_slot = writes("take_slot")
     is_deleted = reads("is_deleted")
     read = reads("read")
+    snapshot = reads("snapshot")
     execution = reads("execution")
     progress = reads("progress")
     find_run = reads("find_run")

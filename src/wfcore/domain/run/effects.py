@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.kernel.json_type import JSON, Number
 
 Address = tuple[int, ...]
 """Where the outcome of an effect belongs: the frame, then node (position), visit and step in it.
@@ -57,7 +57,7 @@ LOOK_UP = "?"
 """In place of a digest: the definition is only read, for the approval that comes next."""
 
 
-class CallTool(Struct, frozen=True, gc=False):
+class CallTool(Struct, frozen=True, gc=False, array_like=True, tag="tool"):
     """Call a tool with exactly these arguments. `not_before` is a time in epoch milliseconds, 0 for now; `timeout` is
     in seconds.
 
@@ -76,7 +76,7 @@ class CallTool(Struct, frozen=True, gc=False):
     tool: str
     params: JSON
     not_before: int = 0
-    timeout: float | None = None
+    timeout: Number | None = None
     agent: bool = False
     call_id: str = ""
     state: AttemptState = REQUESTED
@@ -93,7 +93,7 @@ class CallTool(Struct, frozen=True, gc=False):
         return self.state is AttemptState.sent
 
 
-class OpenChild(Struct, frozen=True, gc=False):
+class OpenChild(Struct, frozen=True, gc=False, array_like=True, tag="child"):
     """Open a child frame: resolve and pin the workflow or skill, check the input. The outcome is `Opened` or `Failed`.
 
     `agent`: a model requested it, so that it is opened with the access of the user who started the execution; the node
@@ -110,7 +110,7 @@ class OpenChild(Struct, frozen=True, gc=False):
     input: JSON
     message: str | None = None
     not_before: int = 0
-    timeout: float | None = None
+    timeout: Number | None = None
     agent: bool = False
     depth: int = 1
     state: AttemptState = REQUESTED
@@ -118,7 +118,7 @@ class OpenChild(Struct, frozen=True, gc=False):
     frame: tuple[str, int, str] | None = None
 
 
-class ComposeContext(Struct, frozen=True, gc=False):
+class ComposeContext(Struct, frozen=True, gc=False, array_like=True, tag="context"):
     """Compose what an agent will send. The outcome is the composed context, for as long as the visit lasts.
 
     `config` is what the run narrows of what the agent can use, `attachments` are those of the run that the agent gets,
@@ -140,7 +140,7 @@ class ComposeContext(Struct, frozen=True, gc=False):
     config: Mapping[str, JSON] | None = None
     output_schema: Mapping[str, JSON] | None = None
     not_before: int = 0
-    timeout: float | None = None
+    timeout: Number | None = None
     variation_id: str | None = None
     attachments: Mapping[str, JSON] | None = None
     user_context: Mapping[str, JSON] | None = None
@@ -148,7 +148,7 @@ class ComposeContext(Struct, frozen=True, gc=False):
     carried: int = 0
 
 
-class CallModel(Struct, frozen=True, gc=False):
+class CallModel(Struct, frozen=True, gc=False, array_like=True, tag="model"):
     """Request a completion for these messages (`{"type", "content"}`, the interface's Message, and `attachments`).
 
     With a `context` the messages are the composed ones, and `transcript` holds the conversation of the agent since:
@@ -168,7 +168,7 @@ class CallModel(Struct, frozen=True, gc=False):
     output_schema: Mapping[str, JSON] | None = None
     tool_restrictions: Sequence[str] | None = None
     not_before: int = 0
-    timeout: float | None = None
+    timeout: Number | None = None
     context: Mapping[str, JSON] | None = None
     transcript: Sequence[Mapping[str, JSON]] = ()
     guardrails: Sequence[JSON] = ()

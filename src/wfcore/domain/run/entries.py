@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import NODEFAULT, Struct, field, structs
 
-from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.kernel.json_type import JSON, Number
 
 
 class Actor(Struct, frozen=True, gc=False):
@@ -33,7 +33,7 @@ class Limits(Struct, frozen=True, gc=False):
     """
 
     max_node_visits: int = 10_000
-    max_run_seconds: float = 30 * 86_400.0
+    max_run_seconds: Number = 30 * 86_400.0
     max_concurrent_effects: int = 1_000
     max_agent_rounds: int = 25
 

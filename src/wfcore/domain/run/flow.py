@@ -23,13 +23,19 @@ class GraphFlow:
     """Which nodes may go next. `ready` holds their positions in the order in which they became ready."""
 
     __slots__ = ("edges", "need", "plan", "ready", "taken", "unsettled")
+    plan: Plan
+    need: list[int]
+    taken: list[int]
+    ready: deque[int]
+    edges: dict[int, int]
+    unsettled: list[int]
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.need = list(plan.joins)
         self.taken = [0] * len(plan.nodes)
-        self.ready: deque[int] = deque()
-        self.edges: dict[int, int] = {}
+        self.ready = deque()
+        self.edges = {}
         self.unsettled = [len(loop.nodes) + len(loop.children) for loop in plan.loops]
 
     def copy(self) -> Self:

@@ -17,6 +17,7 @@ from wfcore.domain.projections.verdicts import verdict_of
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
+from wfcore.domain.run.machine.states.snapshots import snapshot_of
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import Append, Execution, ExecutionRef, NewExecution, NewRun, RunChange, StarterKind
 from wfcore.ports.repositories.audit import AuditRow
@@ -166,7 +167,7 @@ def settled(
     had_interrupts: bool = True,
     projected: Projected = NOTHING,
 ) -> Append:
-    """The append that ends a turn: its row, the interrupts that are open now, the next wake-up, and no claim.
+    """The append that ends a turn: its row, the open interrupts, the next wake-up, perhaps a snapshot, and no claim.
 
     `begun` is the row of a turn that has begun with these very entries, `changes` those of the turns before. Where
     none was open before (`had_interrupts`), there is none to close. `projected` are the other rows of the append.
@@ -182,6 +183,7 @@ def settled(
         wake_at=machine.next_due(),
         holder=holder,
         slots=machine.slots,
+        snapshot=snapshot_of(machine.state),
         **projected.fields(),
     )
 

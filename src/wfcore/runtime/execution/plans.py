@@ -13,6 +13,8 @@ from wfcore.domain.resources.content import WorkflowContent
 from wfcore.domain.run.entries import Entry, Forked, Moved, Opened, Retried, Started
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine.states import snapshots
+from wfcore.domain.run.machine.states.snapshots import INTERVAL
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, evaluation_plan, skill_plan
 from wfcore.ports.journal import Execution, Journal
 from wfcore.ports.storage import Storage
@@ -68,9 +70,27 @@ class Plans:
         What its entries recorded has been written with them.
         """
         if entries is None:
+            if sink is None and (resumed := await self._from_snapshot(execution)) is not None:
+                return resumed
             entries = await self._journal.read(execution.ref)
         machine = Machine(await self.of(execution, entries), sink)
         await self._apply(execution, machine, entries)
+        return machine
+
+    async def _from_snapshot(self, execution: Execution) -> Machine | None:
+        """The machine of the latest snapshot after the entries since; None without a snapshot that can be read."""
+        if execution.length < INTERVAL or execution.kind == "action" or execution.started_by == "evaluation":
+            return None  # nobody has taken one, or the plan is in an entry
+        found = await self._journal.snapshot(execution.ref)
+        stored = None if found is None else snapshots.read(found[1])
+        if stored is None:
+            return None
+        plans = {key: await self.child(execution.ref.org, key) for key in stored.plans}
+        try:
+            machine = Machine.of(stored.run(await self.of(execution), plans))
+            await self.catch_up(execution, machine)
+        except snapshots.UNREADABLE:
+            return None
         return machine
 
     async def catch_up(self, execution: Execution, machine: Machine) -> None:

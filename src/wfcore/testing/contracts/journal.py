@@ -54,12 +54,18 @@ from wfcore.testing.contracts.journal_values import (
     outcomes,
     steps,
 )
-from wfcore.testing.contracts.run_lists import RepairContract, RunListContract
+from wfcore.testing.contracts.run_lists import RepairContract, RunListContract, SnapshotContract
 from wfcore.testing.contracts.run_records import RecordsContract
 
 
 class JournalContract(
-    SlotsContract, InboxContract, RecordsContract, RepairContract, RunListContract, InterruptedJournal
+    SlotsContract,
+    InboxContract,
+    RecordsContract,
+    RepairContract,
+    RunListContract,
+    SnapshotContract,
+    InterruptedJournal,
 ):
     """Inherit, name the class `Test...`, and write `open_journal`."""
 

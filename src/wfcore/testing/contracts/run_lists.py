@@ -14,6 +14,7 @@ from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (
     HOUR,
     Append,
+    ExecutionRef,
     Journal,
     JournalConflict,
     NewExecution,
@@ -213,3 +214,32 @@ class RepairContract:
         with pytest.raises(JournalConflict):
             await journal.delete(type(ref)(OTHER_ORG, ref.id), 1)
         assert await names(journal) == {"r-1", "r-2"}
+
+
+class SnapshotContract:
+    """`Append.snapshot` and `Journal.snapshot`. A journal that keeps none fulfils it too."""
+
+    async def test_a_snapshot_is_the_last_one_written(self, journal: Journal) -> None:
+        """Or there is none; entries that follow leave it as it is, and an empty one removes it."""
+        ref, other = await begin(journal), await begin(journal, "r-2")
+        assert await journal.snapshot(ref) is None
+        await journal.append(ref, Append(1, steps(2, 1), updates_claim=True, snapshot=b"\x00one\xff"))
+        assert await journal.snapshot(ref) in (None, (3, b"\x00one\xff"))
+        await journal.append(ref, Append(3, steps(1, 3)))
+        assert await journal.snapshot(ref) in (None, (3, b"\x00one\xff"))
+        await journal.append(ref, Append(4, steps(1, 4), snapshot=b"two"))
+        assert await journal.snapshot(ref) in (None, (5, b"two"))
+        assert await journal.snapshot(ExecutionRef(OTHER_ORG, ref.id)) is None
+        assert await journal.snapshot(other) is None
+        await journal.append(ref, Append(5, steps(1, 5), snapshot=b""))
+        assert await journal.snapshot(ref) is None
+
+    async def test_a_snapshot_is_written_with_its_entries(self, journal: Journal) -> None:
+        """Not by an append that conflicts; and it is deleted with them."""
+        ref = await begin(journal)
+        await journal.append(ref, Append(1, steps(1, 1), snapshot=b"one"))
+        with pytest.raises(JournalConflict):
+            await journal.append(ref, Append(1, steps(1, 7), snapshot=b"two"))
+        assert await journal.snapshot(ref) in (None, (2, b"one"))
+        await journal.delete(ref, 2)
+        assert await journal.snapshot(ref) is None

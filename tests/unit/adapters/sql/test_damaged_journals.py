@@ -12,7 +12,8 @@ from postgres_server import new_database
 from sql_texts import qualified
 
 from wfcore.cli.main import main
-from wfcore.ports.journal import JournalDamaged
+from wfcore.domain.run.entries import TimePassed
+from wfcore.ports.journal import Append, JournalDamaged
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +23,12 @@ CHANGES = {
     "a byte": "UPDATE wfcore_journal SET entry = replace(entry, 'before', 'befort') WHERE execution = {}",
     "a missing entry": "DELETE FROM wfcore_journal WHERE execution = {} AND pos = 1",
     "a checksum": "UPDATE wfcore_journal SET checksum = checksum - 1 WHERE execution = {} AND pos = 1",
+}
+
+SNAPSHOTS = {
+    "its checksum": "UPDATE wfcore_snapshots SET checksum = checksum - 1 WHERE execution = {}",
+    "its length": "UPDATE wfcore_snapshots SET length = length - 1 WHERE execution = {}",
+    "the last entry": "UPDATE wfcore_journal SET checksum = checksum - 1 WHERE execution = {} AND pos > 2",
 }
 
 
@@ -61,6 +68,19 @@ async def test_it_is_detected_on_load(url: str, damage: str) -> None:
         assert [run_id async for run_id in journal.damaged()] == [run.id]
         again = await bench.core.runs.resume(bench.me, other.id, decision="approve")
         assert (await bench.ended(again)).output == "after"
+
+
+@pytest.mark.parametrize("damage", SNAPSHOTS.values(), ids=SNAPSHOTS)
+async def test_a_snapshot_that_changed_counts_as_none(url: str, damage: str) -> None:
+    """So does one of other entries than those that the journal has now."""
+    async with opened(url) as bench:
+        ref = (await parked(bench)).row.execution
+        journal = bench.core.ports.journal
+        length = (await journal.execution(ref)).length
+        await journal.append(ref, Append(length, [TimePassed(1)], snapshot=b"state"))
+        assert await journal.snapshot(ref) == (length + 1, b"state")
+        change(url, damage.format(ref.id))
+        assert await journal.snapshot(ref) is None
 
 
 async def test_a_run_under_way_is_set_aside(url: str) -> None:

@@ -125,6 +125,10 @@ class MemoryJournal(MemoryClaims):
         stored = self._find(execution)
         return stored.entries[after:] if stored else []
 
+    async def snapshot(self, execution: ExecutionRef) -> tuple[int, bytes] | None:
+        stored = self._find(execution)
+        return stored.snapshot if stored else None
+
     async def damaged(self, on_read: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
         for _ in self._executions:
             on_read()
@@ -149,6 +153,8 @@ class MemoryJournal(MemoryClaims):
 
     def _write(self, stored: StoredExecution, append: Append) -> None:
         stored.entries.extend(append.entries)
+        if append.snapshot is not None:
+            stored.snapshot = (len(stored.entries), append.snapshot) if append.snapshot else None
         if append.new_run:
             self._last_run += 1
             if append.new_run.variation_id is not None:

@@ -28,6 +28,7 @@ class StoredExecution:
     epoch: int = 0
     runs: list[str] = attrs.field(factory=list)
     interrupts: dict[str, tuple[int, Interrupt]] = attrs.field(factory=dict)
+    snapshot: tuple[int, bytes] | None = None
 
 
 class MemoryRunReads:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from wfcore.adapters.sql.journal import conversion, slots, writes
 from wfcore.adapters.sql.journal import statements as sql
-from wfcore.adapters.sql.journal.checksums import Chain, LastChecksums, Text, chained
+from wfcore.adapters.sql.journal.checksums import Chain, LastChecksums, Text, chained, following
 from wfcore.adapters.sql.journal.claims import SqlClaims
 from wfcore.adapters.sql.repositories.conversations import SqlConversations
 from wfcore.adapters.sql.repositories.row_values import to_key
@@ -119,6 +119,8 @@ class SqlJournal(SqlClaims):
             self._commits.lock_execution(transaction, number)
         writes.write(transaction, number, org, append, texts, before, self._first_runs.target(number))
         writes.add_projections(transaction, number, org, append)
+        if append.snapshot is not None and texts:
+            writes.put_snapshot(transaction, number, org, append, texts[-1])
         epoch = writes.set_claim(transaction, number, org, append) if append.updates_claim else None
         if append.wakes:
             transaction.executemany(sql.WAKE, [(number,)])
@@ -170,6 +172,13 @@ class SqlJournal(SqlClaims):
                 self._checksums.reach(execution.id, chain.pos, chain.checksum)
                 return await self._restored(execution, entries)
             await asyncio.sleep(0)
+
+    async def snapshot(self, execution: ExecutionRef) -> tuple[int, bytes] | None:
+        org = await self._org(execution.org)
+        for length, checksum, body, last in await self._database.look_up(sql.FIND_SNAPSHOT, execution.id, org):
+            if following(body, last) == checksum:
+                return length, bytes(body)
+        return None
 
     async def claim(self, execution: ExecutionRef, worker: int, now: int) -> Claimed | None:
         rows = await self._commits.claim(execution.id, worker, now, await self._org(execution.org))

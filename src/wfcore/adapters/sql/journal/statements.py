@@ -13,6 +13,7 @@ from wfcore.adapters.sql.schema.named_tables import (
     journal,
     organizations,
     runs,
+    snapshots,
     verdicts,
 )
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
@@ -72,6 +73,27 @@ ORDER BY pos LIMIT {d[4]}"""
 )
 
 CHECKSUM: Final = Statement(lambda d: f"SELECT checksum FROM {d[journal]} WHERE execution = {d[1]} AND pos = {d[2]}")
+
+FIND_SNAPSHOT: Final = Statement(
+    lambda d: (
+        f"""
+SELECT s.length, s.checksum, s.body, j.checksum FROM {d[snapshots]} s
+{d.join()} {d[journal]} j ON j.execution = s.execution AND j.pos = s.length
+WHERE s.execution = {d[1]} AND s.org = {d[2]}"""
+    )
+)
+"""A snapshot with the checksum of the last entry that it was taken after."""
+
+PUT_SNAPSHOT: Final = Statement(
+    lambda d: (
+        f"""
+INSERT INTO {d[snapshots]} (execution, org, length, checksum, body)
+VALUES ({d[1]}, {d[2]}, {d[3]}, {d[4]}, {d[5]})
+ON CONFLICT (execution) DO UPDATE SET length = excluded.length, checksum = excluded.checksum, body = excluded.body"""
+    )
+)
+
+DELETE_SNAPSHOT: Final = Statement(lambda d: f"DELETE FROM {d[snapshots]} WHERE execution = {d[1]}")
 
 EXECUTIONS: Final = Statement(
     lambda d: (
@@ -210,6 +232,7 @@ WHERE org = {d[1]} AND id = {d[2]} AND execution = {d[3]}"""
 
 DELETE_EXECUTION: Final = (
     Statement(lambda d: f"DELETE FROM {d[journal]} WHERE execution = {d[1]}"),
+    DELETE_SNAPSHOT,
     Statement(lambda d: f"DELETE FROM {d[verdicts]} WHERE execution = {d[1]}"),
     Statement(lambda d: f"DELETE FROM {d[call_slots]} WHERE execution = {d[1]}"),
     Statement(

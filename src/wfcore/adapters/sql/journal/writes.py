@@ -6,7 +6,7 @@ from typing import Any
 from wfcore.adapters.sql.journal import claim_statements as claims
 from wfcore.adapters.sql.journal import conversion, interrupts
 from wfcore.adapters.sql.journal import statements as sql
-from wfcore.adapters.sql.journal.checksums import Text
+from wfcore.adapters.sql.journal.checksums import Text, following
 from wfcore.adapters.sql.repositories.audit import add_rows
 from wfcore.adapters.sql.repositories.conversations import add_messages
 from wfcore.adapters.sql.repositories.hooks import add_notices
@@ -114,6 +114,15 @@ def add_execution(transaction: CommitTransaction, row: tuple[Any, ...], worker: 
         ((number, holder),) = transaction.execute(sql.ADD_WITHIN_LIMIT, (*row, worker)).fetchall()
         return int(number), holder
     return transaction.insert(sql.ADD_EXECUTION, (*row, worker, int(worker is not None))), worker
+
+
+def put_snapshot(transaction: CommitTransaction, number: int, org: int | None, append: Append, last: Text) -> None:
+    """Write the snapshot of an append whose last entry is this, or delete the one before."""
+    if not append.snapshot:
+        transaction.executemany(sql.DELETE_SNAPSHOT, [(number,)])
+        return
+    length, checksum = append.expected + len(append.entries), following(append.snapshot, last[1])
+    transaction.executemany(sql.PUT_SNAPSHOT, [(number, org, length, checksum, append.snapshot)])
 
 
 def run_row(number: int, org: int | None, run: NewRun, target: int | None) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from wfcore.adapters.sql.journal.checksums import following
 from wfcore.adapters.sql.maintenance.tenancy import TABLES, of_organization, text_columns
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.tables import executions, journal, metadata
+from wfcore.adapters.sql.schema.tables import executions, journal, metadata, snapshots
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.people.erasure import Substitution
 
@@ -63,7 +63,8 @@ async def _rewrite_row(connection: Transaction, table: sa.Table, row: sa.RowMapp
 
 
 async def rewrite_journal(connection: Transaction, execution: int, change: Substitution, length: int | None) -> bool:
-    """Replace texts in the entries, whose checksums follow. False when a worker holds it or the length differs.
+    """Replace texts in the entries, whose checksums follow; the snapshot, which has them too, is deleted. False when a
+    worker holds it or the length differs.
 
     The lock excludes claims and appends. A process that has the former checksums reads the journal when it claims it.
     """
@@ -74,6 +75,7 @@ async def rewrite_journal(connection: Transaction, execution: int, change: Subst
     rows = (await connection.execute(found.order_by(journal.c.pos))).all()
     if length is not None and len(rows) != length:
         return False
+    await connection.execute(snapshots.delete().where(snapshots.c.execution == execution))
     checksum = 0
     for pos, entry, before in rows:
         text = rewritten_entry(entry, change) if change.concerns(entry) else entry

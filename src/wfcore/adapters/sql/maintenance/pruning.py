@@ -22,6 +22,7 @@ from wfcore.adapters.sql.schema.tables import (
     resources,
     runs,
     schedules,
+    snapshots,
     variations,
     webhooks,
 )
@@ -89,7 +90,7 @@ async def delete_executions(connection: Transaction, org: int, found: Sequence[i
     statements = [
         approvers.delete().where(approvers.c.interrupt.in_(sa.union_all(*waiting))),
         _POSTINGS.delete().where(_POSTINGS.c.org == org, _POSTINGS.c.run_id.in_(own_runs)),
-        *(table.delete().where(table.c.execution.in_(found)) for table in (journal, _VERDICTS, interrupts)),
+        *(table.delete().where(table.c.execution.in_(found)) for table in (journal, snapshots, _VERDICTS, interrupts)),
         *(table.delete().where(table.c.execution.in_(found)) for table in (closed_interrupts, call_slots, runs)),
         executions.delete().where(executions.c.id.in_(found)),
     ]

@@ -421,6 +421,17 @@ journal: Final = Table(
     sqlite_with_rowid=False,
 )
 
+snapshots: Final = Table(
+    "wfcore_snapshots",
+    metadata,
+    Column("execution", INT, primary_key=True, autoincrement=False),
+    _int("org"),
+    _int("length"),
+    Column("checksum", sa.Integer, nullable=False),
+    Column("body", sa.LargeBinary, nullable=False),
+)
+"""Of some parked executions the state after so many entries. `checksum` is of the last of them, and of the body."""
+
 runs: Final = Table(
     "wfcore_runs",
     metadata,

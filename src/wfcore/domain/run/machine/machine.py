@@ -57,11 +57,16 @@ class Machine:
         self.timers: Mapping[Address, int] = state.root.timers
         self.interrupts: Mapping[str, Interrupt] = state.root.interrupts
 
+    @classmethod
+    def of(cls, state: RunState) -> "Machine":
+        """The machine that owns this state from now on."""
+        machine = object.__new__(cls)
+        machine._own(state)
+        return machine
+
     def copy(self) -> "Machine":
         """An independent copy without the events and records."""
-        twin = object.__new__(Machine)
-        twin._own(self.state.copy())
-        return twin
+        return Machine.of(self.state.copy())
 
     def apply(self, entry: e.Entry) -> None:
         """Let this have happened. `IllegalEntry` if it cannot; the machine is then as it was."""

@@ -335,15 +335,16 @@ class MaintenanceContract(OnAsyncio):
         storage, journal = stores
         ref = await ran(journal, "a", RunStatus.running)
         worker = await journal.register("h", 1)
-        await journal.append(ref, Append(2, (), updates_claim=True, claimed_by=worker))
+        await journal.append(ref, Append(2, steps(1, 2), updates_claim=True, claimed_by=worker, snapshot=b"one"))
         await storage.maintenance.remove_execution(OTHER_ORG, ref.id)
         assert await journal.find_run(ORG, "a")
         for _ in range(2):
             await storage.maintenance.remove_execution(ORG, ref.id)
         assert await journal.find_run(ORG, "a") is None
         assert await journal.read(ref) == []
+        assert await journal.snapshot(ref) is None
         with pytest.raises(JournalConflict):
-            await journal.append(ref, Append(2, steps(1, 2), holder=worker))
+            await journal.append(ref, Append(3, steps(1, 3), holder=worker))
 
     @pytest.mark.anyio
     async def test_a_resource_is_removed(self, stores: Stores) -> None:
@@ -395,7 +396,7 @@ class MaintenanceContract(OnAsyncio):
         refs = [await ran(journal, f"run-{org}", org=org, message="a Planted text") for org in (ORG, OTHER_ORG)]
         said = Succeeded(NOW, 1, 1, 1, 1, {"planted text": ["ann", "the planted text", "annex", 1, None, True]})
         for ref in refs:
-            await journal.append(ref, Append(2, [said]))
+            await journal.append(ref, Append(2, [said], snapshot=b"planted text"))
         async with storage.transaction(ORG) as work:
             details = {"by": "ann", "why": "planted text \u00fc"}
             await work.audit.add(AuditRow(from_ms(NOW), "ann", "a.b", "a", "x", details))
@@ -407,6 +408,8 @@ class MaintenanceContract(OnAsyncio):
         entries = await journal.read(refs[0])
         assert entries[2] == with_output(said, {"gone": ["gone", "the gone", "annex", 1, None, True]})
         assert (await journal.read(refs[1]))[2] == said
+        assert await journal.snapshot(refs[0]) is None
+        assert await journal.snapshot(refs[1]) in (None, (3, b"planted text"))
         assert [one async for one in journal.damaged()] == []
         row = await journal.find_run(ORG, f"run-{ORG}")
         assert row is not None

@@ -382,6 +382,14 @@ def _create_runs() -> None:
         sqlite_with_rowid=False,
     )
     op.create_table(
+        own("snapshots"),
+        Column("execution", INT, primary_key=True, autoincrement=False),
+        _int("org"),
+        _int("length"),
+        Column("checksum", sa.Integer, nullable=False),
+        Column("body", sa.LargeBinary, nullable=False),
+    )
+    op.create_table(
         own("runs"),
         Column("key", INT, primary_key=True),
         _int("org"),

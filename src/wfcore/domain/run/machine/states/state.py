@@ -6,13 +6,14 @@ Nothing here decides anything: the parts (`turns`, `nodes`, `attempts`, `interru
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from copy import copy
 from enum import StrEnum
 from typing import Optional
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from wfcore.domain.expressions.expression import EvaluationBudget
-from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.kernel.json_type import JSON, Number
 from wfcore.domain.run.effects import Address, CallSlot, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.entries import Actor, Limits, Opened, Pinned
 from wfcore.domain.run.events import Event
@@ -84,7 +85,7 @@ class RoundState(StrEnum):
     given_up = "given_up"
 
 
-class Batch:
+class Batch(Struct, eq=False, array_like=True):
     """The calls of one action visit (several with `forEach`, one for each of `items`) and their results.
 
     `live` of them are under way; of several, `done` have a result. `definition` is the digest of the tool's definition
@@ -92,29 +93,26 @@ class Batch:
     each call needs while it is in progress; it is empty if they need nothing.
     """
 
-    __slots__ = ("calls", "definition", "done", "items", "live", "many", "next", "results", "slots", "tool_name")
+    calls: list[JSON]
+    many: bool
+    items: list[JSON] = field(default_factory=list)
+    done: set[int] = field(default_factory=set)
+    definition: str = ""
+    tool_name: str = ""
+    next: int = 0
+    live: int = 0
+    results: list[JSON] = field(default_factory=list)
+    slots: list[CallSlot] = field(default_factory=list)
 
-    def __init__(self, calls: list[JSON], many: bool, items: list[JSON] | None = None) -> None:
-        self.calls = calls
-        self.items = items or []
-        self.many = many
-        self.done: set[int] = set()
-        self.definition = self.tool_name = ""
-        self.next = 0
-        self.live = 0
-        self.results: list[JSON] = [None] * len(calls)
-        self.slots: list[CallSlot] = []
+    def __post_init__(self) -> None:
+        self.results = self.results or [None] * len(self.calls)
 
     def copy(self) -> "Batch":
         """An independent copy."""
-        twin = Batch(self.calls, self.many, self.items)
-        twin.done = self.done.copy()
-        twin.definition, twin.tool_name = self.definition, self.tool_name
-        twin.next, twin.live, twin.results, twin.slots = self.next, self.live, self.results.copy(), self.slots
-        return twin
+        return structs.replace(self, done=self.done.copy(), results=self.results.copy())
 
 
-class AgentLoop:
+class AgentLoop(Struct, eq=False, array_like=True):
     """One visit of an agent that has a context: the conversation since, and the round under way.
 
     `next` is the next step of the visit. Of the calls of the round, by step, `open` holds those without a result and
@@ -123,35 +121,30 @@ class AgentLoop:
     `request` is the request of the context.
     """
 
-    __slots__ = (
-        "allowances", "before", "context", "next", "open", "request", "results", "rounds", "state", "todo",
-        "transcript", "unread",
-    )  # fmt: skip
-
-    def __init__(self, request: ComposeContext) -> None:
-        self.request = request
-        self.state = RoundState.composing
-        self.context: Mapping[str, JSON] = {}
-        self.before: Mapping[str, float] = {}
-        self.transcript: list[Message] = []
-        self.unread: list[Message] = []
-        self.open: dict[int, Mapping[str, JSON]] = {}
-        self.todo: deque[int] = deque()
-        self.results: dict[int, Message] = {}
-        self.next = 1
-        self.allowances: Mapping[str, int] = {}
-        self.rounds = 0
+    request: ComposeContext
+    state: RoundState = RoundState.composing
+    context: Mapping[str, JSON] = field(default_factory=dict)
+    before: Mapping[str, Number] = field(default_factory=dict)
+    transcript: list[Message] = field(default_factory=list)
+    unread: list[Message] = field(default_factory=list)
+    open: dict[int, Mapping[str, JSON]] = field(default_factory=dict)
+    todo: deque[int] = field(default_factory=deque)
+    results: dict[int, Message] = field(default_factory=dict)
+    next: int = 1
+    allowances: Mapping[str, int] = field(default_factory=dict)
+    rounds: int = 0
 
     def copy(self) -> "AgentLoop":
         """An independent copy."""
-        twin = AgentLoop(self.request)
-        for name in AgentLoop.__slots__:
+        twin = copy(self)
+        for name in AgentLoop.__struct_fields__:
             value = getattr(self, name)
-            setattr(twin, name, value.copy() if isinstance(value, list | dict | deque) else value)
+            if isinstance(value, list | dict | deque):
+                setattr(twin, name, value.copy())
         return twin
 
 
-class Left:
+class Left(Struct, eq=False, array_like=True):
     """What a visit left behind when its run ended before it, for a retry; all by step.
 
     `effects` were pending, or have failed for good; `waits` were open, each with the effect that was held; `children`
@@ -159,17 +152,14 @@ class Left:
     the handle by which it is left. Without `began` the node has only this.
     """
 
-    __slots__ = ("batch", "began", "children", "effects", "given", "loop", "timers", "waits")
-
-    def __init__(self, *, began: bool = True) -> None:
-        self.began = began
-        self.batch: Batch | None = None
-        self.loop: AgentLoop | None = None
-        self.effects: dict[int, Effect] = {}
-        self.waits: dict[int, tuple[Interrupt, Effect | None]] = {}
-        self.timers: dict[int, int] = {}
-        self.children: dict[int, Frame] = {}
-        self.given: tuple[JSON, str | None] | None = None
+    began: bool = True
+    batch: Batch | None = None
+    loop: AgentLoop | None = None
+    effects: dict[int, Effect] = field(default_factory=dict)
+    waits: dict[int, tuple[Interrupt, Effect | None]] = field(default_factory=dict)
+    timers: dict[int, int] = field(default_factory=dict)
+    children: dict[int, "Frame"] = field(default_factory=dict)
+    given: tuple[JSON, str | None] | None = None
 
     def has(self, step: int) -> bool:
         """Whether something is known of this step."""
@@ -177,31 +167,24 @@ class Left:
 
     def copy(self) -> "Left":
         """An independent copy."""
-        twin = Left(began=self.began)
-        twin.batch = self.batch and self.batch.copy()
-        twin.loop = self.loop and self.loop.copy()
-        twin.effects, twin.waits, twin.timers = self.effects.copy(), self.waits.copy(), self.timers.copy()
-        twin.children = {step: child.copy() for step, child in self.children.items()}
-        twin.given = self.given
-        return twin
+        batch, loop = self.batch and self.batch.copy(), self.loop and self.loop.copy()
+        children = {step: child.copy() for step, child in self.children.items()}
+        return Left(
+            self.began, batch, loop, self.effects.copy(), self.waits.copy(), self.timers.copy(), children, self.given
+        )
 
 
-class EvaluationState:
+class EvaluationState(Struct, eq=False, array_like=True):
     """What checks of an evaluation read: the calls of tools that agents have requested, in the order of their results
     (`{"tool", "args"}` with `output` or `error`), and the cost of the agents without judges, None without a price.
     """
 
-    __slots__ = ("calls", "cost")
-
-    def __init__(self) -> None:
-        self.calls: list[Mapping[str, JSON]] = []
-        self.cost: float | None = None
+    calls: list[Mapping[str, JSON]] = field(default_factory=list)
+    cost: Number | None = None
 
     def copy(self) -> "EvaluationState":
         """An independent copy."""
-        twin = EvaluationState()
-        twin.calls, twin.cost = self.calls.copy(), self.cost
-        return twin
+        return EvaluationState(self.calls.copy(), self.cost)
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -235,6 +218,28 @@ class Frame:
         "opener", "outer", "outputs", "pending", "place", "plan", "scope", "timers", "visits", "waits",
     )  # fmt: skip
 
+    plan: Plan
+    place: Place
+    outer: Optional["Frame"]
+    opener: OpenChild | None
+    entry: Opened | None
+    flow: GraphFlow
+    nodes: list[NodeState]
+    visits: list[int]
+    outputs: dict[str, dict[str, JSON]]
+    scope: dict[str, JSON]
+    ends: dict[int, None]
+    pending: dict[Address, Effect]
+    timers: dict[Address, int]
+    interrupts: dict[str, Interrupt]
+    waits: dict[int, dict[int, str]]
+    held: dict[str, Effect]
+    batches: dict[int, Batch]
+    loops: dict[int, AgentLoop]
+    children: dict[Address, "Frame"]
+    handles: dict[int, str]
+    left: dict[int, Left]
+
     def __init__(
         self,
         plan: Plan,
@@ -248,19 +253,19 @@ class Frame:
         self.flow = GraphFlow(plan)
         self.nodes = [NodeState.idle] * len(plan.nodes)
         self.visits = [0] * len(plan.nodes)
-        self.outputs: dict[str, dict[str, JSON]] = {}
-        self.scope: dict[str, JSON] = {}
-        self.ends: dict[int, None] = {}
-        self.pending: dict[Address, Effect] = {}
-        self.timers: dict[Address, int] = {}
-        self.interrupts: dict[str, Interrupt] = {}
-        self.waits: dict[int, dict[int, str]] = {}
-        self.held: dict[str, Effect] = {}
-        self.batches: dict[int, Batch] = {}
-        self.loops: dict[int, AgentLoop] = {}
-        self.children: dict[Address, Frame] = {}
-        self.handles: dict[int, str] = {}
-        self.left: dict[int, Left] = {}
+        self.outputs = {}
+        self.scope = {}
+        self.ends = {}
+        self.pending = {}
+        self.timers = {}
+        self.interrupts = {}
+        self.waits = {}
+        self.held = {}
+        self.batches = {}
+        self.loops = {}
+        self.children = {}
+        self.handles = {}
+        self.left = {}
 
     def copy(self, outer: Optional["Frame"] = None) -> "Frame":
         """An independent copy of the frame and of those inside it, in the copy of the frame around it."""
@@ -291,34 +296,65 @@ class RunState:
     `is_draft` whether it is a draft, once a retry, a fork or a move has chosen another one; until then None. `reminded`
     has the turns before the current one after which the system only reminded approvers: what they wait for is still
     open. `evaluated` is kept for the run of an evaluation only. `requested_at` has the moments of requests (epoch
-    milliseconds, by address) in a turn with debug events. `uses_slots`: a call has needed a slot.
+    milliseconds, by address) in a turn with debug events. `uses_slots`: a call has needed a slot. `snapshot` is
+    the length of the journal at the latest snapshot (`snapshots`), 0 before.
     """
 
     __slots__ = (
         "at", "broken", "error", "evaluated", "id", "info", "interrupts", "is_draft", "length", "limits", "output",
         "phase", "pinned", "plans", "records", "reminded", "requested_at", "root", "run_id", "seq", "sink", "skipped",
-        "starter", "steps", "turn_ends", "usage", "uses_slots", "visited",
+        "snapshot", "starter", "steps", "turn_ends", "usage", "uses_slots", "visited",
     )  # fmt: skip
+
+    at: int
+    broken: list[tuple[Frame, dict[str, JSON]]]
+    error: dict[str, JSON] | None
+    evaluated: EvaluationState | None
+    id: str
+    info: dict[str, JSON]
+    interrupts: dict[str, InterruptState]
+    is_draft: bool
+    length: int
+    limits: Limits
+    output: JSON
+    phase: Phase
+    pinned: Pinned | None
+    plans: Plans
+    records: list[Record]
+    reminded: tuple[str, ...]
+    requested_at: dict[Address, int] | None
+    root: Frame
+    run_id: str
+    seq: int
+    sink: list[Event] | None
+    skipped: int
+    snapshot: int
+    starter: Actor
+    steps: EvaluationBudget
+    turn_ends: int
+    usage: dict[str, Number]
+    uses_slots: bool
+    visited: int
 
     def __init__(self, root: Frame, plans: Plans = NO_PLANS, sink: list[Event] | None = None) -> None:
         self.root, self.plans, self.sink = root, plans, sink
         self.phase = Phase.queued
         self.id = self.run_id = ""
-        self.at = self.turn_ends = self.length = self.seq = self.visited = self.skipped = 0
+        self.at = self.turn_ends = self.length = self.seq = self.visited = self.skipped = self.snapshot = 0
         self.limits, self.starter = LIMITS, NOBODY
-        self.info: dict[str, JSON] = {}
-        self.output: JSON = None
-        self.error: dict[str, JSON] | None = None
-        self.usage: dict[str, float] = {}
-        self.interrupts: dict[str, InterruptState] = {}
-        self.records: list[Record] = []
-        self.broken: list[tuple[Frame, dict[str, JSON]]] = []
+        self.info = {}
+        self.output = None
+        self.error = None
+        self.usage = {}
+        self.interrupts = {}
+        self.records = []
+        self.broken = []
         self.steps = EvaluationBudget()
-        self.pinned: Pinned | None = None
+        self.pinned = None
         self.is_draft = self.uses_slots = False
-        self.reminded: tuple[str, ...] = ()
-        self.evaluated: EvaluationState | None = None
-        self.requested_at: dict[Address, int] | None = None
+        self.reminded = ()
+        self.evaluated = None
+        self.requested_at = None
 
     def copy(self) -> "RunState":
         """An independent copy without the events and records."""
@@ -332,7 +368,7 @@ class RunState:
 COPIED = (
     "phase", "id", "run_id", "at", "turn_ends", "length", "seq", "visited", "skipped", "limits", "starter", "info",
     "output", "error", "usage", "interrupts", "pinned", "is_draft", "reminded", "evaluated",
-    "requested_at", "uses_slots",
+    "requested_at", "snapshot", "uses_slots",
 )  # fmt: skip
 
 
