@@ -17,6 +17,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wfcore.adapters.http.core.responses import error_response
+from wfcore.adapters.http.joined_writes import JoinedWrites
 from wfcore.domain.kernel.errors import Malformed, Unavailable, WfcoreError
 
 MAX_CONNECTIONS: Final = 10_000
@@ -107,6 +108,7 @@ class StrictProtocol(H11Protocol):
 
     limits = ConnectionLimits(max_connections=MAX_CONNECTIONS)
     conn: _StrictConnection
+    transport: JoinedWrites
 
     def __init__(self, config: Config, *arguments: Any, **named: Any) -> None:
         super().__init__(config, *arguments, **named)
@@ -115,7 +117,7 @@ class StrictProtocol(H11Protocol):
         self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))
         if len(self.connections) > self.limits.max_connections:
             self._refuse(Unavailable("too many connections"))
             self.transport.close()
@@ -132,6 +134,7 @@ class StrictProtocol(H11Protocol):
             self._set_deadline()
 
     def on_response_complete(self) -> None:
+        self.transport.flush()
         super().on_response_complete()
         self._set_deadline()
 

@@ -6,7 +6,7 @@ client can join it again.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from weakref import WeakKeyDictionary
 
@@ -89,9 +89,16 @@ async def _chunks(batches: AsyncGenerator[list[Event], None], encode: Encode) ->
     async with aclosing(batches):
         async for events in batches:
             chunks = _joined(map(encode, events))
-            while chunk := next(chunks, b"") if len(events) < MANY else await _encoded_in_turn(chunks):
+            chunk = await _next_chunk(chunks, events)
+            while chunk:
                 yield chunk
-                await asyncio.sleep(0)
+                chunk = await _next_chunk(chunks, events)
+                if chunk or not events[-1].terminal:  # the end of the stream is written with its last chunk
+                    await asyncio.sleep(0)
+
+
+async def _next_chunk(chunks: Iterator[bytes], events: Sequence[Event]) -> bytes:
+    return next(chunks, b"") if len(events) < MANY else await _encoded_in_turn(chunks)
 
 
 async def _encoded_in_turn(chunks: Iterator[bytes]) -> bytes:
