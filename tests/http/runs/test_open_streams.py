@@ -15,8 +15,10 @@ from waiting import HANG
 
 from wfcore.adapters.http import app
 from wfcore.adapters.http.core.stream_guard import ENDED
+from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.kernel.ids import parse_token
 from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.runtime.runs import open_streams
 
 pytestmark = pytest.mark.anyio
@@ -115,6 +117,25 @@ async def test_a_stream_ends_after_the_loss(real_world: World, lose: Loss) -> No
     row = await real_world.core.ports.journal.find_run(real_world.org, "r")
     assert row is not None
     assert row.status.under_way
+    let_go(real_world.org)
+
+
+async def test_a_start_reads_its_target_once(real_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stream knows that the target is there; the stream of another request looks."""
+    monkeypatch.setattr(open_streams, "INTERVAL", HANG)
+    it, looked, find = await scene(real_world), list[int](), SqlStorage.find_resource
+
+    async def counted(self: SqlStorage, org: str, kind: Kind, id: int) -> Resource | None:
+        looked.append(id)
+        return await find(self, org, kind, id)
+
+    monkeypatch.setattr(SqlStorage, "find_resource", counted)
+    async with it.eve.stream("POST", "/agent/v1/runs", json=it.start | {"runId": "r"}) as stream:
+        await anext(stream.aiter_raw())
+        assert looked == [it.number]
+        async with it.eve.stream("GET", "/agent/v1/runs/r/events") as following:
+            await anext(following.aiter_raw())
+        assert looked == [it.number] * 3
     let_go(real_world.org)
 
 

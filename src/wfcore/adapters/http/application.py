@@ -4,8 +4,8 @@ import hashlib
 import logging
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
@@ -23,6 +23,7 @@ from wfcore.adapters.http.core.event_response import Stalled
 from wfcore.adapters.http.core.origins import Site
 from wfcore.adapters.http.core.rate_limits import FailedAuthentications, RateLimits
 from wfcore.adapters.http.core.refusals import is_streamed, refused_stream
+from wfcore.adapters.http.core.request_headers import TabledRequest
 from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
 from wfcore.adapters.http.core.responses import error_response, tagged, unless_known
 from wfcore.adapters.http.core.route import Call, Route
@@ -168,7 +169,7 @@ class Application:
             await _lifespan(receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        connection = HTTPConnection(scope)
+        connection = TabledRequest(scope)
         request_id = _request_id(connection) or self._core.ports.ids.uuid()
         headers = _HEADERS | {"X-Request-Id": request_id}
         headers |= cors_headers(scope["method"], connection.headers, self._site.browser_origins)
@@ -218,14 +219,14 @@ class Application:
             headers |= _deprecation(route, root, segments)
         parsed: dict[str, JSON] = {}
         try:
-            with _errors_with_info({name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}):
-                me = await self._authorize(connection, route, access)
-                query = read_query(scope["query_string"], route.query, others=route.any_query)
-                parsed |= await self._body(connection, receive, route)
-                call = self._call(connection, receive, route, me, path, query, parsed, headers["X-Request-Id"])
-                async with nullcontext() if me is None else self._admission.turn(me.org_uuid):
-                    response = await route.handle(call)
+            me = await self._authorize(connection, route, access)
+            query = read_query(scope["query_string"], route.query, others=route.any_query)
+            parsed = await self._body(connection, receive, route)
+            call = self._call(connection, receive, route, me, path, query, parsed, headers["X-Request-Id"])
+            async with nullcontext() if me is None else self._admission.turn(me.org_uuid):
+                response = await route.handle(call)
         except WfcoreError as error:
+            error.info |= {name: parse_id(path[parameter]) for name, parameter in route.error_info.items()}
             if error.http >= HTTPStatus.INTERNAL_SERVER_ERROR or not is_streamed(route, connection.headers):
                 raise
             request = parsed.get("runId") or path.get("runId")
@@ -258,7 +259,7 @@ class Application:
             self._tokens,
             request_id,
             self._site.public_origin or origin_of(connection),
-            partial(read_body, connection.headers, receive, self._limits.at_most(route.max_body_bytes)),
+            partial(self._raw, connection, receive, route),
         )
 
     def _root(self, connection: HTTPConnection) -> str:
@@ -291,6 +292,9 @@ class Application:
         check_scopes(me, route.scopes)
         return me
 
+    async def _raw(self, connection: HTTPConnection, receive: Receive, route: Route) -> bytes:
+        return await read_body(connection.headers, receive, self._limits.at_most(route.max_body_bytes))
+
     async def _body(self, connection: HTTPConnection, receive: Receive, route: Route) -> dict[str, JSON]:
         if route.body is None:
             return {}
@@ -316,16 +320,6 @@ def _deprecation(route: Route, root: str, segments: Sequence[str]) -> dict[str, 
     below = segments[route.base.count("/") :]
     target = quote(root) + "/".join([str(route.successor), *(quote(segment, safe="") for segment in below)])
     return {"Deprecation": DEPRECATED_SINCE, "Link": f'<{target}>; rel="successor-version"'}
-
-
-@contextmanager
-def _errors_with_info(info: Mapping[str, JSON]) -> Iterator[None]:
-    """Add this to the `info` of errors that leave the block."""
-    try:
-        yield
-    except WfcoreError as error:
-        error.info |= info
-        raise
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -34,6 +34,8 @@ class RunView(Struct, frozen=True, gc=False):
     is_outline: bool = False
     links: Mapping[str, str] = field(default_factory=dict)
     """Where the caller can authorize the connections that connect interrupts need, by interrupt."""
+    is_new: bool = False
+    """Whether this call has started the run, so that its caller can read it and its target is there."""
 
     @property
     def id(self) -> str:

@@ -43,11 +43,13 @@ class Shown:
     kind: str
     resource_id: int | None
     outline_of: str | None = None
+    is_there: bool = False
+    """Whether the resource was read just now, and is not deleted."""
 
     @classmethod
     def run(cls, view: RunView) -> Self:
         """The stream of this run."""
-        return cls(view.row.kind, view.row.resource_id, view.id if view.is_outline else None)
+        return cls(view.row.kind, view.row.resource_id, view.id if view.is_outline else None, view.is_new)
 
     @classmethod
     def of(cls, target: Resource) -> Self:
@@ -102,7 +104,7 @@ class OpenStreams:
         """Watch a stream until `remove`. `end` is called when the credential, the membership or the access is lost."""
         facts = _Facts(self._ports, me.org_uuid)
         standing = (await facts.read_standings([me]))[me.user_id] if me.token is None else None
-        resource = await facts.resource(shown) if shown else None
+        resource = await facts.resource(shown) if shown and not shown.is_there else None
         stream = OpenStream(me, shown, end, standing, resource is not None and resource.status is Status.DELETED)
         self._open.add(stream)
         if self._timer is None or self._timer.done():

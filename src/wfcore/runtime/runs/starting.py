@@ -226,7 +226,7 @@ class RunStarting(RunReading):
         started = e.Started(now, run.id, actor, given, readable, limits, target.refusal, run.key)
         machine.apply(started)
         try:
-            return await self._begin(new, machine, (started,), run)
+            return structs.replace(await self._begin(new, machine, (started,), run), is_new=True)
         except RunExists:
             return await self._join(me, run.id, run.fingerprint)
 

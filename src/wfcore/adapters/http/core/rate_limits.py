@@ -7,7 +7,7 @@ admitted, a stream as one request. A refused request does not count, so that a r
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from ipaddress import IPv6Address, ip_address
 from time import monotonic_ns
 from typing import Final, TypeVar
@@ -78,15 +78,15 @@ class FailedAuthentications:
         """How many addresses and credentials are remembered."""
         return len(self._full_at) + len(self._valid)
 
-    @contextmanager
-    def counted(self, connection: HTTPConnection) -> Iterator[None]:
+    def counted(self, connection: HTTPConnection) -> AbstractContextManager[None]:
         """A block that authenticates the request. Raises RateLimited, with `info.limit` `address`, before it."""
-        given = ",".join(connection.headers.getlist("Authorization"))
-        if self._limit is None or not given:
-            yield
-            return
+        given = "" if self._limit is None else ",".join(connection.headers.getlist("Authorization"))
+        return self._counted(connection, given, WINDOW // self._limit) if self._limit and given else nullcontext()
+
+    @contextmanager
+    def _counted(self, connection: HTTPConnection, given: str, step: int) -> Iterator[None]:
         address, credential = _address_of(connection), hashlib.sha256(given.encode()).digest()
-        step, now = WINDOW // self._limit, self._now()
+        now = self._now()
         missing = max(0, self._full_at.get(address, 0) - now)
         if missing > WINDOW - step and credential not in self._valid:
             info: dict[str, JSON] = {"limit": "address", "retryAfterSeconds": -(-(missing - WINDOW + step) // SECOND)}

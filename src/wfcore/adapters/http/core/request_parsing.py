@@ -74,8 +74,8 @@ def read_query(text: bytes, known: Sequence[Query], *, others: bool = False) -> 
 
     Raises Malformed with every issue: an invalid value, and, under the rule `unknown`, an unknown or repeated name.
     """
-    if others and not known:
-        return {}
+    if not text or (others and not known):
+        return {query.name: query.default for query in known}
     try:
         given = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except ValueError:
