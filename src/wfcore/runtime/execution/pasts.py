@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
 
-from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.state import IllegalEntry
@@ -24,14 +23,14 @@ SHARED: Final = 10_000
 class Past:
     """The events of one execution, from the first on, as far as a reader still needs them."""
 
-    def __init__(self, plans: Plans, execution: Execution, begun: Sequence[Entry] | None = None) -> None:
-        """`begun`: all entries of the execution, where they are known."""
+    def __init__(self, plans: Plans, execution: Execution, begun: Sequence[Event] = ()) -> None:
+        """`begun`: all events of the execution, where they are known: the first read does not read the journal."""
         self._plans = plans
         self._execution = execution
-        self._begun = begun
+        self._knows_all = bool(begun)
         self._machine: Machine | None = None
         self._reading = asyncio.Lock()
-        self._events: list[Event] = []
+        self._events = list(begun)
         self._dropped = 0
         self._positions: dict[PastReader, int] = {}
 
@@ -49,23 +48,28 @@ class Past:
     async def read(self, reader: "PastReader") -> list[Event]:
         """The events that this reader has not read, up to what the journal holds now."""
         async with self._reading:
-            try:
-                machine = await self._caught_up()
-            except IllegalEntry:
-                # A replica that takes over can lack the latest entries that its primary showed.
-                self._start_over()
-                machine = await self._caught_up()
-            self._events += machine.take_events()
+            if self._knows_all:
+                self._knows_all = False
+            else:
+                await self._read_journal()
         found = self._events[self._positions[reader] - self._dropped :]
         self._positions[reader] = self._dropped + len(self._events)
         self._drop()
         return found
 
+    async def _read_journal(self) -> None:
+        if self._machine is None:
+            self._start_over()  # what was known when the execution began comes again
+        try:
+            machine = await self._caught_up()
+        except IllegalEntry:
+            # A replica that takes over can lack the latest entries that its primary showed.
+            self._start_over()
+            machine = await self._caught_up()
+        self._events += machine.take_events()
+
     async def _caught_up(self) -> Machine:
-        begun, self._begun = self._begun, None
-        if begun is not None:
-            self._machine = await self._plans.machine(self._execution, [], begun)
-        elif self._machine is None:
+        if self._machine is None:
             self._machine = await self._plans.replayed(self._execution)
         else:
             await self._plans.catch_up(self._execution, self._machine)
@@ -101,13 +105,13 @@ class Pasts:
     def __init__(self, plans: Plans) -> None:
         self._plans = plans
         self._shared = WeakValueDictionary[ExecutionRef, Past]()
-        self._begun: dict[ExecutionRef, tuple[Execution, Sequence[Entry]]] = {}
+        self._begun: dict[ExecutionRef, tuple[Execution, Sequence[Event]]] = {}
 
-    def begin(self, execution: Execution, entries: Sequence[Entry]) -> None:
-        """Keep the first entries of an execution that this process is about to drive, until the loop turns: they are
-        the whole journal until then, and a reader who joins now does not read it.
+    def begin(self, execution: Execution, events: Sequence[Event]) -> None:
+        """Keep the first events of an execution that this process is about to drive, until the loop turns: they are
+        all of them until then, and a reader who joins now does not read the journal.
         """
-        self._begun[execution.ref] = execution, entries
+        self._begun[execution.ref] = execution, events
         asyncio.get_running_loop().call_soon(self._begun.pop, execution.ref, None)
 
     def begun(self, ref: ExecutionRef) -> Execution | None:
@@ -119,7 +123,7 @@ class Pasts:
         """A reader of the execution's past, from the first event on."""
         past = self._shared.get(execution.ref)
         if past is None or not past.is_whole:
-            _, begun = self._begun.get(execution.ref, (execution, None))
+            _, begun = self._begun.get(execution.ref, (execution, ()))
             past = self._shared[execution.ref] = Past(self._plans, execution, begun)
         reader = PastReader(past)
         past.join(reader)

@@ -220,7 +220,7 @@ class RunStarting(RunReading):
         """Write the first entry of a checked request; `info` are the request's fields of the variable `run`."""
         new = NewExecution(me.org_uuid, target.kind, target.resource_id, target.variation_id, me.user_id,
                            run.thread_id, target.is_draft, run.started_by)  # fmt: skip
-        machine = Machine(target.plan)  # without a sink: a run that does not exist yet has no subscribers
+        machine = Machine(target.plan, [])
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
         now, readable = self._ports.clock.now(), {**run_info(new.kind, new.resource_id, new.thread_id), **info}
         started = e.Started(now, run.id, actor, given, readable, limits, target.refusal, run.key)
@@ -241,11 +241,12 @@ class RunStarting(RunReading):
         audit: Sequence[AuditRow] = (),
     ) -> RunView:
         """Write the first entries. This worker drives the run at once if it has free capacity and the organization has
-        no limit of concurrent runs, otherwise it is queued.
+        no limit of concurrent runs, otherwise it is queued. A machine that collects events has all of them.
 
         A run that waits or ends at once needs no driver: this write settles it.
         """
         is_open, waiting = machine.turn_open, tuple(machine.interrupts.values())
+        events, machine.sink = machine.take_events(), None  # a run that does not exist yet has no subscribers
         worker = self._ports.dispatcher.worker if is_open else None
         run = new_run(machine, new.user_id, request.fingerprint, None, queued=is_open and worker is None,
                       started_by=new.started_by, origin=request.origin, forked_from=forked_from)  # fmt: skip
@@ -261,8 +262,8 @@ class RunStarting(RunReading):
         execution = await self._ports.journal.begin(new, append)
         if is_open:
             self._drive(execution, machine)
-            if execution.claimed_by is not None:
-                self._pasts.begin(execution, entries)
+            if execution.claimed_by is not None and events:
+                self._pasts.begin(execution, events)
         return RunView((run if execution.claimed_by == worker else run.queued()).row(execution), waiting)
 
     def _drive(self, execution: Execution, machine: Machine) -> None:

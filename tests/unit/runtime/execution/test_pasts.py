@@ -70,6 +70,22 @@ async def test_who_starts_a_run_reads_no_journal(bench: Bench, monkeypatch: pyte
     assert not bench.core.runs._pasts._begun
 
 
+async def test_who_joins_a_started_run_later_reads_its_journal(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reader who has its first events from the start gets every event once, and so does who joins later."""
+    flow, made = await bench.deployed(LONG), counted(bench, monkeypatch)
+    stream = aiter(bench.core.runs.start(bench.me, workflow=flow, input={}))
+    first = await anext(stream)
+    await bench.until("it")
+    async with aclosing(bench.core.runs.batches(await bench.core.runs.get(bench.me, first.run_id))) as joined:
+        seen = await anext(joined)
+        assert len(made) == 1
+        bench.tools.free["it"].set()
+        whole = [first, *[event async for event in stream]]
+        seen += [event async for batch in joined for event in batch]
+    assert seen == whole == await bench.core.runs.events(bench.me, first.run_id)
+    assert len(made) == 1
+
+
 async def test_a_past_ends_with_its_last_reader(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is kept of a run that nobody follows."""
     run = await bench.ran(SHORT)
