@@ -3,6 +3,7 @@
 import logging
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,15 @@ async def empty_database(anyio_backend: str, tmp_path_factory: pytest.TempPathFa
     path = tmp_path_factory.mktemp("schema") / "empty.db"
     async with bootstrap.open(f"sqlite:///{path}", worker=False):
         return path
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without garbage collections: each process of a run would visit all modules and tests again and again."""
+    from wfcore.imports import without_collections
+
+    with without_collections():
+        return (yield)
 
 
 def pytest_runtest_logfinish() -> None:
