@@ -197,8 +197,8 @@ def structure(cls: type[T], tree: Mapping[str, JSON]) -> T:
     if tree.keys() <= flat.keys():  # most bodies: nothing in them needs the converter
         fields = dict[str, Any]()
         for name, item in tree.items():
-            field, convert = flat[name]
-            fields[field] = item if convert is _same else convert(item)
+            field, is_whole = flat[name]
+            fields[field] = int(item) if is_whole else item  # type: ignore[arg-type]  # it was checked
         return cls(**fields)
     return _converter().structure(tree, cls)
 
@@ -210,25 +210,21 @@ def to_json(value: Any) -> dict[str, JSON]:
 
 
 @cache
-def _flat_fields(cls: type) -> Mapping[str, tuple[str, Callable[[Any], Any]]]:
-    """The fields that need no converter, by their names on the wire: name, and conversion."""
+def _flat_fields(cls: type) -> Mapping[str, tuple[str, bool]]:
+    """The fields that need no converter, by their names on the wire: name, and whether it is a whole number."""
     hints, names = get_type_hints(cls, include_extras=True), wire_names(cls)
-    found = {name: _flat_conversion(hint) for name, hint in hints.items() if name in names}
-    return {names[name]: (name, convert) for name, convert in found.items() if convert is not None}
+    found = {name: _is_whole(hint) for name, hint in hints.items() if name in names}
+    return {names[name]: (name, is_whole) for name, is_whole in found.items() if is_whole is not None}
 
 
-def _flat_conversion(hint: Any) -> Callable[[Any], Any] | None:
-    """The conversion of a text, number, boolean or free object; None for what has values in it."""
+def _is_whole(hint: Any) -> bool | None:
+    """Whether the field is a whole number; None if there are values in it."""
     if _is_verbatim(hint):
-        return _same
+        return False
     origin, arguments = get_origin(hint), [each for each in get_args(hint) if each is not UnsetType]
     if origin is Annotated or (origin in (Union, UnionType) and len(arguments) == 1):
-        return _flat_conversion(arguments[0])
-    return int if hint is int else _same if origin is Literal else None
-
-
-def _same(item: T) -> T:
-    return item
+        return _is_whole(arguments[0])
+    return True if hint is int else False if origin is Literal else None
 
 
 @cache
