@@ -13,6 +13,7 @@ from sql_texts import qualified
 
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.domain.people.erasure import Erasure
+from wfcore.domain.run.machine.states import snapshots
 
 SECRET = b"s" * 32
 MAIL = {"name": "Mail", "provider": "mail", "kind": "api_key", "config": {"apiKey": "k"}}
@@ -53,6 +54,8 @@ async def fill(url: str) -> Bench:
         await bench.ran(one(act("core.workflow", workflowId=inner)))
         await bench.ran(one(act("echo", value=1, more={"requiresApproval": True})))
         await bench.ran(one(ask(timeoutSeconds=60)))
+        each = act("echo", value="{{ item }}", more={"forEach": str(list(range(snapshots.INTERVAL)))})
+        await bench.ran(graph("s>a a>h", a=each, h=ask()))
         answered = await bench.ran(one(ask()))
         await bench.ended(await core.runs.resume(me, answered.id, decision="approve"))
         await bench.ran(one(act("flaky", fails=9)))

@@ -495,6 +495,7 @@ async def test_an_active_run(way: str, furnished: Path, tmp_path: Path, caplog: 
     assert whole == ["Started", "TimePassed", "TimePassed", "Succeeded"]
     numbers = {call: number for number, call in reversed(list(enumerate(calls, 1)))}
     aside = {"Storage.upgrade", "Storage.schema_differences", "Storage.check_writes", "Journal.due_since",
+             "Journal.snapshot",
              "Maintenance.executions_of", "Maintenance.remove_execution", "Maintenance.remove_resource",
     "Maintenance.forget_user", "Maintenance.numbers", "Maintenance.conversations", "Maintenance.rewrite",
     "Maintenance.rewrite_execution", "Maintenance.scrub",
