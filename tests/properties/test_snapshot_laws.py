@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 from nested_worlds import hostile, nested
+from rereading import reread
 from test_move_laws import mended
 from test_repair_laws import repaired_worlds
 from worlds import World, structured, tangled, worlds
@@ -24,16 +25,6 @@ SOME = settings(max_examples=25)
 
 MOST = 40
 """Of longer journals not every prefix is compared, but so many or a few more."""
-
-
-def reread(machine: Machine, first: Plan) -> Machine:
-    """The same machine, from its snapshot; `first` is the plan with which the run began."""
-    machine.take_records()
-    body = snapshots.written(machine.state)
-    assert body is not None
-    stored = snapshots.read(body)
-    assert stored is not None
-    return Machine.of(stored.run(first, machine.plans))
 
 
 HIDDEN = {"outer", "plans", "records", "sink", "snapshot", "steps"}

@@ -86,7 +86,7 @@ async def official(client: httpx.AsyncClient, path: str, thread: str = "thread-1
     """The official client, with the token of this one."""
     main = library("@ag-ui/client", VERSION, "dist/index.mjs")
     if not isinstance(main, Path):
-        pytest.skip(main)  # it says what is missing
+        pytest.skip(f"the official client cannot be used: {main}")
     token = client.headers["Authorization"].removeprefix("Bearer ")
     async with node_client("ag_ui_client.mjs", main, str(client.base_url).rstrip("/") + path, token, thread) as made:
         yield made
