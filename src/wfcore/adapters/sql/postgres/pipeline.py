@@ -101,14 +101,17 @@ class PipelineConnection:
         self._inner.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
 
-    def send(self, statements: Sequence[Request]) -> "asyncio.Future[list[StatementResult]]":
-        """Send statements as one transaction, unless they begin or end one. The first error is raised for all."""
+    def send(self, statements: Sequence[Request], *, aborted: bool = False) -> "asyncio.Future[list[StatementResult]]":
+        """Send statements as one transaction, unless they begin or end one. The first error is raised for all.
+
+        `aborted` means that a statement of the transaction has failed: the server accepts nothing but its end.
+        """
         given = [(statement.server(self._schema), *self._dumped(values)) for statement, values in statements]
         fresh = {text: types for text, _, types in given if text not in self._names}
         exchange = _Exchange(self._loop.create_future(), list(fresh))
         self._waiting.append(exchange)
         try:
-            self._until_planned -= 1
+            self._until_planned -= not aborted
             if not self._until_planned:
                 self._planned = self._until_planned = 2 * self._planned
                 self._inner.send_query_params(_FORGET_PLANS.encode(), None)
@@ -134,11 +137,18 @@ class PipelineConnection:
             await transaction.execute([(_COMMIT, ())])
         except Exception:
             if not self.lost:
-                await self.send([(_ROLL_BACK, ())])
+                await self._roll_back()
             raise
         except BaseException:
             self.fail(psycopg.OperationalError("a transaction was interrupted"))
             raise
+
+    async def _roll_back(self) -> None:
+        """Roll back, or close the connection: its next user must not find a transaction of another."""
+        try:
+            await self.send([(_ROLL_BACK, ())], aborted=True)
+        except psycopg.Error as error:
+            self.fail(error)
 
     async def close(self) -> None:
         """Close the connection after all results have arrived."""

@@ -160,6 +160,35 @@ class TestTransactions:
             assert again is connection
         assert await hosts(client) == ["b"]
 
+    @pytest.mark.parametrize("exchanges", [1, 2, 3])
+    async def test_rolled_back_when_new_plans_are_due(self, client: PipelineClient, exchanges: int) -> None:
+        """Whichever exchange of a failed transaction is the one with which the server should make new plans."""
+        async with client.exclusive() as connection:
+            for _ in range(REPLANNED - exchanges):
+                await connection.send([])
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                await add(connection, "a", "SELECT 1 / 0")
+            await add(connection, "b", "SELECT 1")
+        async with client.exclusive() as again:
+            assert again is connection
+        assert await hosts(client) == ["b"]
+
+    async def test_a_server_that_is_gone_when_a_caller_fails(
+        self, client: PipelineClient, server: PostgresAddress
+    ) -> None:
+        """The caller sees its own error, and the next one gets another connection."""
+
+        async def work() -> None:
+            async with client.exclusive() as connection, connection.transaction() as transaction:
+                await transaction.execute([(ADD, ("a", 1))])
+                with psycopg.connect(server.url) as other:  # the event loop stands still: nothing is noticed
+                    other.execute("SELECT pg_terminate_backend(%s, 5000)", (connection._inner.backend_pid,))
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            await work()
+        assert await hosts(client) == []
+
     async def test_a_cancelled_transaction(self, client: PipelineClient) -> None:
         """Nothing is written, and the next caller gets another connection."""
         reached = asyncio.Event()
