@@ -30,6 +30,8 @@ class Server:
     port: int = 0
     process: "subprocess.Popen[str] | None" = None
     token: str = ""
+    tools: str | None = None
+    """Python tools, as MODULE:NAME or FILE.py:NAME."""
 
     @property
     def url(self) -> str:
@@ -50,6 +52,7 @@ class Server:
     def start(self) -> None:
         """Start on the port of before, if there was one; returns when it accepts requests."""
         command = [sys.executable, "-m", "wfcore", "serve", "--port", str(self.port), "--database", self.database]
+        command += ["--tools", self.tools] if self.tools else []
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ})
         assert self.process.stdout is not None
         line = first_line(self.process.stdout)

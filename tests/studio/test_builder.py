@@ -1,6 +1,7 @@
 """The builder: by keyboard and by pointer, its draft on the server, and what happens when things go wrong."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import demo
@@ -191,9 +192,12 @@ def test_nothing_is_lost_when_the_page_is_closed(open_page: Open, server: Server
     with server.client() as client:
         workflow = create(client)
         page = opened(open_page, workflow)
+        page.clock.install()
+        page.clock.pause_at(datetime.now(UTC) + timedelta(hours=1))  # nothing is saved because time has passed
         page.get_by_role("button", name="Wait", exact=True).click()
         expect(page.locator(".saving.dirty")).to_be_visible()
         page.goto(f"{server.url}/studio/runs")
+        page.clock.resume()
         eventually(lambda: "wait" in names(stored(client, workflow)))
         page.goto(f"{server.url}/studio/workflows/{workflow}")
         expect(node(page, "wait")).to_be_visible()

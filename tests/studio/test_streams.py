@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import demo
 import pytest
@@ -9,33 +10,38 @@ from playwright.sync_api import expect
 from servers import Server
 from watching import Open
 
-SLOW = demo.graph(
-    [
-        demo.transform("first", "one"),
-        demo.node("pause", "action", toolId="core.wait", params={"seconds": 6}),
-        demo.transform("last", "two"),
-    ],
-    ("start", "first"), ("first", "pause"), ("pause", "last"),
-)  # fmt: skip
+TOOLS = f"{Path(__file__).with_name('hold.py')}:hold"
+
+
+def with_pause(tool: str, **params: Any) -> demo.Json:
+    return demo.graph(
+        [
+            demo.transform("first", "one"),
+            demo.node("pause", "action", toolId=tool, params=params),
+            demo.transform("last", "two"),
+        ],
+        ("start", "first"), ("first", "pause"), ("pause", "last"),
+    )  # fmt: skip
 
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Server]:
-    found = Server(tmp_path)
+    found = Server(tmp_path, tools=TOOLS)
     found.create()
     found.start()
     yield found
     found.kill()
 
 
-def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) -> None:
+def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server, tmp_path: Path) -> None:
     """The page shows that it connects again, and then the rest of the run: each node once, in its final state.
 
     The stream of changes is joined again too: another page shows what began after the restart. A chat
     says that it connects again, and shows the response.
     """
+    released = tmp_path / "released"
     with own_server.client() as client:
-        slow = demo.workflow(client, "Slow", SLOW)
+        slow = demo.workflow(client, "Slow", with_pause("hold", path=str(released)))
         run_id = demo.run(client, slow, order=1)
         plain = demo.workflow(client, "Publish release", demo.PLAIN)
     inbox = open_page("/studio/inbox", token=own_server.token, origin=own_server.url)
@@ -52,6 +58,7 @@ def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) ->
     expect(page.get_by_text("Connecting again")).to_be_visible()
     expect(chat.get_by_text("Reconnecting")).to_be_visible()
     own_server.start()
+    released.touch()
     expect(page.locator(".react-flow__node[data-id=last] .gnode")).to_have_attribute("data-status", "done")
     expect(page.locator(".head .status.ok")).to_be_visible()
     page.get_by_role("tab", name="Timeline").click()
@@ -65,7 +72,7 @@ def test_a_killed_server_is_joined_again(open_page: Open, own_server: Server) ->
 def test_cancel_asks_first(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """The safe choice has the focus; a cancelled run ends on the page too."""
     with server.client() as client:
-        run_id = demo.run(client, demo.workflow(client, "To cancel", SLOW), order=1)
+        run_id = demo.run(client, demo.workflow(client, "To cancel", with_pause("core.wait", seconds=3600)), order=1)
     page = open_page(f"/studio/runs/{run_id}")
     page.get_by_role("button", name="Cancel run").click()
     expect(page.get_by_role("button", name="Keep running")).to_be_focused()
