@@ -1,6 +1,7 @@
 """Beside this file stands what several kinds of tests share: pytest makes it importable."""
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Generator
@@ -9,6 +10,16 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "main")
+MEASURE = os.environ.pop("MEASURE", "") if PROCESS != "main" else os.environ.get("MEASURE", "")
+"""The folder for the branch coverage of wfcore. Processes that tests start are not measured."""
+
+if MEASURE:
+    import measuring
+
+    measurement = measuring.begin()  # before a conftest imports a module of wfcore
+
 
 settings.register_profile("wfcore", deadline=None)  # a deadline would measure how busy the machine is
 settings.load_profile("wfcore")
@@ -56,3 +67,8 @@ def pytest_runtest_logfinish() -> None:
     """A test has ended, with all its fixtures."""
     if server := sys.modules.get("postgres_server"):
         server.give_back()
+
+
+def pytest_sessionfinish() -> None:
+    if MEASURE:
+        measuring.write(measurement, Path(MEASURE), PROCESS)

@@ -1,17 +1,15 @@
 """Prints the branch coverage of each package of wfcore, and fails when one is below its floor.
 
-It reads `.coverage`, which a run of the tests with `--cov=wfcore --cov-branch` writes.
+It reads `.coverage`, the folder that the tests write if the environment has `MEASURE=.coverage`.
 """
 
-import json
 import sys
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from coverage import Coverage
+import measuring
 
 FLOORS: Final = {
     "wfcore": 95.0,
@@ -50,6 +48,9 @@ FLOORS: Final = {
 """Percent of lines and branches of a package that the tests must run. The nearest enclosing package counts."""
 
 
+FOLDER: Final = Path(__file__).parent.parent / ".coverage"
+
+
 class Part(NamedTuple):
     """Lines and branches: how many there are, and how many ran."""
 
@@ -67,12 +68,12 @@ def package_of(file: str) -> str:
 
 
 def measured(files: Mapping[str, Any]) -> dict[str, Part]:
-    """The parts of each package, from the `files` of coverage's JSON report."""
+    """The parts of each package, from the `files` of SlipCover's JSON report."""
     found: dict[str, list[Part]] = defaultdict(list)
     for file, report in files.items():
-        summary = report["summary"]
-        total = summary["num_statements"] + summary["num_branches"]
-        found[package_of(file)].append(Part(total, summary["covered_lines"] + summary["covered_branches"]))
+        ran = len(report["executed_lines"]) + len(report["executed_branches"])
+        missing = len(report["missing_lines"]) + len(report["missing_branches"])
+        found[package_of(file)].append(Part(ran + missing, ran))
     return {name: _sum(found[name]) for name in sorted(found)}
 
 
@@ -88,18 +89,9 @@ def _sum(parts: Iterable[Part]) -> Part:
     return Part(sum(totals), sum(rans))
 
 
-def _report() -> Mapping[str, Any]:
-    coverage = Coverage()
-    coverage.load()
-    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
-        coverage.json_report(outfile=file.name)
-        report: Mapping[str, Any] = json.load(file)
-    return report
-
-
 def main() -> int:
     """Print the table and return the exit status."""
-    packages = measured(_report()["files"])
+    packages = measured(measuring.merged(FOLDER))
     low = 0
     for name, part in packages.items():
         percent, floor = part.percent(), floor_of(name)
