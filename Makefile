@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint serve bench shards crash chaos power mutants mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser
+.PHONY: demo docs test lint serve bench shards crash chaos power mutants busy mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -90,6 +90,14 @@ ONLY ?=
 
 mutants: $(READY)
 	$(BIN)/python tests/mutants $(ONLY)
+
+# Runs all tests RUNS times beside LOAD busy processes, and prints what failed in each: TESTS="tests/http" for some; hours.
+RUNS ?= 10
+LOAD ?= 16
+TESTS ?=
+
+busy: $(READY)
+	$(BIN)/python tests/busy.py --runs $(RUNS) --load $(LOAD) $(TESTS)
 
 # Changes the rules of the domain one by one and prints which changes no test notices: MODULES="access graph"; minutes.
 MODULES ?=
