@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
+from waiting import HANG
 from wire_messages import LAST, closes, fills, message_event, message_frames, opens, starts
 from wire_stub import DONE, Answer, WireStub, chat_frames, event, frame, pieces
 
@@ -55,7 +56,7 @@ class Wire:
             given: dict[str, Any] = {
                 "base_url": self.address(stub.base_url),
                 "api_key": KEY,
-                "timeout": 5,
+                "timeout": HANG,
                 "max_retries": 0,
             }
             async with self.model("gpt-test", **{**given, **options}) as model:

@@ -23,7 +23,7 @@ MOST_RUNS = 10_000
 """Runs of one organization that are under way at once."""
 
 
-async def run_until_idle(core: Core, *, timeout: float = 10.0) -> None:
+async def run_until_idle(core: Core, *, timeout: float = 60.0) -> None:
     """Return when nothing can happen any more without a person: every run has ended, or waits for a decision.
 
     The core has a `FakeClock` and is opened with `worker=True`. While all that runs is waits (`core.wait`, the pause

@@ -5,14 +5,18 @@ import zipfile
 
 import pytest
 from clients import World, assert_envelope
+from waiting import HANG
+
+from wfcore.runtime.data import erasure
 
 pytestmark = pytest.mark.anyio
 
 MEMBERS = "/api/v1/members"
 
 
-async def test_a_member_is_exported_and_erased(either: World) -> None:
+async def test_a_member_is_exported_and_erased(either: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A ZIP archive; then 202 with the pseudonym, and the member does not exist any more."""
+    monkeypatch.setattr(erasure, "PROMPT", HANG)
     ada, bob = await either.user(role="owner"), await either.user("bob")
     exported = await bob.get(f"{MEMBERS}/bob/export")
     assert (exported.status_code, exported.headers["Content-Type"]) == (200, "application/zip")
