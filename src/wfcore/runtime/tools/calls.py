@@ -178,7 +178,7 @@ class ToolCalls:
                 output = tool.run(params, call)
                 output = await output if tool.is_async else output
         finally:
-            if reports.task is not None:
+            if reports.latest is not None or reports.task is not None:
                 await reports.end()
         return self._checked_output(output)
 

@@ -37,10 +37,13 @@ class ProgressReports(Struct, eq=False):
 
     def report(self, *report: *Report) -> None:
         """Called by the tool, on the event loop or in any thread. Reports after the call are ignored."""
+        if self.has_ended:
+            return
+        self.latest = report
         if self._is_on_loop():
-            self._note(report)
+            self._begin()
         else:
-            self.loop.call_soon_threadsafe(self._note, report)
+            self.loop.call_soon_threadsafe(self._begin)
 
     def _is_on_loop(self) -> bool:
         try:
@@ -50,16 +53,15 @@ class ProgressReports(Struct, eq=False):
 
     async def end(self) -> None:
         """Publish the latest report, if that was not done. Raises ClaimLost when the worker lost the execution."""
+        if self.latest is not None:
+            self._begin()  # a thread can end before the event loop has seen its report
         self.has_ended = True
         if self.task is not None and self.pause is not None:
             self.pause.set()
             await self.task
 
-    def _note(self, report: Report) -> None:
-        if self.has_ended:
-            return
-        self.latest = report
-        if self.task is None:
+    def _begin(self) -> None:
+        if self.task is None and not self.has_ended:
             self.pause = asyncio.Event()
             self.task = self.loop.create_task(self._publish_all(self.pause))
 

@@ -137,6 +137,17 @@ async def test_the_latest_of_each_second_is_published() -> None:
     assert published.reports == [2, 4, 5]
 
 
+async def test_a_thread_that_ends_before_the_loop_sees_its_report() -> None:
+    """Python 3.14 can return the result of a thread without a turn of the event loop."""
+    published = Published()
+    reports = ProgressReports(published, FakeClock(), asyncio.get_running_loop())
+    thread = threading.Thread(target=reports.report, args=(1, None, ""))
+    thread.start()
+    thread.join()
+    await reports.end()
+    assert published.reports == [1]
+
+
 async def test_a_report_that_cannot_be_stored_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The call goes on; a worker that has lost the execution stops."""
     published = Published()
