@@ -451,6 +451,10 @@ def test_notes_and_groups(open_page: Open, server: Server, ids: dict[str, str]) 
         page.keyboard.press("Enter")
         frame = page.locator(".gframename")
         expect(frame).to_have_text("Payment")
+        eventually(
+            lambda: [each["data"].get("group") for each in stored(client, workflow)["nodes"]][1:] == ["Payment"] * 2
+        )
+        page.evaluate(DRAWN)
         x, y = middle(frame)
         drag(page, frame, (x + 30, y + 140))
         expect(page.get_by_role("heading", name="Payment")).to_be_visible()

@@ -186,12 +186,15 @@ class TestCommits:
         """Alone without a transaction around it; several share a commit, and conflict with no other work."""
         sent, send = list[int](), PipelineConnection.send
 
-        def counted(connection: PipelineConnection, statements: Any) -> Any:
-            sent.append(len(statements))
-            return send(connection, statements)
+        def counted(connection: PipelineConnection, statements: Any, **options: Any) -> Any:
+            if connection is committing:
+                sent.append(len(statements))
+            return send(connection, statements, **options)
 
         journal, commits = SqlJournal(database), database.commits(None)
         refs = [await due(journal, f"r-{number}", NOW) for number in range(3)]
+        async with database.commit_client.exclusive() as committing:
+            pass
         monkeypatch.setattr(PipelineConnection, "send", counted)
         assert len(await commits.claim(refs[0].id, 7, NOW, 1)) == 1
         assert sent == [1]
