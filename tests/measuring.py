@@ -14,8 +14,8 @@ from types import ModuleType
 from typing import Any, Final
 
 import attrs
-from slipcover import Slipcover, merge_coverage
-from slipcover.importer import SlipcoverLoader
+from slipcover import FileMatcher, Slipcover, merge_coverage
+from slipcover.importer import SlipcoverLoader, wrap_spec_from_file_location
 
 PACKAGE: Final = Path(__file__).parent.parent / "src/wfcore"
 
@@ -50,9 +50,10 @@ class Finder(MetaPathFinder):
 
 
 def begin() -> Slipcover:
-    """Measure each module of wfcore that is imported from now on."""
+    """Measure each module of wfcore that is imported from now on, also those that Alembic loads from their files."""
     found = measured()
     sys.meta_path.insert(0, Finder(found))
+    wrap_spec_from_file_location(found, FileMatcher(sources=[PACKAGE]))
     return found
 
 

@@ -424,6 +424,7 @@ class TestConnection:
             await eventually(lambda: connection.put(ONE))
             await connection._unsent.join()
             await connection._client.flush()
+            await eventually(lambda: queued_by(connection))  # the stream is written after the server has responded
             server.kill()
             await eventually(lambda: not connection.is_connected)
             assert not connection.send("lost")

@@ -27,8 +27,9 @@ def create(client: httpx.Client, structure: demo.Json = SMALL, name: str = "Buil
 
 def stored(client: httpx.Client, workflow: int) -> demo.Json:
     """The graph of the draft."""
-    found = client.get(f"/api/v1/workflows/{workflow}", params={"view": "draft"}).json()
-    structure: demo.Json = found["variation"]["workflowStructure"]
+    found = client.get(f"/api/v1/workflows/{workflow}", params={"view": "draft"})
+    assert found.status_code == 200, found.text
+    structure: demo.Json = found.json()["variation"]["workflowStructure"]
     return structure
 
 

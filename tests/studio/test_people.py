@@ -170,6 +170,8 @@ def test_a_long_erasure_shows_its_progress(open_page: Open, client: httpx.Client
         if len(held) < 3:
             progress = {"done": len(held), "total": 4}
             route.fulfill(status=202, json={"id": "e", "status": "running", "progress": progress})
+        elif len(held) > 3:  # the third did not wait for the end
+            route.continue_()
 
     page.route("**/erase", erase)
     page.get_by_role("button", name="Erase").click()
@@ -179,7 +181,8 @@ def test_a_long_erasure_shows_its_progress(open_page: Open, client: httpx.Client
     check_accessibility(page)
     held[2].continue_()
     expect(row(page, "Betty Holberton")).to_have_count(0)
-    assert [one.request.post_data for one in held] == ["{}"] * 3
+    assert len(held) >= 3
+    assert {one.request.post_data for one in held} == {"{}"}
 
 
 def test_usage_is_live(open_page: Open, client: httpx.Client) -> None:
