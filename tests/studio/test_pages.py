@@ -70,6 +70,7 @@ def test_sign_in_and_out(open_page: Open, server: Server) -> None:
 
 def test_filters_are_in_the_address(open_page: Open, ids: dict[str, str]) -> None:
     page = open_page("/studio/runs")
+    expect(page.locator(".line").first).to_be_visible()
     page.get_by_label("Status").select_option("error")
     expect(page).to_have_url(re.compile(r"\?status=error$"))
     expect(page.locator(".line .status.bad").first).to_be_visible()

@@ -112,7 +112,7 @@ class TestExchanges:
         for _ in range(2):
             with pytest.raises(Unavailable):
                 await client.execute((statement("SELECT a FROM later"), ()))
-        await client.execute((statement("CREATE TABLE later (a text)"), ()))
+        await client.execute((statement("CREATE TEMPORARY TABLE later (a text)"), ()))
         assert (await client.execute((statement("SELECT a FROM later"), ()))).rows == []
 
     @pytest.mark.parametrize("values", [(1, 2**62, -1), (None, 7), (7, None), (True, None, False), (b"\0\xff", b"")])
