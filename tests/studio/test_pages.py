@@ -6,8 +6,8 @@ from contextlib import suppress
 import pytest
 from appearance import APPEARANCES, check_accessibility
 from demo import run, settle
+from playwright.sync_api import Route, expect
 from playwright.sync_api import TimeoutError as TooLate
-from playwright.sync_api import expect
 from servers import Server
 from watching import Open
 
@@ -81,6 +81,29 @@ def test_filters_are_in_the_address(open_page: Open, ids: dict[str, str]) -> Non
     expect(page.get_by_text("No run matches these filters")).to_be_visible()
     page.get_by_role("button", name="Clear filters").click()
     expect(page.locator(".line").first).to_be_visible()
+
+
+def test_a_late_response_of_other_filters_is_ignored(open_page: Open, ids: dict[str, str]) -> None:
+    """The list shows what its filters say, also if the response to the filters before comes last."""
+    page = open_page("/studio/inbox")
+    expect(page.locator(".request").first).to_be_visible()
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if "status=error" in route.request.url:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route(re.compile(r"/agent/v1/runs\?"), hold)
+    page.get_by_role("navigation").get_by_role("link", name="Runs").click()
+    page.get_by_label("Status").select_option("error")
+    expect(page.locator(".line .status.bad").first).to_be_visible()
+    with page.expect_response(lambda one: "/agent/v1/runs?" in one.url and "status=error" not in one.url):
+        held[0].continue_()
+    page.wait_for_timeout(200)  # until the page has read the response
+    expect(page.locator(".line .status.bad").first).to_be_visible()
+    expect(page.locator(".line .status.ok")).to_have_count(0)
 
 
 def test_a_failed_run_leads_to_its_cause(open_page: Open, ids: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-import { type FormEvent, useCallback, useEffect, useState } from "react";
+import { type FormEvent, useCallback, useEffect, useRef, useState } from "react";
 import { type Place, problemOf, useChanges, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -31,12 +31,15 @@ export function ResourceList({ kind, load: page, placeOf, create }: Props) {
   const [creating, setCreating] = useState(false);
   const [search, setSearch] = useState("");
   const [state, setState] = useState<{ rows: Row[]; next: string | null; problem: Problem | null; loading: boolean }>({ rows: [], next: null, problem: null, loading: true });
+  const latest = useRef(search);
+  latest.current = search;
   const load = useCallback(async (token: string | null) => {
     try {
       const found = await page(search ? { q: search } : {}, token);
+      if (latest.current !== search) return; // of a text that was changed meanwhile
       setState((old) => ({ rows: token ? [...old.rows, ...found.rows] : found.rows, next: found.next, problem: null, loading: false }));
     } catch (error) {
-      setState((old) => ({ ...old, problem: problemOf(error), loading: false }));
+      if (latest.current === search) setState((old) => ({ ...old, problem: problemOf(error), loading: false }));
     }
   }, [page, search]);
   useEffect(() => {

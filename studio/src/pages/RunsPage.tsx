@@ -129,6 +129,8 @@ function useRuns(workflowId: string | undefined, chosen: Record<string, string>)
     key, rows: [], next: null, problem: null, loading: true,
   });
   const busy = useRef(false);
+  const latest = useRef(key);
+  latest.current = key;
   const filters = useMemo<RunFilters>(() => {
     const since = SINCE[chosen.since ?? ""];
     const { since: _, ...rest } = chosen;
@@ -140,6 +142,7 @@ function useRuns(workflowId: string | undefined, chosen: Record<string, string>)
     busy.current = true;
     try {
       const page = await api.runs(filters, token);
+      if (latest.current !== key) return; // of filters that were changed meanwhile
       setState((old) => {
         const before = replace || old.key !== key ? [] : old.rows;
         const known = new Set(before.map((run) => run.runId));
@@ -147,6 +150,7 @@ function useRuns(workflowId: string | undefined, chosen: Record<string, string>)
         return { key, rows: [...before, ...fresh], next: page.next, problem: null, loading: false };
       });
     } catch (error) {
+      if (latest.current !== key) return;
       setState((old) => ({ ...old, key, rows: old.key === key ? old.rows : [], problem: problemOf(error), loading: false }));
     }
     busy.current = false;
