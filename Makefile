@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint serve bench shards crash chaos power mutants busy mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser
+.PHONY: demo docs test lint serve bench shards crash chaos power mutants busy mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser times
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -162,6 +162,10 @@ studio-check: studio
 studio-test: studio/node_modules/.package-lock.json browser
 	cd studio && $(STUDIO_ENV) npm test
 	$(BIN)/pytest tests/studio
+
+# Measures the pages in a real browser, with bounds that depend on the machine; two minutes.
+times: browser
+	$(BIN)/pytest -s tests/studio/page_times.py
 
 # Code of users under mypy and pyright, both strict, and the generated TypeScript client: compiled, and run on a server.
 # `make test` runs these tests too, once the Node and the packages are there.
