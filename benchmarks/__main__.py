@@ -12,6 +12,7 @@ from benchmarks.capacity import capacity
 from benchmarks.contexts import contexts
 from benchmarks.dispatch import dispatch
 from benchmarks.fairness import fairness, stalled
+from benchmarks.floors import floors
 from benchmarks.idle import idle_streams
 from benchmarks.imports import imports, opening
 from benchmarks.lists import lists
@@ -36,6 +37,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "postgres-crowd": postgres.crowd,
     "dispatch": dispatch,
     "parked": parked.parked,
+    "floors": floors,
     "deltas": streams.deltas,
     "frames": streams.frames,
     "idle-streams": idle_streams,

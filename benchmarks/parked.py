@@ -50,13 +50,13 @@ async def _park(scale: Scale) -> tuple[Turns, float]:
         before = stored_bytes(ours)
         with Stopwatch() as theirs_watch:
             raw.park(bare, 0, scale.parked)
-        cost = await _in_hundreds(library, flow, scale.parked)
+        cost = await in_hundreds(library, flow, scale.parked)
         disk = (stored_bytes(ours) - before) / scale.parked
     bare.close()
     return Turns([theirs_watch.cost], [cost]), disk
 
 
-async def _in_hundreds(library: Library, flow: int, count: int) -> Cost:
+async def in_hundreds(library: Library, flow: int, count: int) -> Cost:
     with Stopwatch() as watch:
         for _ in range(0, count, 100):
             await library.start(flow, min(count, 100))
@@ -73,10 +73,10 @@ async def _resume(scale: Scale) -> tuple[Turns, float, float]:
         raw.resume(bare, 0, scale.parked)
     bare.close()
     async with opened(ours, again=True) as library:
-        waiting = await _waiting(library, scale.parked)
+        waiting = await waiting_runs(library, scale.parked)
         with Stopwatch() as watch:
             for first in range(0, len(waiting), 100):
-                await _approve(library, waiting[first : first + 100])
+                await approve(library, waiting[first : first + 100])
             await library.at_rest()
     return Turns([theirs_watch.cost], [watch.cost]), ready, empty
 
@@ -92,14 +92,14 @@ async def _opening(scale: Scale, name: str) -> float:
     return served
 
 
-async def _waiting(library: Library, count: int) -> list[str]:
+async def waiting_runs(library: Library, count: int) -> list[str]:
     rows = await library.core.ports.journal.list_runs(
         library.me.org_uuid, limit=count, where=RunFilter(status=RunStatus.interrupted)
     )
     return [row.id for row in rows]
 
 
-async def _approve(library: Library, runs: Sequence[str]) -> None:
+async def approve(library: Library, runs: Sequence[str]) -> None:
     await asyncio.gather(*(library.core.runs.resume(library.me, run, decision="approve") for run in runs))
 
 
@@ -115,11 +115,11 @@ async def _long(scale: Scale, steps: int) -> tuple[float, float]:
         await library.at_rest()
         disk = (stored_bytes(path) - before) / scale.runs
     async with opened(path, again=True) as library:
-        first, *waiting = await _waiting(library, scale.runs + 10)
-        await _approve(library, [first])
+        first, *waiting = await waiting_runs(library, scale.runs + 10)
+        await approve(library, [first])
         await library.at_rest()
         with Stopwatch() as watch:
-            await _approve(library, waiting)
+            await approve(library, waiting)
             await library.at_rest()
     return watch.cost.cpu / len(waiting), disk
 
@@ -129,10 +129,10 @@ async def _memory(scale: Scale) -> float:
     path, _ = files(scale, "memory")
     async with opened(path) as library:
         flow = await library.deploy(approval())
-        await _in_hundreds(library, flow, 100)
+        await in_hundreds(library, flow, 100)
         gc.collect()
         tracemalloc.start()
-        await _in_hundreds(library, flow, scale.parked)
+        await in_hundreds(library, flow, scale.parked)
         gc.collect()
         kept, _ = tracemalloc.get_traced_memory()
         tracemalloc.stop()
