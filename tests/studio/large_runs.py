@@ -36,6 +36,15 @@ UNTIL = """(selector) => new Promise((done) => {
 })"""  # noqa: E501
 """Waits in the page: what the test would do while it polls is not part of the tasks of the page."""
 
+SETTLED = """async (graph) => {
+  let quiet = 0;
+  const watcher = new MutationObserver(() => { quiet = 0; });
+  watcher.observe(graph, { subtree: true, childList: true, attributes: true });
+  for (; quiet < 5; quiet++) await new Promise((done) => requestAnimationFrame(() => requestIdleCallback(done)));
+  watcher.disconnect();
+}"""
+"""Waits until nothing of the graph has changed in five frames with time left, however slow the machine is."""
+
 TOUCHED = """(graph) => {
   window.touched = new Set();
   const watched = { subtree: true, childList: true, attributes: true, characterData: true };
