@@ -1,14 +1,14 @@
 """Notifications between processes on one PostgreSQL database, and their effect before the next poll."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import psycopg
 import pytest
 from postgres_server import new_database
-from waiting import HANG
+from waiting import HANG, until
 
 from wfcore import bootstrap
 from wfcore.adapters.dispatch import embedded
@@ -259,8 +259,3 @@ async def deployed(core: Core) -> tuple[Principal, int]:
     made = await core.workflows.create(me, name="Flow", structure=GRAPH)
     await core.workflows.deploy(me, made.id)
     return me, made.id
-
-
-async def until(asked: Callable[[], bool]) -> None:
-    while not asked():  # noqa: ASYNC110  (it comes from a server)
-        await asyncio.sleep(0.001)

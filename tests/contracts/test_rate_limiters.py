@@ -1,5 +1,6 @@
 """The contract of rate limiters for each adapter, shared ones as two processes have them; and a store that is away."""
 
+import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ import psycopg
 import pytest
 from postgres_server import new_database
 from valkey_server import ValkeyServer, shared_valkey
-from waiting import HANG
+from waiting import HANG, until
 
 from wfcore.adapters.rate_limits import valkey as valkey_limiter
 from wfcore.adapters.rate_limits.counts import RETRY_AFTER, MemoryRateLimiter, SharedRateLimiter
@@ -50,6 +51,23 @@ class TestPostgresRateLimiter(RateLimiterContract):
             await limiter.close()
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("TRUNCATE wfcore.rate_counts")
+
+
+@pytest.mark.service
+@pytest.mark.anyio
+async def test_another_process_creates_the_table_at_the_same_moment() -> None:
+    """PostgreSQL refuses the second of two that create a table, although it must not exist already."""
+    url = new_database()
+    limiter = PostgresRateLimiter(url)
+    with psycopg.connect(url) as other, psycopg.connect(url, autocommit=True) as watch:
+        other.execute("DROP TABLE IF EXISTS wfcore.rate_counts")
+        other.execute(postgres_limiter._CREATE.server("wfcore"))
+        admitting = asyncio.create_task(limiter.admit([Rate(ORG, 1)]))
+        await until(lambda: watch.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None)
+        other.commit()
+        assert await admitting == [0]
+        watch.execute("TRUNCATE wfcore.rate_counts")
+    await limiter.close()
 
 
 class TestValkeyRateLimiter(RateLimiterContract):

@@ -6,6 +6,7 @@ the server. Events are counted by the sixtieth of a rate's time, on the server's
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import psycopg
@@ -115,7 +116,8 @@ class PostgresRateLimiter:
         """Create the table once, and delete keys without events now and then."""
         now = asyncio.get_running_loop().time()
         if self._drop_at is None:
-            await self._client.execute((_CREATE, ()))
+            with suppress(psycopg.errors.UniqueViolation):  # another process created it at the same moment
+                await self._client.execute((_CREATE, ()))
         if self._drop_at is None or now >= self._drop_at:
             self._drop_at = now + DROP_SECONDS
             await self._client.execute((_DROP_IDLE, (self._now(),)))
