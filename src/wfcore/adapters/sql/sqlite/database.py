@@ -28,6 +28,7 @@ from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, VERSION_TABLE
 from wfcore.adapters.sql.schema.statement import Statement, Values
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
+from wfcore.adapters.sql.sqlite.numbered import CONNECTION
 from wfcore.adapters.sql.sqlite.processes import register, unregister
 from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Store, Synchronous, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable
@@ -262,6 +263,7 @@ class Database:
             isolation_level=None,
             check_same_thread=False,
             cached_statements=512,
+            factory=CONNECTION,
         )
         try:
             _switch_to_wal(connection, self.busy_ms / 1000)
@@ -298,7 +300,12 @@ class Database:
             pool_size=size,
             max_overflow=0,
             pool_use_lifo=True,
-            connect_args={"timeout": self.busy_ms / 1000, "isolation_level": None, "check_same_thread": False},
+            connect_args={
+                "timeout": self.busy_ms / 1000,
+                "isolation_level": None,
+                "check_same_thread": False,
+                "factory": CONNECTION,
+            },
         )
         statements = (*self._pragmas(), *pragmas)
 

@@ -19,6 +19,7 @@ from wfcore.adapters.sql.host import (
     sqlalchemy_host,
 )
 from wfcore.adapters.sql.schema.statement import Statement, Values
+from wfcore.adapters.sql.sqlite.numbered import ARE_NAMED, CURSOR, by_name
 from wfcore.adapters.sql.store import CommitTransaction, Cursor, Result, Store
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
@@ -55,7 +56,7 @@ class SqliteHost:
         return on_driver(_ENGINE, TupleRows(self._connection, self._cursor))
 
     def _cursor(self) -> sqlite3.Cursor:
-        cursor = self._connection.cursor()
+        cursor = self._connection.cursor(CURSOR)
         cursor.row_factory = None
         return cursor
 
@@ -81,6 +82,8 @@ class SqliteHostDialect:
     def execute(self, connection: sa.Connection, statement: Statement, values: Values) -> Result:
         options = {"preserve_rowcount": True}
         given = values if isinstance(values, Mapping) else tuple(values)
+        if ARE_NAMED:
+            given = by_name(statement.sqlite, given)
         return connection.exec_driver_sql(statement.sqlite, given or None, execution_options=options)
 
     def named(self, connection: sa.Connection) -> sa.Connection:

@@ -31,10 +31,16 @@ class NamingCursor(sqlite3.Cursor):
 
 
 class NamingConnection(sqlite3.Connection):
-    """A connection with such cursors. Its own `execute` uses one of them too."""
+    """A connection that does so, and whose cursors do."""
 
     def cursor(self, factory: Any = NamingCursor) -> Any:
         return super().cursor(factory)
+
+    def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
+        return super().execute(statement, by_name(statement, values))
+
+    def executemany(self, statement: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
+        return super().executemany(statement, [by_name(statement, row) for row in rows])
 
 
 CONNECTION: Final[type[sqlite3.Connection]] = NamingConnection if ARE_NAMED else sqlite3.Connection

@@ -18,6 +18,7 @@ from waiting import HANG
 
 import wfcore
 from wfcore.adapters.sql.sqlite.database import READERS, Database
+from wfcore.adapters.sql.sqlite.numbered import CURSOR
 from wfcore.adapters.sql.sqlite.off_loop import OffLoopDatabase
 from wfcore.testing import FakeClock, run_until_idle, sketch
 from wfcore.testing.contracts.storage.storage import CancelAt
@@ -53,7 +54,7 @@ def calls_of_this_thread() -> Iterator[Counter[str]]:
         yield seen
     finally:
         sys.setprofile(None)
-        del seen["Cursor.close"]
+        del seen[f"{CURSOR.__name__}.close"]
 
 
 async def _used(url: str) -> None:
