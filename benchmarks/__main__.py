@@ -7,21 +7,22 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import durable, memory, parked, postgres, streams
-from benchmarks.capacity import capacity
-from benchmarks.contexts import contexts
-from benchmarks.dispatch import dispatch
-from benchmarks.fairness import fairness, stalled
-from benchmarks.floors import floors
-from benchmarks.idle import idle_streams
-from benchmarks.imports import imports, opening
-from benchmarks.lists import lists
-from benchmarks.loop import loop, neighbours
-from benchmarks.management import management
+from benchmarks.runs import durable, memory, parked, postgres
+from benchmarks.runs.contexts import contexts
+from benchmarks.runs.dispatch import dispatch
+from benchmarks.runs.loop import loop, neighbours
+from benchmarks.runs.statements import statements
 from benchmarks.scale import Scale
-from benchmarks.starts import http_starts
+from benchmarks.scaling.capacity import capacity
+from benchmarks.server import streams
+from benchmarks.server.fairness import fairness, stalled
+from benchmarks.server.idle import idle_streams
+from benchmarks.server.imports import imports, opening
+from benchmarks.server.lists import lists
+from benchmarks.server.management import management
+from benchmarks.server.starts import http_starts
+from benchmarks.server.throughput import throughput
 from benchmarks.table import Figure, as_json, as_table
-from benchmarks.throughput import throughput
 
 ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "memory": memory.chains,
@@ -37,7 +38,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "postgres-crowd": postgres.crowd,
     "dispatch": dispatch,
     "parked": parked.parked,
-    "floors": floors,
+    "statements": statements,
     "deltas": streams.deltas,
     "frames": streams.frames,
     "idle-streams": idle_streams,

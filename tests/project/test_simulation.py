@@ -6,8 +6,8 @@ from functools import partial
 import attrs
 import pytest
 
-from benchmarks.planning import Constants, Demand, Limits, Plan
-from benchmarks.simulation import Failure, Simulation, Station, simulate
+from benchmarks.scaling.planning import Constants, Demand, Limits, Plan
+from benchmarks.scaling.simulation import Failure, Simulation, Station, simulate
 
 CONSTANTS = Constants(
     **{field.name: 1e-3 for field in attrs.fields(Constants) if field.name != "connections"}, connections=10

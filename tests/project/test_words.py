@@ -80,7 +80,7 @@ def test_breaches() -> None:
 
 
 def _files() -> list[Path]:
-    code = [*ROOT.glob("src/**/*.py"), *ROOT.glob("examples/**/*.py"), *ROOT.glob("benchmarks/*.py")]
+    code = [*ROOT.glob("src/**/*.py"), *ROOT.glob("examples/**/*.py"), *ROOT.glob("benchmarks/**/*.py")]
     texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md"), *ROOT.glob("examples/**/*.md")]
     found = [str(file.relative_to(ROOT)) for file in [*code, *texts]]
     return [ROOT / name for name in sorted(found) if not name.startswith(tuple(FROZEN))]

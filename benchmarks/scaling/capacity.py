@@ -7,12 +7,12 @@ from statistics import quantiles
 
 import attrs
 
-from benchmarks.constants import measured
-from benchmarks.dispatch import nats_server
-from benchmarks.planning import Constants, Demand, Limits, Plan
-from benchmarks.postgres import NEEDS, new_database
+from benchmarks.runs.dispatch import nats_server
+from benchmarks.runs.postgres import NEEDS, new_database
 from benchmarks.scale import Scale
-from benchmarks.simulation import Failure, Observed, simulate
+from benchmarks.scaling.constants import measured
+from benchmarks.scaling.planning import Constants, Demand, Limits, Plan
+from benchmarks.scaling.simulation import Failure, Observed, simulate
 from benchmarks.table import Figure
 
 SECONDS = 45.0

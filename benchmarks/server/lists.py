@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.copies import copies
 from benchmarks.graphs import Structure, chain
 from benchmarks.library import ORG, opened
-from benchmarks.postgres import NEEDS, new_database
+from benchmarks.runs.postgres import NEEDS, new_database
 from benchmarks.scale import Scale
 from benchmarks.table import Figure
 

@@ -16,13 +16,14 @@ from typing import Any, Literal
 import attrs
 
 from benchmarks import raw
-from benchmarks.durable import files
 from benchmarks.graphs import Structure, approval, chain
 from benchmarks.library import Library, opened
 from benchmarks.measure import Cost, Stopwatch
-from benchmarks.parked import approve, in_hundreds, waiting_runs
+from benchmarks.runs.durable import files
+from benchmarks.runs.parked import approve, in_hundreds, waiting_runs
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
+from wfcore.adapters.sql.sqlite.numbered import CONNECTION
 
 
 @attrs.frozen
@@ -35,7 +36,7 @@ class Call:
     values: Any
 
 
-class Recorded(sqlite3.Connection):
+class Recorded(CONNECTION):  # type: ignore[valid-type,misc]
     """A connection that records its calls. Those of cursors, which SQLAlchemy uses, are not recorded."""
 
     calls: list[Call] | None = None
@@ -63,7 +64,7 @@ def recorded_connections() -> Iterator[None]:
 
     def recorded(*args: Any, **options: Any) -> Recorded:
         nonlocal count
-        connection: Recorded = connect(*args, **{"factory": Recorded, **options})
+        connection: Recorded = connect(*args, **{**options, "factory": Recorded})
         connection.number, count = count, count + 1
         return connection
 
@@ -127,18 +128,18 @@ def _works(scale: Scale) -> Iterator[Work]:
                partial(raw.resume, first=0, runs=scale.parked), _approve, waiting=scale.parked)  # fmt: skip
 
 
-def floors(scale: Scale) -> Iterator[Figure]:
+def statements(scale: Scale) -> Iterator[Figure]:
     """The CPU of the raw code to that of wfcore's statements alone, and to that of wfcore."""
     for number, work in enumerate(_works(scale)):
-        bare, statements, ours = _measured(work, scale, number)
-        yield Figure(f"{work.name}, its statements alone", "speed to raw (cpu)", bare.cpu / statements.cpu, "%",
-                     rate(work.count, bare.cpu), rate(work.count, statements.cpu))  # fmt: skip
-        yield Figure("", "CPU each", statements.cpu / work.count * 1e6, "us")
+        bare, replayed, ours = _measured(work, scale, number)
+        yield Figure(f"{work.name}, its statements alone", "speed to raw (cpu)", bare.cpu / replayed.cpu, "%",
+                     rate(work.count, bare.cpu), rate(work.count, replayed.cpu))  # fmt: skip
+        yield Figure("", "CPU each", replayed.cpu / work.count * 1e6, "us")
         yield Figure("", "with wfcore", bare.cpu / ours.cpu, "%")
 
 
 def _measured(work: Work, scale: Scale, number: int) -> tuple[Cost, Cost, Cost]:
-    ours, theirs = files(scale, f"floor-{number}")
+    ours, theirs = files(scale, f"statements-{number}")
     copy = ours.with_suffix(".copy")
     with asyncio.Runner() as runner:
         flow = runner.run(_prepare(work, ours))

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from benchmarks import raw
-from benchmarks.durable import files, stored_bytes
 from benchmarks.graphs import approval
 from benchmarks.library import Library, opened
 from benchmarks.measure import Cost, Stopwatch, Turns
+from benchmarks.runs.durable import files, stored_bytes
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
 from wfcore.domain.run.state import RunStatus

@@ -12,12 +12,12 @@ from typing import Any
 import attrs
 import psycopg
 
-from benchmarks import followers
-from benchmarks.dispatch import Nats, database_cpu
 from benchmarks.graphs import chain
 from benchmarks.library import ORG, nap
-from benchmarks.planning import Constants
+from benchmarks.runs.dispatch import Nats, database_cpu
 from benchmarks.scale import Scale
+from benchmarks.scaling.planning import Constants
+from benchmarks.server import followers
 from wfcore.adapters.http.application import app
 from wfcore.bootstrap import open as open_core
 from wfcore.core import Core

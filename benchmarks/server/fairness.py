@@ -19,7 +19,7 @@ from benchmarks.graphs import chain
 from benchmarks.library import ORG, step
 from benchmarks.processes import Report, beside
 from benchmarks.scale import Scale
-from benchmarks.streams import Place, call, serving
+from benchmarks.server.streams import Place, call, serving
 from benchmarks.table import Figure
 from wfcore.adapters.http.application import app
 from wfcore.bootstrap import open as open_core

@@ -9,7 +9,7 @@ from random import Random
 
 import attrs
 
-from benchmarks.planning import Demand, Plan
+from benchmarks.scaling.planning import Demand, Plan
 
 Then = Callable[[], None]
 

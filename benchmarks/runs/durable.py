@@ -10,8 +10,8 @@ from benchmarks import raw
 from benchmarks.graphs import chain, diamonds
 from benchmarks.library import opened
 from benchmarks.measure import Stopwatch, Turns, commits, exponent
+from benchmarks.runs.slow import slow_nodes
 from benchmarks.scale import Scale
-from benchmarks.slow import slow_nodes
 from benchmarks.table import Figure, rate
 
 

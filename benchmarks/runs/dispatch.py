@@ -16,8 +16,8 @@ import attrs
 
 from benchmarks.graphs import Structure, chain
 from benchmarks.library import ORG, nap, step
-from benchmarks.postgres import NEEDS, backends, new_database
 from benchmarks.processes import cpu_of
+from benchmarks.runs.postgres import NEEDS, backends, new_database
 from benchmarks.scale import Scale
 from benchmarks.table import Figure
 from wfcore.bootstrap import open as open_core

@@ -18,10 +18,10 @@ from starlette.types import ASGIApp
 
 from benchmarks.graphs import chain
 from benchmarks.library import ORG, step
-from benchmarks.postgres import NEEDS, backends, new_database
 from benchmarks.processes import Report, beside, cpu_of
+from benchmarks.runs.postgres import NEEDS, backends, new_database
 from benchmarks.scale import Scale
-from benchmarks.streams import Place, serving
+from benchmarks.server.streams import Place, serving
 from benchmarks.table import Figure
 from wfcore.adapters.http.application import app
 from wfcore.bootstrap import open as open_core

@@ -1,7 +1,8 @@
 """What readers of runs cost a server of their own, which receives the events of a worker over NATS.
 
-`python -m benchmarks.followers` is that server: it reads its options from the standard input, as JSON. It prints its
-bytes of memory and its CPU seconds for each stream once all are open, and its CPU seconds for each event at the end.
+`python -m benchmarks.server.followers` is that server: it reads its options from the standard input, as JSON. It prints
+its bytes of memory and its CPU seconds for each stream once all are open, and its CPU seconds for each event at the
+end.
 """
 
 import asyncio
@@ -14,8 +15,8 @@ from typing import Any
 import attrs
 
 from benchmarks.graphs import chain
-from benchmarks.idle import open_stream, resident
 from benchmarks.library import ORG
+from benchmarks.server.idle import open_stream, resident
 from wfcore.adapters.http.application import app
 from wfcore.adapters.tools.catalog import tool
 from wfcore.bootstrap import open as open_core
@@ -60,7 +61,9 @@ async def measured(url: str, nats: str, count: int) -> Followers:
 
 
 async def _by_server(given: dict[str, Any], everybody_is_there: asyncio.Event) -> Followers:
-    server = await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks.followers", stdin=PIPE, stdout=PIPE)
+    server = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.server.followers", stdin=PIPE, stdout=PIPE
+    )
     try:
         assert server.stdin is not None and server.stdout is not None  # noqa: PT018
         server.stdin.write(json.dumps(given).encode() + b"\n")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from benchmarks.graphs import chain
 from benchmarks.library import ORG, Library, opened
-from benchmarks.management import Client
 from benchmarks.measure import Stopwatch
 from benchmarks.scale import Scale
+from benchmarks.server.management import Client
 from benchmarks.table import Figure
 from wfcore.adapters.http.application import app
 

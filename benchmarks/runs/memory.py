@@ -10,8 +10,8 @@ from benchmarks import raw
 from benchmarks.graphs import chain, diamonds, thresholds
 from benchmarks.library import Library, opened
 from benchmarks.measure import Cost, Stopwatch, Turns, exponent, take_turns
+from benchmarks.runs.slow import slow_nodes
 from benchmarks.scale import Scale
-from benchmarks.slow import slow_nodes
 from benchmarks.table import Figure, rate
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.machine import Machine

@@ -1,0 +1,1 @@
+"""Rows on runs: their interpreter, stores and dispatch, without HTTP."""

@@ -1,0 +1,1 @@
+"""What many machines need: constants that are measured, a calculation and a simulation."""
