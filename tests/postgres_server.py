@@ -25,6 +25,7 @@ WIPE = "; ".join(
     [
         *(f"DELETE FROM {qualified(table.name)}" for table in reversed(metadata.sorted_tables)),
         "SELECT setval(oid::regclass, 1, false) FROM pg_class WHERE relkind = 'S'",
+        f"DROP TABLE IF EXISTS {qualified('wfcore_rate_counts')}",  # not of the schema: a limiter creates it
     ]
 )
 

@@ -49,8 +49,6 @@ class TestPostgresRateLimiter(RateLimiterContract):
         yield limiters
         for limiter in limiters:
             await limiter.close()
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("TRUNCATE wfcore.rate_counts")
 
 
 @pytest.mark.service
@@ -60,13 +58,11 @@ async def test_another_process_creates_the_table_at_the_same_moment() -> None:
     url = new_database()
     limiter = PostgresRateLimiter(url)
     with psycopg.connect(url) as other, psycopg.connect(url, autocommit=True) as watch:
-        other.execute("DROP TABLE IF EXISTS wfcore.rate_counts")
         other.execute(postgres_limiter._CREATE.server("wfcore"))
         admitting = asyncio.create_task(limiter.admit([Rate(ORG, 1)]))
         await until(lambda: watch.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None)
         other.commit()
         assert await admitting == [0]
-        watch.execute("TRUNCATE wfcore.rate_counts")
     await limiter.close()
 
 

@@ -6,7 +6,6 @@ the server. Events are counted by the sixtieth of a rate's time, on the server's
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final
 
 import psycopg
@@ -30,12 +29,18 @@ DROP_SECONDS: Final = 3600
 
 _counts: Final = sa.Table("wfcore_rate_counts", sa.MetaData())
 
+_LOCK: Final = 7_766_070_006
+"""The advisory lock of those who create the table: IF NOT EXISTS alone fails when two do so at the same moment."""
+
 _CREATE: Final = Statement(
     lambda d: (
         f"""
-CREATE UNLOGGED TABLE IF NOT EXISTS {d[_counts]}
-    (key text PRIMARY KEY, part bigint NOT NULL, counts int[] NOT NULL, idle_at bigint NOT NULL)
-    WITH (fillfactor = 50)"""
+DO $$ BEGIN
+    PERFORM pg_advisory_xact_lock({_LOCK});
+    CREATE UNLOGGED TABLE IF NOT EXISTS {d[_counts]}
+        (key text PRIMARY KEY, part bigint NOT NULL, counts int[] NOT NULL, idle_at bigint NOT NULL)
+        WITH (fillfactor = 50);
+END $$"""
     )
 )
 """`counts` are those of the latest part of the time, `part`, and of the parts before it. At `idle_at` none counts."""
@@ -116,8 +121,7 @@ class PostgresRateLimiter:
         """Create the table once, and delete keys without events now and then."""
         now = asyncio.get_running_loop().time()
         if self._drop_at is None:
-            with suppress(psycopg.errors.UniqueViolation):  # another process created it at the same moment
-                await self._client.execute((_CREATE, ()))
+            await self._client.execute((_CREATE, ()))
         if self._drop_at is None or now >= self._drop_at:
             self._drop_at = now + DROP_SECONDS
             await self._client.execute((_DROP_IDLE, (self._now(),)))
