@@ -36,7 +36,7 @@ class Call:
     values: Any
 
 
-class Recorded(CONNECTION):  # type: ignore[valid-type,misc]
+class Recorded(CONNECTION):
     """A connection that records its calls. Those of cursors, which SQLAlchemy uses, are not recorded."""
 
     calls: list[Call] | None = None

@@ -28,6 +28,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from wfcore.adapters.sql.postgres.pipeline import PipelineConnection, Request
+from wfcore.adapters.sql.sqlite.numbered import CONNECTION, CURSOR
 
 CONNECT = sqlite3.connect
 SENDING = psycopg.AsyncCursor.execute, psycopg.AsyncCursor.executemany
@@ -101,14 +102,14 @@ class Points:
         """Make every statement of this process a point, on every connection."""
         points = self
 
-        class Cursor(sqlite3.Cursor):
+        class Cursor(CURSOR):
             def execute(self, statement: str, values: Any = ()) -> Any:
                 return points._statement(self.connection, statement, partial(super().execute, statement, values))
 
             def executemany(self, statement: str, rows: Any) -> Any:
                 return points._statement(self.connection, statement, partial(super().executemany, statement, rows))
 
-        class Connection(sqlite3.Connection):
+        class Connection(CONNECTION):
             def cursor(self, factory: Any = Cursor) -> Any:
                 return super().cursor(factory)
 
@@ -121,7 +122,9 @@ class Points:
             def commit(self) -> None:
                 points._at_once("commit", self, super().commit)
 
-        connect = partial(CONNECT, factory=Connection)
+        def connect(*args: Any, **options: Any) -> sqlite3.Connection:
+            return CONNECT(*args, **{**options, "factory": Connection})
+
         sqlite3.connect = sqlite3.dbapi2.connect = connect
 
     def watch_postgres(self) -> None:
