@@ -5,10 +5,10 @@ each line, so that lines from before a kill are complete.
 """
 
 import asyncio
-import fcntl
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from itertools import count
@@ -69,13 +69,13 @@ def now() -> int:
 class Recorder:
     """The tools: each call writes a line with the time outside wfcore. `seconds` is the duration of a call."""
 
-    def __init__(self, path: str, points: Points, seconds: float = 0.0, who: str = "", slots: str = "") -> None:
-        """`slots`: a folder, where the number of calls under way in all processes is counted."""
+    def __init__(self, path: str, points: Points, seconds: float = 0.0, who: str = "", calls: str = "") -> None:
+        """`calls`: a folder, where begin and end of each call are recorded for all processes."""
         self._path = path
         self._points = points
         self._seconds = seconds
         self._who = who
-        self._slots = slots
+        self._calls = calls
 
     @property
     def tools(self) -> list[Any]:
@@ -104,7 +104,7 @@ class Recorder:
 
     async def charge(self, what: Any, call: ToolCall) -> dict[str, object]:
         """As `record`, but it must not be repeated."""
-        with slot(self._slots):
+        with under_way(self._calls, self._who):
             await asyncio.sleep(self._seconds)
         write_line(self._path, [readable(call.key), call.attempt, now(), self._who])
         self._points.reach("effect", "amid")
@@ -112,20 +112,34 @@ class Recorder:
 
 
 @contextmanager
-def slot(folder: str) -> Iterator[None]:
-    """Hold the first file that no call holds, and record its number. A kill of the process releases the file."""
+def under_way(folder: str, who: str) -> Iterator[None]:
+    """Record that a call begins and ends; a killed process records no end."""
     if not folder:
         yield
         return
-    for number in count(1):
-        with Path(folder, f"{number}.slot").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            write_line(f"{folder}/slots", number)
-            yield
-            return
+    write_line(f"{folder}/calls", [who, 1])
+    try:
+        yield
+    finally:
+        write_line(f"{folder}/calls", [who, -1])
+
+
+def note_kill(folder: Path, who: str) -> None:
+    """Called before a process is killed: its calls end here."""
+    write_line(f"{folder}/calls", [who, 0])
+
+
+def most_at_once(folder: Path) -> int:
+    """The most calls that were under way at once. Each line stands within its call, so it is never too many."""
+    now, most, killed = Counter[str](), 0, set[str]()
+    for who, change in lines(folder / "calls"):
+        if change == 0:
+            killed.add(who)
+            del now[who]
+        elif who not in killed:
+            now[who] += change
+        most = max(most, now.total())
+    return most
 
 
 class TwoCallsModel(ScriptedModel):
@@ -197,7 +211,7 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
     own = Overrides() if shards else await watched(points, spec)
     async with bootstrap.open(
         url,
-        tools=Recorder(spec["log"], points, spec.get("seconds", 0.0), who, spec.get("slots", "")).tools,
+        tools=Recorder(spec["log"], points, spec.get("seconds", 0.0), who, spec.get("calls", "")).tools,
         models={"default": TwoCallsModel(spec["log"], points, who)},
         settings=Settings(
             delta_interval=0,
