@@ -9,25 +9,34 @@ from servers import Server
 from watching import Open
 
 DEEP = "let e = document.activeElement; while (e.shadowRoot?.activeElement) e = e.shadowRoot.activeElement;"
-NAME = f"""() => {{ {DEEP}
-  return (e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent ?? '').trim();
-}}"""
-OUTLINED = f"""() => {{ {DEEP}
+FOCUS = f"""() => {{ {DEEP}
+  if (e === document.body) return null;
+  const name = (e.getAttribute('aria-label') ?? e.labels?.[0]?.textContent ?? e.textContent ?? '').trim();
   for (let one = e; one; one = one.parentElement) {{
     const style = getComputedStyle(one);
-    if (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) return true;
-    if (style.boxShadow !== 'none') return true;
+    if (style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0) return [name, true];
+    if (style.boxShadow !== 'none') return [name, true];
   }}
-  return false;
+  return [name, false];
 }}"""
+
+
+def focused(page: Page) -> str | None:
+    """The name of the element with the focus, which must be seen. None: no element has it."""
+    found = page.evaluate(FOCUS)  # at once: an element that goes away or is disabled loses the focus
+    if found is None:
+        return None
+    name, is_outlined = found
+    assert is_outlined, name
+    return str(name)
 
 
 def tab_to(page: Page, wanted: Callable[[str], object], key: str = "Tab") -> None:
     """Press the key until the focus is on an element with this name. Each stop on the way is visibly focused."""
-    for _ in range(120):
+    for _ in range(160):
         page.keyboard.press(key)
-        assert page.evaluate(OUTLINED), page.evaluate(NAME)
-        if wanted(page.evaluate(NAME)):
+        name = focused(page)
+        if name is not None and wanted(name):
             return
     raise AssertionError("the focus did not reach it")
 

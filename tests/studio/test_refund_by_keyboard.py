@@ -6,26 +6,17 @@ from pathlib import Path
 import httpx
 from playwright.sync_api import Page, expect
 from scripted_server import scripted_server
-from test_keyboard import DEEP, NAME, OUTLINED
+from test_keyboard import focused, tab_to
 from waiting import HANG
 from watching import Open
 
-ON_PAGE = f"() => {{ {DEEP} return e === document.body; }}"
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 
 
 def go(page: Page, name: str, key: str = "Tab") -> None:
     """Move the focus to what is named so, when it is there. Each stop on the way is visibly focused."""
     expect(page.get_by_text(name, exact=True).or_(page.get_by_label(name)).first).to_be_attached()
-    for _ in range(160):
-        page.keyboard.press(key)
-        if page.evaluate(ON_PAGE):  # between the last and the first element
-            continue
-        found = page.evaluate(NAME)
-        assert page.evaluate(OUTLINED), found
-        if re.split(" · |, ", found)[0] == name:
-            return
-    raise AssertionError(f"the focus did not reach {name}")
+    tab_to(page, lambda found: re.split(" · |, ", found)[0] == name, key)
 
 
 def press(page: Page, name: str, key: str = "Tab") -> None:
@@ -34,7 +25,7 @@ def press(page: Page, name: str, key: str = "Tab") -> None:
 
 
 def fill(page: Page, name: str, text: str, key: str = "Tab") -> None:
-    if page.evaluate(NAME).split(" · ")[0] != name:  # a dialog begins with its first field
+    if (focused(page) or "").split(" · ")[0] != name:  # a dialog begins with its first field
         go(page, name, key)
     page.keyboard.press("Control+a")
     page.keyboard.type(text)

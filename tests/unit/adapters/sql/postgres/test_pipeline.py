@@ -82,7 +82,8 @@ class TestExchanges:
     async def test_plans_follow_the_size_of_the_tables(self, client: PipelineClient) -> None:
         """A statement that was planned for empty tables finds its row by key as soon as the table is large.
 
-        Which index an empty table gets depends on what the server remembers of it: at first, it can use none.
+        Which index an empty table gets, and how large the server takes a table for, depends on what it remembers of it:
+        at first, it can use no index and remembers nothing.
         """
         find = statement("SELECT key FROM wfcore_runs WHERE org = ? AND id = ?")
         fill = statement("""
@@ -93,6 +94,7 @@ class TestExchanges:
         planning = [[*(f"SET {scan} = {one}" for scan in scans), f"SET enable_seqscan = {other}"]
                     for one, other in (("off", "on"), ("on", "off"))]  # fmt: skip
         async with client.exclusive() as connection:
+            await connection.send([(statement("TRUNCATE wfcore_runs CASCADE"), ())])
             await connection.send([*((statement(text), ()) for text in planning[0]), (find, (1, "r-1"))])
             await connection.send([(statement(text), ()) for text in planning[1]])
             name = connection._names[find.server(DEFAULT_SCHEMA)].decode()
