@@ -19,7 +19,7 @@ def test_two_organizations_on_one_page(open_page: Open, product: dict[str, Any])
     scheme = "getComputedStyle(document.querySelector('{}')).colorScheme"
     assert page.evaluate(scheme.format("#second wfcore-inbox")) == "dark"
     assert page.evaluate("window.asked") >= 1
-    assert page.evaluate("window.seen.filter(([name]) => name === 'ready').length") == 4
+    page.wait_for_function("window.seen.filter(([name]) => name === 'ready').length === 4")
     assert page.evaluate("document.querySelectorAll('style').length") == 0
 
 
@@ -76,7 +76,7 @@ def test_a_lost_credential_is_reported(open_page: Open, product: dict[str, Any])
     page.evaluate("document.querySelector('#second wfcore-inbox').remove()")
     page.evaluate("document.getElementById('second').append(document.createElement('wfcore-runs'))")
     expect(page.locator("#second wfcore-runs").get_by_text("Melden Sie sich an")).to_be_visible()
-    assert page.evaluate("window.seen.some(([name]) => name === 'auth-required')")
+    page.wait_for_function("window.seen.some(([name]) => name === 'auth-required')")
     assert page.evaluate("window.asked") >= 2
 
 
