@@ -56,7 +56,7 @@ class SqliteHost:
         return on_driver(_ENGINE, TupleRows(self._connection, self._cursor))
 
     def _cursor(self) -> sqlite3.Cursor:
-        cursor = self._connection.cursor(CURSOR)
+        cursor = self._connection.cursor(CURSOR) if ARE_NAMED else self._connection.cursor()
         cursor.row_factory = None
         return cursor
 
