@@ -75,9 +75,7 @@ async def _resume(scale: Scale) -> tuple[Turns, float, float]:
     async with opened(ours, again=True) as library:
         waiting = await waiting_runs(library, scale.parked)
         with Stopwatch() as watch:
-            for first in range(0, len(waiting), 100):
-                await approve(library, waiting[first : first + 100])
-            await library.at_rest()
+            await approve_in_hundreds(library, waiting)
     return Turns([theirs_watch.cost], [watch.cost]), ready, empty
 
 
@@ -101,6 +99,12 @@ async def waiting_runs(library: Library, count: int) -> list[str]:
 
 async def approve(library: Library, runs: Sequence[str]) -> None:
     await asyncio.gather(*(library.core.runs.resume(library.me, run, decision="approve") for run in runs))
+
+
+async def approve_in_hundreds(library: Library, waiting: Sequence[str]) -> None:
+    for first in range(0, len(waiting), 100):
+        await approve(library, waiting[first : first + 100])
+    await library.at_rest()
 
 
 async def _long(scale: Scale, steps: int) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from benchmarks.graphs import Structure, approval, chain
 from benchmarks.library import Library, opened
 from benchmarks.measure import Cost, Stopwatch
 from benchmarks.runs.durable import files
-from benchmarks.runs.parked import approve, in_hundreds, waiting_runs
+from benchmarks.runs.parked import approve_in_hundreds, in_hundreds, waiting_runs
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
 from wfcore.adapters.sql.sqlite.numbered import CONNECTION
@@ -109,12 +109,6 @@ async def _chain(library: Library, flow: int, _: Sequence[str], count: int = 1) 
     await library.run(flow, count)
 
 
-async def _approve(library: Library, _: int, waiting: Sequence[str]) -> None:
-    for first in range(0, len(waiting), 100):
-        await approve(library, waiting[first : first + 100])
-    await library.at_rest()
-
-
 def _works(scale: Scale) -> Iterator[Work]:
     yield Work("chain on disk, NORMAL", scale.nodes, chain(scale.nodes),
                partial(raw.commit_each, run=0, steps=scale.nodes), _chain, synchronous="NORMAL")  # fmt: skip
@@ -125,7 +119,8 @@ def _works(scale: Scale) -> Iterator[Work]:
                partial(raw.park, first=0, runs=scale.parked),
                lambda library, flow, _: in_hundreds(library, flow, scale.parked))  # fmt: skip
     yield Work(f"{scale.parked} runs resumed, FULL", scale.parked, approval(),
-               partial(raw.resume, first=0, runs=scale.parked), _approve, waiting=scale.parked)  # fmt: skip
+               partial(raw.resume, first=0, runs=scale.parked),
+               lambda library, _, waiting: approve_in_hundreds(library, waiting), waiting=scale.parked)  # fmt: skip
 
 
 def statements(scale: Scale) -> Iterator[Figure]:
