@@ -1,10 +1,13 @@
 """Beside this file stands what several kinds of tests share: pytest makes it importable."""
 
+import asyncio
+import functools
+import inspect
 import logging
 import os
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +64,27 @@ def pytest_collection() -> Generator[None, object, object]:
 
     with without_collections():
         return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Fail a test that leaves its task asked to cancel: anyio runs the tests of a process in one task."""
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        pyfuncitem.obj = _uncancelled(pyfuncitem.obj)
+    return (yield)
+
+
+def _uncancelled(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:
+    @functools.wraps(test)
+    async def run(**arguments: Any) -> None:
+        await test(**arguments)
+        task, requests = asyncio.current_task(), 0
+        while task and task.cancelling():
+            task.uncancel()
+            requests += 1
+        assert not requests, "run what is cancelled in a task of its own"
+
+    return run
 
 
 def pytest_runtest_logfinish() -> None:

@@ -38,6 +38,7 @@ from wfcore.ports.journal import (
 )
 from wfcore.testing.contracts.claims import SlotsContract
 from wfcore.testing.contracts.inbox import InboxContract
+from wfcore.testing.contracts.interrupted.calls import CancelAt
 from wfcore.testing.contracts.interrupted.journals import InterruptedJournal
 from wfcore.testing.contracts.journal_values import (
     ANN,
@@ -46,7 +47,6 @@ from wfcore.testing.contracts.journal_values import (
     NOW,
     ORG,
     OTHER_ORG,
-    CancelledAt,
     begin,
     due,
     find,
@@ -207,9 +207,9 @@ class JournalContract(
         for step in range(1, 20):
             run_id, other = f"r-{step}", f"x-{step}"
             ref = await due(journal, run_id, NOW)
-            work = CancelledAt(self._work(journal, kind, ref, run_id, other), step)
-            with suppress(asyncio.CancelledError):
-                await work
+            work = CancelAt(self._work(journal, kind, ref, run_id, other), step)
+            (outcome,) = await asyncio.gather(asyncio.ensure_future(work), return_exceptions=True)
+            assert outcome is None or isinstance(outcome, asyncio.CancelledError)
             await journal.append(await begin(journal, f"y-{step}"), Append(1, steps(1)))
             length, row = (await journal.lengths([ref]))[ref], await find(journal, run_id)
             assert length in (1, 4)

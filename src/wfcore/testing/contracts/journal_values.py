@@ -1,7 +1,6 @@
 """The values of the journal contract: organizations, entries of every type, executions."""
 
 import asyncio
-from collections.abc import Generator
 from typing import Any, Final
 
 from wfcore.domain.kernel.json_type import JSON
@@ -113,21 +112,6 @@ async def begin(
 async def due(journal: Journal, run_id: str, wake_at: int, workflow: int = 1) -> ExecutionRef:
     """An execution that is due and has no claim."""
     return await begin(journal, run_id, status=RunStatus.queued, wake_at=wake_at, resource_id=workflow)
-
-
-class CancelledAt:
-    """Awaits a coroutine and cancels the current task at its `step`-th await; `reached`: whether there was one."""
-
-    def __init__(self, work: Any, step: int) -> None:
-        self.work, self.step, self.reached = work, step, False
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        waits = self.work.__await__()
-        for number, wait in enumerate(waits, 1):
-            if number == self.step:
-                self.reached = True
-                asyncio.current_task().cancel()  # type: ignore[union-attr]
-            yield wait
 
 
 async def outcomes(*writes: Any) -> list[type]:
