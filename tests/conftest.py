@@ -47,16 +47,6 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="session")
-async def empty_database(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with the schema in it, made once: to copy it is quicker than to migrate anew."""
-    from wfcore import bootstrap
-
-    path = tmp_path_factory.mktemp("schema") / "empty.db"
-    async with bootstrap.open(f"sqlite:///{path}", worker=False):
-        return path
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect without garbage collections: each process of a run would visit all modules and tests again and again."""

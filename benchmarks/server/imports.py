@@ -25,6 +25,15 @@ async def main():
 asyncio.run(main())
 """
 
+OPEN_NEW = """
+import asyncio, tempfile, wfcore
+async def main(folder):
+    async with wfcore.open(f"sqlite:///{folder}/new.db"):
+        pass
+with tempfile.TemporaryDirectory() as folder:
+    asyncio.run(main(folder))
+"""
+
 
 def imports(scale: Scale) -> Iterator[Figure]:
     """CPU time of an import statement in a new interpreter, in seconds."""
@@ -55,6 +64,7 @@ def opening(scale: Scale) -> Iterator[Figure]:
     token = [*command, "token", "create", "--database", url, "--org", org, "--user-id", user, "--all-scopes"]
     for work, arguments, goal in (
         ("wfcore.open on a file, in a new process", [sys.executable, "-c", OPEN.format(url=url)], 0.25),
+        ("wfcore.open on a new file, in a new process", [sys.executable, "-c", OPEN_NEW], 0.25),
         ("wfcore --help", [*command, "--help"], 0.15),
         ("wfcore token create", token, 0.4),
     ):

@@ -1,7 +1,6 @@
 """`core.http` in a run: the output, retries, and refused addresses."""
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -19,9 +18,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-async def core(request: pytest.FixtureRequest, empty_database: Path, tmp_path: Path) -> AsyncIterator[Core]:
+async def core(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Core]:
     """Open, with loopback let through."""
-    shutil.copy(empty_database, tmp_path / "app.db")
     database = "sqlite://" if request.param == "memory" else f"sqlite:///{tmp_path / 'app.db'}"
     settings = Settings(http_allow=["127.0.0.1"], synchronous="NORMAL", grace=0)
     async with bootstrap.open(database, settings=settings) as opened:

@@ -1,6 +1,5 @@
 """Cores to test: in memory, and with a SQLite file."""
 
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,9 +10,8 @@ from wfcore.domain.resources.access import Principal
 
 
 @pytest.fixture
-async def database(empty_database: Path, tmp_path: Path) -> str:
+def database(tmp_path: Path) -> str:
     """The URL of a new SQLite file."""
-    shutil.copy(empty_database, tmp_path / "app.db")
     return f"sqlite:///{tmp_path / 'app.db'}"
 
 

@@ -4,7 +4,7 @@ A write is done under a savepoint, so that a refused one leaves the transaction 
 """
 
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -298,6 +298,9 @@ class HostStore:
 
     async def revision(self) -> str | None:
         return None
+
+    async def create_tables(self, statements: Callable[[], Iterable[str]]) -> bool:
+        return False
 
     def commits(self, on_commit: Callable[[float], None] | None) -> Commits:
         return HostCommits(self._host, self._dialect)  # type: ignore[return-value]

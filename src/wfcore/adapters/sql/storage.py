@@ -291,6 +291,8 @@ class SqlStorage:
         if await self._is_current():
             return
         with _plain_errors("the schema cannot be upgraded"):
+            if self._history is RELEASED and await self.database.create_tables(migrations.new_file):
+                return
             async with self.database.writing() as connection:
                 await connection.run_sync(lambda inner: migrations.upgrade(inner, self._history, self.database.schema))
 

@@ -1,7 +1,7 @@
 """The interface between the repositories and a database, SQLite or PostgreSQL."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
@@ -137,6 +137,12 @@ class Store(Protocol):
 
     async def revision(self) -> str | None:
         """The revision of the schema; None when only `migrations.revision` can read it, or says what is wrong."""
+        ...
+
+    async def create_tables(self, statements: Callable[[], Iterable[str]]) -> bool:
+        """Execute the statements in one transaction if this is an empty file. False, and nothing is done, for a file
+        with anything in it and for a database server.
+        """
         ...
 
     def commits(self, on_commit: Callable[[float], None] | None) -> Commits:

@@ -60,15 +60,15 @@ def in_database(statement: str, dialect: str) -> str:
 
 @pytest.mark.parametrize("store", STORES)
 def test_the_files_are_what_the_steps_make(store: str) -> None:
-    """The schema that a check compares with is that of a new database, written by `write_schemas.py`."""
+    """What a check compares with, and the statements of a new file, are what `write_schemas.py` writes."""
     spec = importlib.util.spec_from_file_location("write_schemas", Path(__file__).with_name("write_schemas.py"))
     assert spec is not None
     assert spec.loader is not None
     writing: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(writing)
     url = "sqlite://" if store == "sqlite" else without_schema().replace("postgresql:", "postgresql+psycopg:", 1)
-    name, text = writing.made(url)
-    assert (Path(migrations.__file__).with_name("schemas") / name).read_text() == text
+    for name, text in writing.made(url).items():
+        assert (Path(migrations.__file__).with_name("schemas") / name).read_text() == text
     assert {name.removeprefix(PREFIX) for name in released(store)} == {
         name.removeprefix(PREFIX) for name in metadata.tables
     }

@@ -5,8 +5,12 @@ needs. One that contracts it has no second number: no older process works with `
 more, only a later one removes.
 
 The tables stand beside those of other software: `foreign` says what is in their way.
+
+A new SQLite file gets the statements that the steps have executed in another one: they need neither Alembic nor
+SQLAlchemy, whose imports take longer than everything else at the first opening.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,11 +37,19 @@ class RevisionChain:
 RELEASED: Final = RevisionChain("0001", (_HERE / "versions",))
 """The history of this release."""
 
+SEPARATOR: Final = ";\n\n"
+"""Between two statements of `schemas/sqlite.sql`; none of them contains it."""
+
 _LOCK: Final = 7_766_070_001
 """Of several processes that upgrade a server's database at once, one does it while the others wait."""
 
 LOCK_SECONDS: Final = 5
 """How long a step waits for the lock of a table. Statements on the table wait behind it, so that it must be short."""
+
+
+def new_file() -> Sequence[str]:
+    """The statements that make the schema of this release in an empty SQLite file, its revision included."""
+    return (_HERE / "schemas/sqlite.sql").read_text().removesuffix(";\n").split(SEPARATOR)
 
 
 def fault(found: str | None, history: RevisionChain = RELEASED) -> str | None:

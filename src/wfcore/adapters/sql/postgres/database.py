@@ -8,7 +8,7 @@ Each use of the database has separate connections, so that two uses never deadlo
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, TypeVar
 
@@ -122,6 +122,9 @@ class PostgresDatabase:
 
     async def revision(self) -> str | None:
         return None
+
+    async def create_tables(self, statements: Callable[[], Iterable[str]]) -> bool:
+        return False
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return PostgresCommits(self, on_commit)

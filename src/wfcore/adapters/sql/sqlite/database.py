@@ -15,7 +15,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, cached_property
@@ -178,6 +178,24 @@ class Database:
         except (sqlite3.DatabaseError, Unavailable):  # there is no such table, or the file is damaged or closed
             return None
         return str(rows[0][0]) if [len(row) for row in rows] == [1] else None
+
+    async def create_tables(self, statements: Callable[[], Iterable[str]]) -> bool:
+        async with self.lock:
+            with domain_errors():
+                return await shielded(asyncio.to_thread(self._create_tables, statements))
+
+    def _create_tables(self, statements: Callable[[], Iterable[str]]) -> bool:
+        connection = self.commit_connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            ((is_empty,),) = connection.execute("SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)")
+            for statement in statements() if is_empty else ():
+                connection.execute(statement)
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+        return bool(is_empty)
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return GroupCommit(self, on_commit)
