@@ -1,16 +1,20 @@
 """The OpenAPI document: every route, every reference, every error (interface, Versioning 1)."""
 
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
 
+import httpx
 import jsonschema_rs
 import pytest
 from clients import APPROVAL, POLL, Json, World, chain, deployed
 
 import wfcore.api
+from wfcore.adapters.http import app
+from wfcore.adapters.http.core.route import Route
 from wfcore.adapters.http.openapi.document import document
 from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSES
 from wfcore.adapters.http.route_table import route_table
@@ -43,6 +47,24 @@ class TestDocument:
         assert answer.json() == document(route_table(either.core)) | {"servers": [{"url": "/"}]}
         assert answer.json()["openapi"].startswith("3.1.")
         assert answer.json()["info"]["version"] == "1.0.0"
+
+    async def test_it_is_made_when_it_is_first_read(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An application is made without it, and it is made once, off the event loop."""
+        threads = list[int]()
+
+        def counted(routes: Sequence[Route]) -> dict[str, Any]:
+            threads.append(threading.get_ident())
+            return document(routes)
+
+        monkeypatch.setattr("wfcore.adapters.http.route_table.document", counted)
+        mounted = app(world.core)
+        assert threads == []
+        transport = httpx.ASGITransport(mounted)
+        async with httpx.AsyncClient(transport=transport, base_url="http://wfcore", trust_env=False) as visitor:
+            first, second = [(await visitor.get("/openapi.json")).json() for _ in range(2)]
+        assert first == second
+        assert len(threads) == 1
+        assert threads[0] != threading.get_ident()
 
     def test_every_route_is_described_once(self, described: Json, world: World) -> None:
         """Paths and methods are those of the table, with an id of its own each."""

@@ -1,6 +1,8 @@
 """The route table: every route (interface, Endpoints). Router, OpenAPI document and docs are generated from it."""
 
+import asyncio
 import logging
+from functools import cache
 from typing import Protocol, TypedDict
 
 from starlette.responses import Response
@@ -46,6 +48,7 @@ from wfcore.adapters.http.studio.chat_pages import ChatAppRoutes
 from wfcore.adapters.http.studio.document import StudioDocument
 from wfcore.api.resources import Scope, Workflow
 from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.identity import TokenVerifier
 from wfcore.runtime.agents.attachments import Attachments
@@ -187,8 +190,13 @@ def route_table(
 def _server_routes(core: Services, others: list[Route], metrics: MetricsPage) -> list[Route]:
     """Routes without a use case. All but `me` need no authentication."""
 
+    @cache
+    def described() -> dict[str, JSON]:
+        return document([*others, *routes])
+
     async def describe(call: Call) -> Response:
-        return json_response({**described, "servers": [{"url": call.url("") or "/"}]})
+        found = await asyncio.to_thread(described)  # the first takes ten times as long as a turn of the loop may
+        return json_response({**found, "servers": [{"url": call.url("") or "/"}]})
 
     readiness = Readiness(core.ports.storage, core.ports.clock)
 
@@ -205,7 +213,6 @@ def _server_routes(core: Services, others: list[Route], metrics: MetricsPage) ->
         Route("readyz", "GET", "/readyz", ready, "Whether the store is ready and takes writes", None, Health),
         *metrics.table(),
     ]
-    described = document([*others, *routes])
     return routes
 
 
