@@ -186,7 +186,7 @@ async def eventually(condition: Callable[[], Any]) -> Any:
             result = condition()
             if found := await result if isawaitable(result) else result:
                 return found
-            await asyncio.sleep(0 if next(attempts) < 1_000 else 0.001)
+            await asyncio.sleep(0 if next(attempts) < 100 else 0.001)
 
 
 class DispatcherContract(InterruptedDispatcher, OnAsyncio):
