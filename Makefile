@@ -131,7 +131,7 @@ lowest: $(READY)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct \
 		--requirement pyproject.toml --all-extras --group dev
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation-package wfcore --editable .
-	$(LOWEST)/bin/python -m pytest -n auto tests/contracts tests/unit/domain tests/project/test_extras.py tests/project/test_cli.py
+	$(LOWEST)/bin/python -m pytest -n auto tests/contracts tests/unit/domain tests/project/packages/test_extras.py tests/project/programs/test_cli.py
 
 # The pages of `studio/`: built with the Node of a Python wheel; the output is committed, so nothing else needs Node.
 STUDIO := .venv-studio

@@ -8,8 +8,8 @@
 
 `install` opens wfcore with the application and mounts it at `/automation`. The models of the routes are also those of
 the tool and of the form of the approval. The tool writes into the product's table under the key of its call, in a
-transaction that a provider opens. An approval is mailed to the managers by a handler. `tests/project/test_products.py`
-tests it in memory.
+transaction that a provider opens. An approval is mailed to the managers by a handler.
+`tests/project/products/test_products.py` tests it in memory.
 """
 
 import secrets

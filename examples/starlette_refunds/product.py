@@ -7,7 +7,7 @@
 
 The product has users, groups, sessions and a table of its own. wfcore is opened with the application and mounted at
 `/automation`. A tool writes the refund into the product's table under the key of its call, so that no refund is paid
-twice. An approval is mailed to the managers by a handler. `tests/project/test_products.py` tests it in memory.
+twice. An approval is mailed to the managers by a handler. `tests/project/products/test_products.py` tests it in memory.
 """
 
 import secrets

@@ -325,7 +325,7 @@ TIME: Final = [
     ),
     *planted(
         f"{ADAPTERS}/dispatch/embedded.py",
-        f"{CASES}/test_wrong_clocks.py tests/contracts/test_dispatcher.py",
+        f"{CASES}/test_wrong_clocks.py tests/contracts/dispatch/test_dispatcher.py",
         ("silence by the wall clock", "now = self._clock.monotonic()\n        self._silences", "now = self._clock.now()\n        self._silences"),
         ("heartbeats do not count", "if before is None or before.beats != holder.beats:", "if before is None:"),
         ("a clock set back stops the worker", "return min(self._next_beat, self._clock.monotonic() + max(0, due - self._clock.now()))",
@@ -369,7 +369,7 @@ TIME: Final = [
 STORES: Final = [
     *planted(
         f"{ADAPTERS}/sql/journal/statements.py",
-        "tests/contracts/test_journal.py::TestSqlJournal",
+        "tests/contracts/stores/test_journal.py::TestSqlJournal",
         ("a write after the claim was lost", "IS NULL OR claimed_by = {d[4]})\n    AND ({d[2]} = 1", "IS NULL OR claimed_by > 0)\n    AND ({d[2]} = 1"),
         ("another organization's journal", "AND org = {d[2]}) AND pos > {d[3]}", "AND org <> -{d[2]}) AND pos > {d[3]}"),
         ("a claim without a new fencing number", "epoch = epoch + CASE WHEN", "epoch = epoch + 0 * CASE WHEN"),
@@ -377,7 +377,7 @@ STORES: Final = [
     ),
     *planted(
         f"{ADAPTERS}/sql/journal/claims.py",
-        "tests/contracts/test_run_limits.py::TestSqliteRunLimits",
+        "tests/contracts/stores/test_run_limits.py::TestSqliteRunLimits",
         ("a claim beyond the limit of the organization", "return int(most - claimed)", "return int(most)"),
     ),
     *planted(

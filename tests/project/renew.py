@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1]))  # as the `pythonpath` of pytest
+sys.path.append(str(Path(__file__).with_name("documentation")))
 
 from test_docs import ROOT, _with_generated, machine_diagrams, routes_table
 

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from test_extras import beyond_the_core, closure, packages_of
 from waiting import HANG
 
-PAGE = (Path(__file__).parents[2] / "docs/tutorial.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/tutorial.md").read_text()
 BLOCK = re.compile(
     r"(?:Write `([\w.]+)`:\n\n)?^```(\w+)\n(.*?)^```(?:\n\n^```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL
 )
@@ -54,7 +54,7 @@ def installed(place: Path) -> Path:
     place.mkdir()
     script = place / "wfcore"
     script.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
         f"from blocked import Blocked\nsys.meta_path.insert(0, Blocked({blocked()!r}.split(',')))\n"
         "from wfcore.cli.launch import main\nsys.exit(main())\n"
     )

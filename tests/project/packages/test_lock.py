@@ -8,7 +8,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LOCK = (ROOT / "requirements" / "dev.txt").read_text()
 PINS = re.findall(r"^([a-z0-9-]+)==([^ ;]+)", LOCK, re.MULTILINE)
 """Name and version of each distribution. A name has several versions if they depend on the version of Python."""

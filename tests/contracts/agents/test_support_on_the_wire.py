@@ -12,7 +12,7 @@ from wires import CHAT, KEY
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "support_agent.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "support_agent.py"
 
 
 def asks(name: str, **args: object) -> dict[str, object]:

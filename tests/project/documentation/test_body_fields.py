@@ -7,7 +7,7 @@ from typing import Any
 
 from sphinx_parts import body_fields
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 SCHEMAS = body_fields.document()["components"]["schemas"]
 
 

@@ -1,6 +1,7 @@
 """The journal's contract for every adapter, and properties of several processes."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -203,7 +204,8 @@ def test_the_adapters_are_equivalent(tmp_path: Path) -> None:
 
 def process(*arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-W", "error", __file__, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+    shared = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True, env=shared)
 
 
 async def claim_all(path: Path) -> None:

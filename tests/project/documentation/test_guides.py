@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from waiting import HANG
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("docs/embedding/*.md"), *ROOT.glob("docs/howto/*.md")])
 EXCERPT = re.compile(r"^<!-- from: (\S+) -->\n\n```py\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"Write\s+`(\w+\.py)`:\n\n```py\n(.*?)^```", re.MULTILINE | re.DOTALL)

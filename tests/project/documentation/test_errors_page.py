@@ -9,7 +9,7 @@ import wfcore
 from wfcore.domain.resources import lifecycle, ownership
 from wfcore.domain.run.machine.states import output
 
-PAGE = (Path(__file__).parents[2] / "docs/reference/errors.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/reference/errors.md").read_text()
 DESCRIBED = set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) - {"code"}
 NOT_COMPARED = {
     "a run waits for your decision", "you talked about this lately",  # texts of suggestions

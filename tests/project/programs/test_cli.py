@@ -264,6 +264,6 @@ def test_a_command_ends_without_a_garbage_collection(monkeypatch: pytest.MonkeyP
 
 def test_the_module_and_the_command_are_the_same(tmp_path: Path) -> None:
     """`python -m wfcore` is `wfcore`: the package's script is the function that the module calls."""
-    project = tomllib.loads((Path(__file__).parent.parent.parent / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"wfcore": f"{main.__module__}:{main.__name__}"}
     assert wfcore(tmp_path, "--version").stdout == project["version"] + "\n"

@@ -12,7 +12,7 @@ import wfcore
 from wfcore.adapters.http.openapi.document import document
 from wfcore.adapters.http.route_table import route_table
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "studio/src"
 PAGE = (ROOT / "docs/guides/studio.md").read_text()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STUDIO = ROOT / "studio"
 STATIC = ROOT / "src/wfcore/adapters/http/studio/static"
 MANIFEST: dict[str, Any] = json.loads((STATIC / "manifest.json").read_text())

@@ -33,7 +33,7 @@ VISIBLE_TEXT = """() => {
 
 @pytest.fixture(scope="module")
 def urls() -> Iterator[dict[str, str]]:
-    command = [sys.executable, str(Path(__file__).with_name("embedding.py"))]
+    command = [sys.executable, str(Path(__file__).parents[1] / "embedding.py")]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert running.stdout is not None
     yield json.loads(first_line(running.stdout))

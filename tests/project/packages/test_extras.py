@@ -57,7 +57,7 @@ def beyond_the_core() -> frozenset[str]:
 
 def without(packages: frozenset[str], program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the program in a fresh interpreter in which the packages cannot be imported."""
-    command = [sys.executable, str(Path(__file__).with_name("blocked.py")), ",".join(packages)]
+    command = [sys.executable, str(Path(__file__).parents[1] / "blocked.py"), ",".join(packages)]
     return subprocess.run(
         [*command, f"import asyncio, sys\n{program}"],
         cwd=folder, capture_output=True, text=True, check=False, timeout=HANG,

@@ -8,7 +8,7 @@ from appearance import check_accessibility
 from playwright.sync_api import expect
 from watching import Open
 
-FOLDER = Path(__file__).parent / "react18"
+FOLDER = Path(__file__).parents[1] / "react18"
 
 
 def test_the_page_is_built_from_these_sources() -> None:

@@ -11,7 +11,7 @@ import wfcore
 from wfcore.domain.rules.policies import policy_body_issues
 from wfcore.domain.triggers.schedule import check_trigger
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 PAGES = sorted(DOCS.glob("**/*.md"))
 FENCED = re.compile(r"^```(json|toml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 EXAMPLES = [(page.stem, *found) for page in PAGES for found in FENCED.findall(page.read_text())]

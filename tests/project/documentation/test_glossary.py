@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/**/*.md"))]
 TERM = re.compile(r"^\| (?!Term \||-)([^|]+) \| ([^|]+) \| `([\w.]+)` \|$", re.MULTILINE)

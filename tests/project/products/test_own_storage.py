@@ -28,7 +28,7 @@ from wfcore.testing import (
 from wfcore.testing.contracts.journal_values import ORG, OTHER_ORG, READERS
 from wfcore.testing.contracts.storage.values import new_organization, new_resource
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "own_storage"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "own_storage"
 sys.path.append(str(EXAMPLE))
 
 from log_storage import LogStorage, open_stores  # noqa: E402

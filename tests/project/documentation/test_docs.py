@@ -19,7 +19,7 @@ from wfcore.domain.run.machine.tables import TABLES, diagrams
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.execution.session_states import SESSION_TABLES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.md")])
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)\)")

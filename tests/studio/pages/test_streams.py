@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from servers import Server
 from watching import Open
 
-TOOLS = f"{Path(__file__).with_name('hold.py')}:hold"
+TOOLS = f"{Path(__file__).parents[1] / 'hold.py'}:hold"
 
 
 def with_pause(tool: str, **params: Any) -> demo.Json:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from postgres_server import without_schema
 from waiting import HANG
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "same_database"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "same_database"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])

@@ -14,7 +14,7 @@ from wfcore.adapters.telemetry import Metrics
 from wfcore.cli.main import app
 from wfcore.settings.installation import load
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 VALUES = {"${SITE_ADDRESS:?}": "flows.example.org", "${POSTGRES_PASSWORD:?}": "p", "${WFCORE_SECRET_KEY:?}": "A" * 43}
 UNITS = sorted(DEPLOY.glob("*.service"))

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from waiting import HANG
 
-REPOSITORY = Path(__file__).parent.parent.parent
+REPOSITORY = Path(__file__).parents[3]
 EXAMPLES = REPOSITORY / "examples"
 
 

@@ -18,7 +18,7 @@ from wfcore.cli.main import app
 from wfcore.domain.run.events import EventKind
 from wfcore.settings.installation import read_file
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MARKS = [found for page in ROOT.glob("docs/**/*.md") for found in generated.MARK.findall(page.read_text())]
 COMMANDS = dict(commands.commands())
 
