@@ -21,6 +21,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
+sys.path.append(str(Path(__file__).parents[1]))  # as the `pythonpath` of pytest
+
 import attrs
 from disk_images import Disk, Files, apply
 from file_calls import Acknowledged, Call, FileCalls, Sync, Write, watched_files

@@ -19,6 +19,8 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # as the `pythonpath` of pytest
+
 from waiting import HANG
 
 ROOT = Path(__file__).parents[2]

@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))  # as the `pythonpath` of pytest
+
 from extra_uses import EXTRAS, GOAL, RESULT, ROOT, TWENTY_LINES, USES
 from waiting import HANG
 
