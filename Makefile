@@ -83,7 +83,7 @@ chaos: $(READY)
 IMAGES ?= 10000
 
 power: $(READY)
-	$(BIN)/python tests/crash/power_cuts.py --images $(IMAGES)
+	$(BIN)/python tests/crash/disk/power_cuts.py --images $(IMAGES)
 
 # Plants known faults one by one, and prints which of them the tests catch: ONLY="clock approval" for some of them.
 ONLY ?=

@@ -25,7 +25,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-sys.path.insert(1, str(Path(__file__).parents[1]))
+sys.path.insert(1, str(Path(__file__).parents[1]))  # as the `pythonpath` of pytest
+sys.path.extend(str(Path(__file__).with_name(folder)) for folder in ("consistency", "processes", "servers"))
 
 from brokers import Brokers, Engine, Temporal
 from failover import ReplicatedServer

@@ -387,7 +387,7 @@ STORES: Final = [
     ),
     *planted(
         f"{ADAPTERS}/sql/sqlite/database.py",
-        "tests/crash/test_power_cuts.py::test_every_image_is_the_state_after_a_commit",
+        "tests/crash/disk/test_power_cuts.py::test_every_image_is_the_state_after_a_commit",
         ("FULL is NORMAL", 'f"PRAGMA synchronous = {self._synchronous}"', '"PRAGMA synchronous = NORMAL"'),
     ),
     *planted(

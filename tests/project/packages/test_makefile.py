@@ -22,7 +22,7 @@ runpy.run_path(str(program / "__main__.py" if program.is_dir() else program), ru
 
 def test_there_are_programs() -> None:
     """The names are found in the Makefile."""
-    assert {"tests/crash", "tests/crash/power_cuts.py", "tests/project/install_extras.py"} <= set(PROGRAMS)
+    assert {"tests/crash", "tests/crash/disk/power_cuts.py", "tests/project/install_extras.py"} <= set(PROGRAMS)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

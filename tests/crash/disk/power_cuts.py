@@ -1,6 +1,6 @@
 """Cut the power at any moment of a recorded workload, and open what the disk would then have: `make power`.
 
-    python tests/crash/power_cuts.py [--images N] [--mode FULL|NORMAL ...]
+    python tests/crash/disk/power_cuts.py [--images N] [--mode FULL|NORMAL ...]
 
 A workload runs on a SQLite file, and every write, truncation and sync of its files is recorded. An image is what a disk
 can have after a power cut: all that was synced, and of the later writes any part, in units of 512 bytes, in any order.
@@ -21,7 +21,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
-sys.path.append(str(Path(__file__).parents[1]))  # as the `pythonpath` of pytest
+sys.path.append(str(Path(__file__).parents[2]))  # as the `pythonpath` of pytest
 
 import attrs
 from disk_images import Disk, Files, apply
