@@ -80,7 +80,7 @@ class TestExchanges:
         assert await hosts(client) == ["a", "b"]
 
     async def test_plans_follow_the_size_of_the_tables(self, client: PipelineClient) -> None:
-        """A statement that was planned for empty tables finds its row by key as soon as the table is large.
+        """A statement that was planned for empty tables uses an index as soon as the table is large.
 
         Which index an empty table gets, and how large the server takes a table for, depends on what it remembers of it:
         at first, it can use no index and remembers nothing.
@@ -107,7 +107,7 @@ class TestExchanges:
             assert "Seq Scan" in await plan()
             for _ in range(REPLANNED):
                 await connection.send([])
-            assert "runs_org_id_key" in await plan()
+            assert "Index" in await plan()
 
     async def test_a_statement_that_could_not_be_prepared(self, client: PipelineClient) -> None:
         """It is prepared again on the next use."""
