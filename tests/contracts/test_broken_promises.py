@@ -10,6 +10,7 @@ from breaking import BROKEN
 
 FOLDER = Path(__file__).parent
 CLASSES = sorted({test.rpartition("::")[0] for test in BROKEN})
+FILES = {file.name: file for file in FOLDER.rglob("test_*.py")}
 
 
 def inherited_by(place: str) -> set[str]:
@@ -18,6 +19,12 @@ def inherited_by(place: str) -> set[str]:
     suite = getattr(import_module(file.removesuffix(".py")), cls)
     tests = [name for name in dir(suite) if name.startswith("test_")]
     return {f"{place}::{name}" for name in tests if getattr(suite, name).__module__.startswith("wfcore.testing.")}
+
+
+def _place_of(test_class: str) -> str:
+    """With the path of its file."""
+    file, _, cls = test_class.partition("::")
+    return f"{FILES[file]}::{cls}"
 
 
 def test_every_promise_has_a_wrong_adapter() -> None:
@@ -43,7 +50,7 @@ def test_every_wrong_adapter_is_seen(tmp_path: Path) -> None:
         "--timeout=20",
         f"--junitxml={report}",
     ]
-    command = [sys.executable, "-m", "pytest", *options, *(str(FOLDER / place) for place in CLASSES)]
+    command = [sys.executable, "-m", "pytest", *options, *(_place_of(each) for each in CLASSES)]
     ended = subprocess.run(command, cwd=FOLDER.parents[1], capture_output=True, text=True, check=False)
     seen: dict[str, bool] = {}
     for case in ElementTree.parse(report).iter("testcase"):
