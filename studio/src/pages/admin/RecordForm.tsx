@@ -58,6 +58,17 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
     }
     setBusy(false);
   };
+  // Saved before the newer tag is read, the record would conflict again.
+  const keep = async () => {
+    setBusy(true);
+    try {
+      await onKeep?.();
+      setProblem(null);
+    } catch (error) {
+      setProblem({ text: problemOf(error).message, stale: false });
+    }
+    setBusy(false);
+  };
   return (
     <form className="recordform" ref={box} noValidate onSubmit={(event) => { event.preventDefault(); void submit(); }}>
       <Form field={field} value={value} errors={errors} disabled={busy} onChange={change} />
@@ -69,7 +80,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
             <span>{t("admin.stale")}</span>
             <div className="row wrap">
               <button type="button" className="button small" onClick={onDiscard}>{t("admin.staleTheirs")}</button>
-              <button type="button" className="button small" onClick={() => void onKeep?.().then(() => setProblem(null))}>{t("admin.staleMine")}</button>
+              <button type="button" className="button small" disabled={busy} onClick={() => void keep()}>{t("admin.staleMine")}</button>
             </div>
           </div>
         </div>

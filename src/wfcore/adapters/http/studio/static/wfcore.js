@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-C3X5gINB.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-D9_63Thv.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
