@@ -29,14 +29,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = wanted
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def memory_server(anyio_backend: str) -> AsyncIterator[tuple[Core, Connect]]:
     async with wfcore.bootstrap.open("sqlite://", tools=[count, hold]) as core:
         transport = httpx.ASGITransport(app(core, secret=SECRET))
         yield core, partial(httpx.AsyncClient, transport=transport, base_url="http://wfcore", trust_env=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def socket_server(
     anyio_backend: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Core, Connect]]:
@@ -44,7 +44,7 @@ async def socket_server(
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def postgres_server(anyio_backend: str) -> AsyncIterator[tuple[Core, Connect]]:
     async with served(with_schema(), secrets=SECRET) as server:
         yield server
