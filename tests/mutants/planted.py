@@ -174,14 +174,14 @@ RUNS: Final = [
     ),
     *planted(
         f"{DOMAIN}/run/machine/requests.py",
-        f"{RULES}/run/test_machine.py {RULES}/run/test_agents.py {RULES}/run/test_retry.py",
+        f"{RULES}/run/test_machine.py {RULES}/run/agents/test_agents.py {RULES}/run/repairs/test_retry.py",
         ("one attempt too many", "tries(effect) < most_attempts(node, effect, reason):\n        retry", "tries(effect) <= most_attempts(node, effect, reason):\n        retry"),
         ("a changed tool fails its node", ' or (reason == CHANGED and "definition" in info)', ""),
         ("one effect too many at once", "if len(run.root.pending) >= bound:", "if len(run.root.pending) > bound:"),
     ),
     *planted(
         f"{DOMAIN}/run/machine/actions.py",
-        f"{RULES}/run/test_machine.py {RULES}/run/test_retry.py {RULES}/run/test_interrupts.py",
+        f"{RULES}/run/test_machine.py {RULES}/run/repairs/test_retry.py {RULES}/run/test_interrupts.py",
         ("one call too many at once", "and batch.live < node.max_concurrency", "and batch.live <= node.max_concurrency"),
         ("a retry repeats completed items", "        if step not in batch.done:\n            batch.live += 1",
          "        if step >= 0:\n            batch.live += 1"),
@@ -189,7 +189,7 @@ RUNS: Final = [
     ),
     *planted(
         f"{DOMAIN}/run/machine/entries/straight.py",
-        f"{RULES}/run/test_straight.py tests/properties/test_straight_laws.py",
+        f"{RULES}/run/test_straight.py tests/properties/runs/test_straight_laws.py",
         ("a segment passes the bound of visits", "run.visited >= run.limits.max_node_visits", "run.visited > run.limits.max_node_visits"),
         ("a segment goes on in a turn that is to park", "run.phase is not RUNNING or ", ""),
         ("a segment takes the outcome of another attempt", "effect is None or effect.attempt != entry.attempt", "effect is None"),
@@ -200,7 +200,7 @@ RUNS: Final = [
     ),
     *planted(
         f"{DOMAIN}/run/machine/states/snapshots.py",
-        "tests/properties/test_snapshot_laws.py tests/replays/test_replays.py tests/unit/runtime/execution/test_snapshots.py",
+        "tests/properties/runs/test_snapshot_laws.py tests/replays/test_replays.py tests/unit/runtime/execution/test_snapshots.py",
         ("a snapshot forgets which handles were taken", 'frozenset(("outer", "plan"))', 'frozenset(("handles", "outer", "plan"))'),
         ("expressions read old outputs after a snapshot", '{"nodes": frame.outputs, "run": run.info}', '{"nodes": {}, "run": run.info}'),
         ("a snapshot of a moved run has its first plan", "first if run.pinned is None else plans[run.pinned]", "first"),
@@ -212,7 +212,7 @@ RUNS: Final = [
     ),
     *planted(
         f"{DOMAIN}/run/machine/states/state.py",
-        "tests/properties/test_snapshot_laws.py tests/replays/test_replays.py",
+        "tests/properties/runs/test_snapshot_laws.py tests/replays/test_replays.py",
         ("a snapshot makes a float of a count", "    usage: dict[str, Number]", "    usage: dict[str, float]"),
     ),
     *planted(
@@ -222,7 +222,7 @@ RUNS: Final = [
     ),
     *planted(
         f"{DOMAIN}/run/plan.py",
-        f"{RULES}/run/test_straight.py tests/properties/test_straight_laws.py",
+        f"{RULES}/run/test_straight.py tests/properties/runs/test_straight_laws.py",
         ("a segment goes through a join", "if then.plain and then.joins == 1 else -1", "if then.plain else -1"),
         ("a segment goes through a cycle", "-1 if nest.loops else _following", "_following"),
     ),
@@ -258,7 +258,7 @@ RUNS: Final = [
     ),
     *planted(
         f"{DOMAIN}/agents/narrowing.py",
-        f"{RULES}/agents/test_narrowing.py tests/properties/test_narrowing_laws.py",
+        f"{RULES}/agents/test_narrowing.py tests/properties/runs/test_narrowing_laws.py",
         ("a config replaces the guardrails", 'allowed.guardrails | frozenset(as_texts(config.get("guardrails") or ()))',
          'frozenset(as_texts(config.get("guardrails") or allowed.guardrails))'),
         ("a config takes an approval away", 'elif tools[name] and tool.get("requiresApproval") is False:',

@@ -12,7 +12,7 @@ from pathlib import Path
 
 if __name__ == "__main__":
     tests = Path(__file__).parents[1]
-    sys.path += [str(tests / "unit" / "runtime"), str(tests)]  # where the tests keep their modules
+    sys.path += [str(tests / "unit" / "runtime" / "support"), str(tests)]  # where the tests keep their modules
     from recorder import main
 
     sys.exit(main())

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 
 NEXT = RevisionChain("0002_0001", (*RELEASED.folders, Path(__file__).with_name("next_release")))
 LATER = RevisionChain("0003", NEXT.folders)
-IMPORTED = ("", "unit/adapters", "unit/runtime")
+IMPORTED = ("", "unit/adapters", "unit/runtime/support")
 """Where modules that tests share are, below the folder of all tests."""
 CHANGES = {
     "extra column `label` of `runs`",

@@ -28,7 +28,7 @@ from wfcore.testing.contracts.dispatcher import eventually
 pytestmark = pytest.mark.anyio
 
 TESTS = Path(__file__).parents[3]
-IMPORTED = ("", "unit/runtime")
+IMPORTED = ("", "unit/runtime/support")
 """Where modules that tests share are, below the folder of all tests."""
 
 CASES = [
@@ -245,7 +245,7 @@ class TestConnections:
             **os.environ,
             "PYTHONPATH": os.pathsep.join([*sys.path, *(str(TESTS / name) for name in IMPORTED)]),
         }
-        command = [sys.executable, TESTS / "unit/runtime/killed_products.py", url]
+        command = [sys.executable, TESTS / "unit/runtime/support/killed_products.py", url]
         done = await asyncio.to_thread(
             subprocess.run, command, env=environment, capture_output=True, text=True, check=False, timeout=HANG
         )
