@@ -97,13 +97,17 @@ export function Tabs({ items, value, onChange, label, panel }: {
   );
 }
 
-/** A modal dialog: the browser keeps the focus inside and returns it. */
+/** A modal dialog: the browser keeps the focus inside, and returns it when the dialog is closed, not when it is removed. */
 export function Dialog({ title, children, actions, onClose }: {
   title: string; children?: ReactNode; actions: ReactNode; onClose: () => void;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const name = useId();
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => shown?.close();
+  }, []);
   return (
     <dialog ref={dialog} aria-labelledby={name} onClose={onClose} onCancel={onClose}>
       <div className="dialog">

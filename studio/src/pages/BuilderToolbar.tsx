@@ -18,6 +18,7 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
   const workflow = state.workflow!;
   const may = (feature: string) => !host.readonly && host.wants(feature);
   const errors = state.issues.length;
+  const isDeployed = !workflow.hasUnpublishedChanges && state.saving === "saved";
   return (
     <div className="head" part="toolbar">
       <div style={{ minWidth: 0, marginInlineEnd: "auto" }} className="row wrap">
@@ -27,7 +28,7 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
         {canEdit && <span className={`saving ${state.saving}`} role="status">{t(`builder.saving.${state.saving}`)}</span>}
       </div>
       {canEdit && (
-        // `aria-disabled`: a disabled button would keep the focus and swallow the keys.
+        // `aria-disabled`, below too: a disabled button would keep the focus and swallow the keys.
         <div className="row" role="group" aria-label={t("builder.edit")}>
           <button type="button" className="button small-only" aria-expanded={open === "palette"} onClick={onPalette}><Icon name="plus" />{t("builder.add")}</button>
           <button type="button" className="button square" aria-label={t("builder.undo")} title={t("builder.undo")} aria-disabled={!state.canUndo} onClick={() => editor.undo()}><Icon name="undo" /></button>
@@ -46,7 +47,7 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
       {host.wants("runs") && <PlaceLink to={{ page: "runs", query: { workflowId: String(workflow.id) } }} className="button hide-small">{t("workflows.runs")}</PlaceLink>}
       {onLastRun && <button type="button" className="button" onClick={onLastRun}>{t("builder.lastRun")}</button>}
       {may("run") && workflow.canUse !== false && (canEdit || workflow.activeVariationId) && <button type="button" className="button" onClick={onRun}><Icon name="start" />{t("builder.run")}</button>}
-      {canEdit && may("deploy") && <button type="button" className="button primary" disabled={!workflow.hasUnpublishedChanges && state.saving === "saved"} onClick={onDeploy}>{t("builder.deploy")}</button>}
+      {canEdit && may("deploy") && <button type="button" className="button primary" aria-disabled={isDeployed} onClick={() => isDeployed || onDeploy()}>{t("builder.deploy")}</button>}
     </div>
   );
 }

@@ -406,6 +406,27 @@ def test_the_impact_of_a_deploy(open_page: Open, server: Server, ids: dict[str, 
         assert client.get(f"/agent/v1/runs/{waiting}").json()["variationId"] == found["activeVariationId"]
 
 
+def test_a_dialog_returns_the_focus(open_page: Open, server: Server) -> None:
+    """To the button that opened it, however it is closed; also to one that has nothing more to do."""
+    with server.client() as client:
+        workflow = create(client, demo.graph([demo.transform("first", 1)], ("start", "first")))
+    page = opened(open_page, workflow)
+    deploy, dialog = page.get_by_role("button", name="Deploy"), page.get_by_role("dialog")
+    for closing in ("Cancel", "Escape", "Deploy"):
+        deploy.press("Enter")
+        if closing == "Escape":
+            page.keyboard.press(closing)
+        else:
+            button = dialog.get_by_role("button", name=closing)
+            expect(button).to_be_enabled()
+            button.press("Enter")
+        expect(dialog).to_have_count(0)
+        expect(deploy).to_be_focused()
+    expect(deploy).to_be_disabled()
+    page.keyboard.press("Enter")
+    expect(dialog).to_have_count(0)
+
+
 def test_a_node_is_tried(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """On values that belong to the test: what it gives, what it would send, and its error; nothing is called."""
     structure = demo.graph(
