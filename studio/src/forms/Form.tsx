@@ -5,10 +5,12 @@ import { Icon } from "../kit/icons";
 import { visible } from "../kit/safe";
 import { type Field, type FieldError, fieldsFor, initial } from "./schema";
 
+type Errors = Map<string, FieldError>;
+
 interface Props {
   field: Field;
   value: Json | undefined;
-  errors: Map<string, FieldError>;
+  errors: Errors;
   disabled: boolean;
   onChange: (pointer: string, value: Json | undefined) => void;
 }
@@ -28,14 +30,15 @@ const INVALID = "[aria-invalid=true], [data-invalid]";
  * Focuses the first invalid field of the box, once its error is rendered and it is not disabled. Returns what requests
  * that, together with the errors.
  */
-export function useInvalidFocus(box: RefObject<HTMLElement | null>, disabled: boolean): () => void {
-  const requested = useRef(false);
+export function useInvalidFocus(box: RefObject<HTMLElement | null>, errors: Errors, disabled: boolean): (found: Errors) => void {
+  const requested = useRef<Errors>(null);
   useEffect(() => {
-    if (!requested.current || disabled) return;
-    requested.current = false;
+    // An effect of an earlier rendering can come after the request.
+    if (requested.current !== errors || disabled) return;
+    requested.current = null;
     box.current?.querySelector<HTMLElement>(INVALID)?.focus();
   });
-  return () => void (requested.current = true);
+  return (found) => void (requested.current = found);
 }
 
 /** The inputs of a JSON Schema. `errors` are shown at their fields. */

@@ -59,7 +59,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [done, setDone] = useState<string | null>(null);
   const form = useRef<HTMLDivElement>(null);
-  const focusInvalid = useInvalidFocus(form, sending !== null);
+  const focusInvalid = useInvalidFocus(form, errors, sending !== null);
   const expired = item.expiresAt ? Date.parse(item.expiresAt) <= Date.now() : false;
   const decided = item.status === "decided" || item.status === "closed" || (item.decidedAt !== undefined && item.decidedAt !== null) || done !== null;
   const connectUrl = item.type === "connect" && /^https?:/.test(item.connectUrl ?? "") ? item.connectUrl : undefined;
@@ -67,7 +67,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
 
   const showErrors = (found: Map<string, FieldError>) => {
     setErrors(found);
-    focusInvalid();
+    focusInvalid(found);
   };
   const change = (pointer: string, next: Json | undefined) => {
     const changed = withValue(value, pointer, next);

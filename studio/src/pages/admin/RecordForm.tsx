@@ -22,7 +22,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   const [problem, setProblem] = useState<{ text: string; stale: boolean } | null>(null);
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLFormElement>(null);
-  const focusInvalid = useInvalidFocus(box, busy);
+  const focusInvalid = useInvalidFocus(box, errors, busy);
   useEffect(() => {
     if (autoFocus) box.current?.querySelector<HTMLElement>("input, select, textarea")?.focus();
   }, []);
@@ -38,7 +38,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   };
   const fail = (found: Map<string, FieldError>) => {
     setErrors(found);
-    focusInvalid();
+    focusInvalid(found);
   };
   const submit = async () => {
     setProblem(null);
