@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Coroutine
+from functools import partial
 from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -168,9 +169,9 @@ class _Visit:
 
     __slots__ = ("began", "last", "outcome", "running", "span")
 
-    def __init__(self, span: Span) -> None:
-        self.span = span
-        self.began = self.last = perf_counter()
+    def __init__(self, begin: Callable[[], Span]) -> None:
+        self.began = self.last = perf_counter()  # before the span, so that it never ends before its effects
+        self.span = begin()
         self.running = 0
         self.outcome = "broken_off"
 
@@ -240,8 +241,9 @@ class TracedPerformer(MeasuredPerformer):
             self.end_nodes([*self._session.machine.pending, effect.address])
             opener = self._visits.get(effect.address[:-FRAME][:-1])
             ids = {"run": self._session.machine.run_id, "node": node_of(effect)}
-            span = self._telemetry.begin(WorkKind.node, ids=ids, parent=opener.span if opener else None)
-            visit = self._visits[address] = _Visit(span)
+            parent = opener.span if opener else None
+            begin = partial(self._telemetry.begin, WorkKind.node, ids=ids, parent=parent)
+            visit = self._visits[address] = _Visit(begin)
         return visit
 
     def _ids(self, effect: Effect) -> dict[str, str | int]:
