@@ -77,7 +77,7 @@ def reply(request: ModelRequest) -> Any:
     if "huge" in human:
         return ">" * 800_000
     if "slowly" in human:
-        return "word " * 2_000
+        return "word " * 60_000  # it goes on until a busy browser has clicked
     if "markdown" in human:
         return MARKDOWN
     if "evil" in human:

@@ -15,6 +15,7 @@ import temporal_server
 from temporal_server import temporal_url
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError
+from waiting import HANG
 
 from wfcore.adapters.dispatch.temporal import connection as temporal_connection
 from wfcore.adapters.dispatch.temporal import dispatcher as temporal_dispatcher
@@ -71,8 +72,11 @@ class TestTemporal(DispatcherContract):
     """Beside the contract: workflows, timers, search attributes, and workers and servers that are away."""
 
     @pytest.fixture(autouse=True)
-    def quick(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def limits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A busy server is not one that is away: no wake-up is lost, which only a poll would make good."""
         monkeypatch.setattr(temporal_dispatcher, "RETRY_SECONDS", 0.05)
+        monkeypatch.setattr(temporal_connection, "CONNECT_SECONDS", HANG)
+        monkeypatch.setattr(temporal_connection, "RPC_SECONDS", HANG)
 
     @asynccontextmanager
     async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
@@ -364,6 +368,7 @@ class TestTemporalConnection:
         monkeypatch.setattr(temporal_connection, "MAX_UNSENT", 1)
         connection = TemporalConnection(installation())
         await connection.open()
+        await connection.client()
         try:
             assert [connection.start(ExecutionRef(ORG, number)) for number in (1, 2)] == [True, False]
         finally:

@@ -10,7 +10,6 @@ from urllib.parse import unquote
 import msgspec
 import pytest
 from sphinx_parts import commands, generated, http_api, python_api, settings_tables, stream_events
-from waiting import HANG
 
 import wfcore
 import wfcore.testing
@@ -52,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-d", place / "trees",
          ROOT / "docs", place / "html"],
-        capture_output=True, text=True, timeout=HANG, check=False,
+        capture_output=True, text=True, check=False,  # a busy machine builds longer than `HANG`
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return place / "html"
