@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 from nats_server import NatsServer, nats_url
+from waiting import HANG
 
 from wfcore.adapters.dispatch.nats import connection as nats_connection
 from wfcore.adapters.dispatch.nats import dispatcher as nats_dispatcher
@@ -86,6 +87,12 @@ class Worker:
 
 class TestNats(DispatcherContract):
     """Beside the contract: who gets a message, and what happens while the server or a worker is away."""
+
+    @pytest.fixture(autouse=True)
+    def limits(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A busy server is not one that is away: no message is lost, which only a poll would make good."""
+        monkeypatch.setattr(nats_connection, "CONNECT_SECONDS", HANG)
+        monkeypatch.setattr(nats_connection, "PING_SECONDS", HANG)
 
     @asynccontextmanager
     async def open_journal(self, place: Path) -> AsyncIterator[Journal]:
