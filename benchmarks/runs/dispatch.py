@@ -183,6 +183,10 @@ def _temporal() -> Iterator[str | None]:
     if not TEMPORAL.exists():
         yield None
         return
+    from temporalio.runtime import Runtime, TelemetryConfig
+
+    quiet = Runtime(telemetry=TelemetryConfig(logging=None))  # it logs to the standard output, where the figures are
+    Runtime.set_default(quiet, error_if_already_set=False)
     port = _free_port()
     command = [str(TEMPORAL), "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--log-level", "never",
                "--port", str(port)]  # fmt: skip
