@@ -15,6 +15,7 @@ import httpx
 import uvicorn
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp
+from waiting import HANG
 
 from wfcore.adapters.http.core.request_parsing import prefers_json
 from wfcore.core import Core
@@ -205,7 +206,8 @@ def assert_envelope(response: httpx.Response, status: int, code: str, name: str)
 @asynccontextmanager
 async def serving(app: ASGIApp, **settings: Any) -> AsyncIterator[int]:
     """Run a real server on a free local port. Yields the port."""
-    config = uvicorn.Config(app, "127.0.0.1", 0, log_config=None, ws="none", timeout_graceful_shutdown=2, **settings)
+    options = {"timeout_keep_alive": HANG, **settings}  # 5 s would end a connection that a late client uses
+    config = uvicorn.Config(app, "127.0.0.1", 0, log_config=None, ws="none", timeout_graceful_shutdown=2, **options)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110  (uvicorn has no event for it)

@@ -9,7 +9,9 @@ import pytest
 from bench import Bench, act, agent, deployed_skill, eventually, graph, one, opened, paths, why
 from played import Played, asks
 from real_mcp import Office, office
+from waiting import HANG
 
+from wfcore.adapters.outbound import client, mcp_servers
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import Invalid
@@ -79,7 +81,9 @@ async def server() -> AsyncIterator[Office]:
 
 
 @pytest.fixture
-async def place(database: str, server: Office) -> AsyncIterator[Place]:
+async def place(database: str, server: Office, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+    monkeypatch.setattr(mcp_servers, "SECONDS_TO_LIST", HANG)
+    monkeypatch.setattr(client, "SECONDS_TO_CONNECT", HANG)
     models = {"default": Played()}
     async with opened(database, tools=[add], secrets=KEY, settings=settings(server), models=models) as bench:
         yield Place(bench, server, await connected(bench, server))
