@@ -51,10 +51,11 @@ def test_a_process_takes_over(scenario: Scenario, fork_servers: tuple[ForkServer
     them. Only the step in flight of each run of the killed process can happen a second time.
     """
     fork_server, other = fork_servers
-    victim = fork_server.start(scenario.spec("crowd", "one", name="one", starts=RUNS // 2, runs=RUNS, seconds=0.3))
     more = {"starts": RUNS // 2, "runs": RUNS, "seconds": 0.01, "stuck": 1e9}  # silence alone would never be enough
     successor = other.start(scenario.spec("crowd", "two", name="two", **more))
-    until(lambda: shares(scenario)["one"] >= 30 and shares(scenario)["two"] == RUNS // 2 * 4)
+    until(lambda: shares(scenario)["two"] == RUNS // 2 * 4)
+    victim = fork_server.start(scenario.spec("crowd", "one", name="one", starts=RUNS // 2, runs=RUNS, seconds=2))
+    until(lambda: shares(scenario)["one"] >= 30)  # two rounds of steps are left, of 2 seconds each
     os.kill(victim, signal.SIGKILL)
     assert fork_server.wait(victim) == -signal.SIGKILL
     left = scenario.performed()
