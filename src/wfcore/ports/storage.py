@@ -352,6 +352,13 @@ class Storage(Protocol):
         """
         ...
 
+    async def is_delegate(self, org: str, user_id: str) -> bool:
+        """Whether a member delegates decisions to the user, as last committed, or did so until a time that has passed.
+
+        Every list of open interrupts calls it, so it must be cheap.
+        """
+        ...
+
     async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
         """The access token with this prefix and its member, as last committed; None when either is missing.
 

@@ -199,6 +199,11 @@ class MemoryStorage:
         tenant = self._tenants.get(org)
         return tenant.resource_tables[kind].rows.get(id) if tenant else None
 
+    async def is_delegate(self, org: str, user_id: str) -> bool:
+        self._check_open()
+        tenant = self._tenants.get(org)
+        return tenant is not None and any(row.to_user == user_id for row in tenant.delegations.values())
+
     async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
         self._check_open()
         tenant = self._tenants.get(org)

@@ -71,6 +71,7 @@ class ShardedStorage(Routed[Storage]):
     """Implements the port `Storage`."""
 
     find_resource = reads("find_resource")
+    is_delegate = reads("is_delegate")
     credential = reads("credential")
     organization = reads("organization")
 

@@ -296,6 +296,9 @@ class HostStore:
         with self._dialect.errors():
             return await self._host.run(read)
 
+    async def scan(self, statement: Statement, *values: Any) -> Rows:
+        return await self._database.scan(statement, *values)
+
     async def revision(self) -> str | None:
         return None
 

@@ -18,6 +18,7 @@ from wfcore.adapters.sql.repositories.idempotency import SqlIdempotency
 from wfcore.adapters.sql.repositories.interfaces import FIND as FIND_INTERFACE
 from wfcore.adapters.sql.repositories.interfaces import SqlInterfaces, to_found
 from wfcore.adapters.sql.repositories.organization_records import (
+    IS_DELEGATE,
     SqlDelegations,
     SqlRecords,
     sql_connection_grants,
@@ -223,6 +224,9 @@ class SqlStorage:
             self._resources[name] = tuple([row[column] for column in _VERSION]), found
             return found
         return None
+
+    async def is_delegate(self, org: str, user_id: str) -> bool:
+        return bool(await self.database.look_up(IS_DELEGATE, org, user_id))
 
     async def credential(self, org: str, prefix: str) -> tuple[AccessToken, Member] | None:
         for row in await self.database.look_up(CREDENTIAL, org, prefix):

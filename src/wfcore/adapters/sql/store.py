@@ -135,6 +135,10 @@ class Store(Protocol):
         """A short read by key of committed rows, at the lowest cost."""
         ...
 
+    async def scan(self, statement: Statement, *values: Any) -> Rows:
+        """A list of committed rows. No look-up waits for it."""
+        ...
+
     async def revision(self) -> str | None:
         """The revision of the schema; None when only `migrations.revision` can read it, or says what is wrong."""
         ...

@@ -147,6 +147,8 @@ class Delegations(RecordServiceBase[Delegation]):
 
 async def delegations_to(storage: Storage, me: Principal, now: datetime) -> list[tuple[Delegation, Principal]]:
     """The current delegations to the caller, with the current principals of the members who delegate."""
+    if not await storage.is_delegate(me.org_uuid, me.user_id):
+        return []
     async with storage.reading(me.org_uuid) as work:
         found = list[tuple[Delegation, Principal]]()
         for one in await work.delegations.of(me.user_id):

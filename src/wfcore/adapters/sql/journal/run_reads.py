@@ -1,13 +1,12 @@
 """The reads of runs, of their executions and of their interrupts."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from wfcore.adapters.sql.journal import conversion, run_lists
 from wfcore.adapters.sql.journal import interrupt_statements as inbox
 from wfcore.adapters.sql.journal import statements as sql
-from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.store import Rows, Store
+from wfcore.adapters.sql.store import Store
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
@@ -34,7 +33,7 @@ class SqlRunReads:
 
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
         ids = list({ref.id: None for ref in executions})
-        rows = await self._list(sql.LENGTHS, conversion.to_json(ids))
+        rows = await self._database.scan(sql.LENGTHS, conversion.to_json(ids))
         found = {ExecutionRef(org, number): length for number, org, length in rows}
         return {ref: found[ref] for ref in executions if ref in found}
 
@@ -70,7 +69,7 @@ class SqlRunReads:
         number = await self._org(org)
         if principal is None or not run_lists.can_be_far(where, principal):
             return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
-        oldest = await self._list(run_lists.OLDEST_OF_RECENT, number, before, run_lists.RECENT)
+        oldest = await self._database.scan(run_lists.OLDEST_OF_RECENT, number, before, run_lists.RECENT)
         if not oldest:
             return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
         ((key,),) = oldest
@@ -81,13 +80,14 @@ class SqlRunReads:
 
     async def _runs(self, org: str, query: run_lists.Query) -> list[RunRow]:
         statement, values = query
-        return [conversion.to_run(org, row) for row in await self._list(statement, *values)]
+        return [conversion.to_run(org, row) for row in await self._database.scan(statement, *values)]
 
     async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:
         if principal.org_uuid != org:
             return []
         statement, values = run_lists.count_runs(await self._org(org), since, until, principal)
-        rows = await self._list(statement, *values)
+        async with self._database.reading() as connection:  # reads all runs of the period
+            rows = await connection.scan(statement, values)
         return [RunCount(RunStatus(status), kind, id_, hour * HOUR, count) for status, kind, id_, hour, count in rows]
 
     async def inbox(
@@ -95,7 +95,7 @@ class SqlRunReads:
     ) -> list[OpenInterrupt]:
         org = principal.org_uuid
         values = await self._org(org), conversion.to_json(sorted(principal.subjects)), before, limit, workflow
-        rows = await self._list(inbox.CLOSED_INBOX if decided else inbox.INBOX, *values)
+        rows = await self._database.scan(inbox.CLOSED_INBOX if decided else inbox.INBOX, *values)
         return [conversion.to_inbox_item(org, row) for row in rows]
 
     async def open_interrupts(
@@ -103,16 +103,11 @@ class SqlRunReads:
     ) -> list[OpenInterrupt]:
         key = await self._org(org)
         if of is None:
-            rows = await self._list(inbox.LIST_INTERRUPTS, key, after, limit)
+            rows = await self._database.scan(inbox.LIST_INTERRUPTS, key, after, limit)
         else:
             ids = conversion.to_json(list({ref.id for ref in of if ref.org == org}))
             rows = await self._database.look_up(inbox.LIST_INTERRUPTS_OF, key, after, limit, ids)
         return [conversion.to_open_interrupt(org, row) for row in rows]
-
-    async def _list(self, statement: Statement, *values: Any) -> Rows:
-        """A read that can take long."""
-        async with self._database.reading() as connection:
-            return [tuple(row) for row in (await connection.run(statement, values)).fetchall()]
 
     async def _org(self, uuid: str) -> int | None:
         if uuid not in self._orgs:

@@ -20,7 +20,7 @@ from wfcore.adapters.sql.postgres.connections import PostgresAddress, check_aliv
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommits
 from wfcore.adapters.sql.postgres.host import joined
 from wfcore.adapters.sql.postgres.names import TableNames
-from wfcore.adapters.sql.postgres.pipeline import PipelineClient
+from wfcore.adapters.sql.postgres.pipeline import BY_VALUES, PipelineClient
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 from wfcore.adapters.sql.schema.statement import PostgresDialect, Statement, Values, named
 from wfcore.adapters.sql.schema.tables import metadata
@@ -31,7 +31,10 @@ T = TypeVar("T")
 Use = Literal["write", "read"]
 
 CONNECTIONS: Final[Mapping[Use, int]] = {"write": 4, "read": 4}
-"""Connections of a process for each use, beside one for commits and one for look-ups."""
+"""Connections of a process for each use, beside one for commits, one for look-ups and those for lists."""
+
+LISTS: Final = 2
+"""Connections for lists. A list waits for those before it on its connection, so that no look-up waits for a list."""
 
 _OPTIONS: Final[Mapping[Use, Mapping[str, Any]]] = {
     "write": {"isolation_level": "READ COMMITTED"},
@@ -80,6 +83,7 @@ class PostgresDatabase:
         self.durable = False
         self.commit_client = PipelineClient(server)
         self._look_up_client = PipelineClient(server)
+        self._list_clients = [PipelineClient(server, BY_VALUES) for _ in range(LISTS)]
         self._server = server
         self._slots = {use: asyncio.Semaphore(size) for use, size in CONNECTIONS.items()}
         self._engine: AsyncEngine | None = None
@@ -119,6 +123,11 @@ class PostgresDatabase:
     async def look_up(self, statement: Statement, *values: Any) -> Rows:
         self.check_open()
         return (await self._look_up_client.execute((statement, values))).rows
+
+    async def scan(self, statement: Statement, *values: Any) -> Rows:
+        self.check_open()
+        client = min(self._list_clients, key=lambda client: client.waiting)
+        return (await client.execute((statement, values))).rows
 
     async def revision(self) -> str | None:
         return None
@@ -177,7 +186,7 @@ class PostgresDatabase:
         for use, size in CONNECTIONS.items():
             for _ in range(size):
                 await self._slots[use].acquire()
-        for client in (self._look_up_client, self.commit_client):
+        for client in (self._look_up_client, self.commit_client, *self._list_clients):
             await client.close()
         if engine is not None:
             await engine.dispose()

@@ -32,8 +32,13 @@ _BEGIN: Final = Statement(lambda _: "BEGIN")
 _COMMIT: Final = Statement(lambda _: "COMMIT")
 _ROLL_BACK: Final = Statement(lambda _: "ROLLBACK")
 
-_PLANNER_SETTINGS: Final = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off"
-"""All statements here find their rows by an index, for any values, even if the planner saw a small table."""
+BY_KEY: Final = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off"
+"""Settings of the planner for statements that find their rows by an index, for any values, even if the planner saw a
+small table.
+"""
+
+BY_VALUES: Final = "SET default_transaction_read_only = on"
+"""Settings for lists, whose best index depends on the values: the planner decides."""
 
 _FORGET_PLANS: Final = "DISCARD PLANS"
 """Plans for small tables can use an index by which they read all rows of an organization. The server makes new plans,
@@ -41,6 +46,11 @@ by the size of the tables now, after the first `_PLANNED` exchanges, after twice
 """
 
 _PLANNED: Final = 32
+
+MOST_PREPARED: Final = 256
+"""Prepared statements of a connection: each holds memory of the server, and lists have one for each set of filters."""
+
+_FORGET_STATEMENTS: Final = "DEALLOCATE ALL"
 
 _FAILED: Final = (ExecStatus.FATAL_ERROR, ExecStatus.PIPELINE_ABORTED)
 
@@ -101,21 +111,24 @@ class PipelineConnection:
         self._inner.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
 
+    @property
+    def waiting(self) -> int:
+        """How many exchanges have no result yet."""
+        return len(self._waiting)
+
     def send(self, statements: Sequence[Request], *, aborted: bool = False) -> "asyncio.Future[list[StatementResult]]":
         """Send statements as one transaction, unless they begin or end one. The first error is raised for all.
 
         `aborted` means that a statement of the transaction has failed: the server accepts nothing but its end.
         """
         given = [(statement.server(self._schema), *self._dumped(values)) for statement, values in statements]
+        forgotten = [] if aborted else self._forgotten()
         fresh = {text: types for text, _, types in given if text not in self._names}
-        exchange = _Exchange(self._loop.create_future(), list(fresh))
+        exchange = _Exchange(self._loop.create_future(), [*forgotten, *fresh])
         self._waiting.append(exchange)
         try:
-            self._until_planned -= not aborted
-            if not self._until_planned:
-                self._planned = self._until_planned = 2 * self._planned
-                self._inner.send_query_params(_FORGET_PLANS.encode(), None)
-                exchange.prepared.append(_FORGET_PLANS)
+            for text in forgotten:
+                self._inner.send_query_params(text.encode(), None)
             for text, types in fresh.items():
                 name = self._names[text] = b"wfcore_%d" % next(self._numbers)
                 self._inner.send_prepare(name, text.encode(), types)
@@ -127,6 +140,18 @@ class PipelineConnection:
         except psycopg.Error as error:
             self.fail(error)
         return exchange.future
+
+    def _forgotten(self) -> list[str]:
+        """What the server has to forget before the next statements: its plans, or statements when they are too many."""
+        found = []
+        self._until_planned -= 1
+        if not self._until_planned:
+            self._planned = self._until_planned = 2 * self._planned
+            found.append(_FORGET_PLANS)
+        if len(self._names) > MOST_PREPARED:
+            self._names.clear()
+            found.append(_FORGET_STATEMENTS)
+        return found
 
     @asynccontextmanager
     async def transaction(self) -> "AsyncIterator[PipelineTransaction]":
@@ -231,11 +256,18 @@ class PipelineTransaction:
 class PipelineClient:
     """A pipeline that is connected on first use, and again after it was lost. It raises errors of the domain."""
 
-    def __init__(self, server: PostgresAddress) -> None:
+    def __init__(self, server: PostgresAddress, planner: str = BY_KEY) -> None:
+        """`planner`: `BY_KEY` or `BY_VALUES`."""
         self._server = server
+        self._planner = planner
         self._connection: PipelineConnection | None = None
         self._connecting = asyncio.Lock()
         self._turn = asyncio.Lock()
+
+    @property
+    def waiting(self) -> int:
+        """How many results are still to arrive."""
+        return 0 if self._connection is None else self._connection.waiting
 
     async def execute(self, statement: Request) -> StatementResult:
         """Execute one statement that can be repeated, concurrently with those of other callers.
@@ -269,6 +301,6 @@ class PipelineClient:
         if self._connection is None or self._connection.lost:
             async with self._connecting:
                 if self._connection is None or self._connection.lost:
-                    connection = await self._server.connect(autocommit=True, also=_PLANNER_SETTINGS)
+                    connection = await self._server.connect(autocommit=True, also=self._planner)
                     self._connection = PipelineConnection(connection, self._server.schema)
         return self._connection

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 import attrs
 
@@ -16,9 +16,11 @@ from wfcore.adapters.sql.schema.named_tables import (
     delegations,
     erasures,
     hooks,
+    organizations,
     policies,
 )
 from wfcore.adapters.sql.schema.names import PREFIX
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus, Ownership
@@ -31,6 +33,14 @@ from wfcore.domain.resources.access import Role
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.rules.policies import Policy
 from wfcore.ports.storage import Duplicate, Row, Stale
+
+IS_DELEGATE: Final = Statement(
+    lambda d: (
+        f"""
+SELECT 1 FROM {d[organizations]} o JOIN {d[delegations]} x ON x.org = o.key
+WHERE o.uuid = {d[1]} AND x.to_user = {d[2]} LIMIT 1"""
+    )
+)
 
 
 @attrs.frozen

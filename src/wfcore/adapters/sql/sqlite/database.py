@@ -169,6 +169,10 @@ class Database:
         async with self.reading() as connection:
             return [tuple(row) for row in await connection.run(statement, tuple(values))]
 
+    async def scan(self, statement: Statement, *values: Any) -> Rows:
+        async with self.reading() as connection:
+            return await connection.scan(statement, values)
+
     async def revision(self) -> str | None:
         return self._revision()
 

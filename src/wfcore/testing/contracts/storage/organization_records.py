@@ -99,6 +99,19 @@ class OrgRowsContract:
             for user, expected in (("ann", ["a", "c", "d"]), ("bob", ["a", "b", "c"]), ("cy", ["b", "d"]), ("zed", [])):
                 assert [row.id for row in await work.delegations.of(user)] == expected
 
+    async def test_who_is_a_delegate(self, store: Storage) -> None:
+        """Whoever somebody delegates to, in the organization of the delegation and as long as it is there."""
+        async with store.transaction(ORG) as work:
+            await work.delegations.add(Delegation("a", "ann", "bob"))
+            assert not await store.is_delegate(ORG, "bob")
+        assert await store.is_delegate(ORG, "bob")
+        assert not await store.is_delegate(ORG, "ann")
+        assert not await store.is_delegate(OTHER_ORG, "bob")
+        assert not await store.is_delegate("33333333-3333-4333-8333-333333333333", "bob")
+        async with store.transaction(ORG) as work:
+            await work.delegations.remove("a")
+        assert not await store.is_delegate(ORG, "bob")
+
     async def test_rows_are_replaced_as_a_whole(self, store: Storage) -> None:
         """`save` replaces every field; `Stale` if the row was removed, and nothing is written."""
         item = attrs.evolve(new_item("a"), title="New", content="c", updated_at=at(9))

@@ -154,6 +154,31 @@ class TestTransactions:
             async with database.reading() as connection:
                 await connection.run(statement("DELETE FROM wfcore_organizations"))
 
+    async def test_a_list_that_takes_long(self, database: PostgresDatabase, url: str) -> None:
+        """No look-up and no other list waits for it, and it cannot write."""
+        wait, one = statement("SELECT pg_advisory_xact_lock(7)"), statement("SELECT 1")
+        async with opened(url) as other, other.writing() as connection:
+            await connection.run(wait)
+            waiting = asyncio.create_task(database.scan(wait))
+            await idle()
+            assert await database.look_up(one) == await database.scan(one) == [(1,)]
+            assert not waiting.done()
+        await waiting
+        with pytest.raises(Unavailable, match="read-only"):
+            await database.scan(statement("DELETE FROM wfcore_organizations"))
+
+    async def test_lists_of_runs_use_no_transaction(self, database: PostgresDatabase) -> None:
+        """Runs, open interrupts and whether there is a delegation are read with one exchange a statement."""
+        journal, taken = SqlJournal(database), list[object]()
+        await begin(journal, "r-1")
+        assert database._engine
+        sa.event.listen(database._engine.sync_engine, "checkout", lambda *_: taken.append(1))
+        principal = Principal(ORG, "u1", None, frozenset(), frozenset(), Role.OWNER)
+        assert [run.id for run in await journal.list_runs(ORG, limit=1)] == ["r-1"]
+        assert await journal.inbox(principal, limit=1, before=9) == []
+        assert not await SqlStorage(database).is_delegate(ORG, "u1")
+        assert taken == []
+
     @pytest.mark.parametrize("name", ["nul\0", "half\ud800"])
     async def test_text_that_cannot_be_stored(self, database: PostgresDatabase, name: str) -> None:
         """It is refused as invalid, and nothing is written."""

@@ -11,7 +11,7 @@ from sql_texts import statement
 
 from wfcore.adapters.sql.postgres.connections import PostgresAddress
 from wfcore.adapters.sql.postgres.pipeline import _PLANNED as REPLANNED
-from wfcore.adapters.sql.postgres.pipeline import PipelineClient, PipelineConnection, StatementResult
+from wfcore.adapters.sql.postgres.pipeline import MOST_PREPARED, PipelineClient, PipelineConnection, StatementResult
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.domain.kernel.errors import Invalid, Unavailable
@@ -108,6 +108,15 @@ class TestExchanges:
             for _ in range(REPLANNED):
                 await connection.send([])
             assert "Index" in await plan()
+
+    async def test_a_connection_keeps_so_many_statements(self, client: PipelineClient) -> None:
+        """With more, the server forgets all of them, and prepares those that are used again."""
+        kept = statement("SELECT count(*) FROM pg_prepared_statements")
+        for number in range(MOST_PREPARED):
+            assert (await client.execute((statement(f"SELECT {number}"), ()))).rows == [(number,)]
+        assert (await client.execute((kept, ()))).rows == [(MOST_PREPARED + 1,)]
+        assert (await client.execute((statement("SELECT 1"), ()))).rows == [(1,)]
+        assert (await client.execute((kept, ()))).rows == [(2,)]
 
     async def test_a_statement_that_could_not_be_prepared(self, client: PipelineClient) -> None:
         """It is prepared again on the next use."""
