@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 def tools(stub: Stub, **options: Any) -> McpTools:
     guard = AddressGuard.allowing([f"127.0.0.1:{stub.port}"])
-    given = {"seconds": 5.0, **options}
+    given = {"seconds": HANG, **options}
     return McpTools(f"http://127.0.0.1:{stub.port}/mcp", {"Authorization": f"Bearer {CANARY}"}, guard, **given)
 
 
