@@ -7,7 +7,7 @@ and the other gets `JournalConflict`. A write is acknowledged only when it is du
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Final, Literal, Protocol
+from typing import ClassVar, Final, Literal, Protocol
 
 import attrs
 from msgspec import Struct, structs
@@ -267,6 +267,12 @@ class Append(Struct, frozen=True, gc=False):
         projected = self.messages or self.usage or self.audit or self.notices or self.verdict
         unchanged = self.interrupts is None and self.slots is None and self.snapshot is None
         return not (rows or projected) and unchanged
+
+
+class PlainAppend(Append, frozen=True, gc=False):
+    """An append of entries and a holder alone, as a session makes one for each step: no field has to be looked at."""
+
+    is_plain: ClassVar[bool] = True
 
 
 class OpenInterrupt(Struct, frozen=True, gc=False):

@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from test_run_laws import observe
 from worlds import Structure, World, structured, worlds
 
+from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Succeeded
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.machine.entries.straight import go_straight
+from wfcore.domain.run.machine.entries.straight import calls_after, go_straight
 from wfcore.domain.run.plan import Plan, compile_plan
 
 PARAMS = ({}, {"x": 1}, {"x": "{{ nodes.n1.output }}"}, {"x": "{{ nodes.n1.output.unknown }}"}, "{{ null }}")
@@ -66,7 +67,46 @@ def test_whoever_goes_straight_reaches_the_state_of_the_others(world: World, wat
         fast.sink = [] if watched >> number % 6 & 1 else None
         before = observe(fast)
         slow.apply(entry)
-        if not isinstance(entry, Succeeded) or not go_straight(fast.state, entry):
+        if not isinstance(entry, Succeeded) or not go_straight(fast.state, [entry]):
             assert observe(fast) == before
             fast.apply(entry)
         assert observe(fast) == observe(slow)
+
+
+@settings(max_examples=60)
+@given(worlds(calls() | structured(loops=False)), st.lists(st.integers(1, 5), min_size=1, max_size=4), st.booleans())
+def test_many_entries_are_folded_as_each_of_them(world: World, counts: list[int], watched: bool) -> None:
+    """Whatever a fold begins and ends with."""
+    world.run()
+    plan = world.machine.plan
+    slow, fast = (Machine(one, [] if watched else None) for one in (without_segments(plan), plan))
+    done = number = 0
+    while done < len(world.entries):
+        some = world.entries[done : done + counts[number % len(counts)]]
+        for entry in some:
+            slow.apply(entry)
+        fast.fold(some)
+        assert observe(fast) == observe(slow)
+        assert fast.pending == slow.pending
+        assert fast.take_events() == slow.take_events()
+        done, number = done + len(some), number + 1
+
+
+@settings(max_examples=60)
+@given(worlds(calls()), st.integers(0, 100))
+def test_what_is_known_in_advance_happens(world: World, place: int) -> None:
+    """If each call has a result, the calls are those that `calls_after` has announced."""
+    world.run()
+    machine = Machine(without_segments(world.machine.plan))
+    for entry in world.entries[: place % len(world.entries) + 1]:
+        machine.apply(entry)
+    for effect in list(machine.pending.values()):
+        ahead, known = machine.copy(), machine.copy()
+        known.state.root.plan = ahead.state.root.plan = world.machine.plan
+        address, attempt = effect.address, effect.attempt
+        for following, then, params in calls_after(known.state, address):
+            ahead.apply(Succeeded(machine.at, *address, attempt, {}))
+            call = ahead.pending[following]
+            assert isinstance(call, CallTool)
+            assert (call.attempt, call.tool, call.params, call.timeout) == (1, then.tool, params, then.timeout)
+            address, attempt = following, 1

@@ -150,6 +150,8 @@ class Plan:
     straight: tuple[int, ...]
     """For each node the next one of its straight segment, or -1: both are plain, and one edge leads from one to the
     other, which waits for nothing else."""
+    is_next_known: tuple[bool, ...]
+    """For each node whether its next one in `straight` has constant parameters: the call is known in advance."""
 
 
 def compile_plan(structure: Mapping[str, JSON]) -> Plan:
@@ -179,6 +181,7 @@ def _compiled(graph: Graph) -> Plan:
     compiled = tuple(
         _node(index, node, outgoing[index], incoming[index], nest.innermost[index]) for index, node in enumerate(nodes)
     )
+    straight = tuple(-1 if nest.loops else _following(node, compiled) for node in compiled)
     return Plan(
         compiled,
         start,
@@ -186,7 +189,8 @@ def _compiled(graph: Graph) -> Plan:
         tuple(map(tuple, exits)),
         tuple(node.joins for node in compiled),
         any(node.skill_id is not None for node in compiled),
-        tuple(-1 if nest.loops else _following(node, compiled) for node in compiled),
+        straight,
+        tuple(then >= 0 and _is_constant(compiled[then]) for then in straight),
     )
 
 
@@ -196,6 +200,10 @@ def _following(node: NodePlan, nodes: Sequence[NodePlan]) -> int:
         return -1
     then = nodes[node.outgoing[0].target]
     return then.index if then.plain and then.joins == 1 else -1
+
+
+def _is_constant(node: NodePlan) -> bool:
+    return node.params is not None and node.params.constant
 
 
 def skill_plan(skill_id: int) -> Plan:

@@ -9,7 +9,7 @@ from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.machine.states.turns import OPEN
 from wfcore.domain.run.state import Interrupt
-from wfcore.ports.journal import Append, Execution, JournalConflict
+from wfcore.ports.journal import Append, Execution, JournalConflict, PlainAppend
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.append import Projection, settled
 
@@ -38,7 +38,10 @@ class Appender:
         """The append of these entries, which the machine has applied; one that ends the turn releases the claim."""
         state, is_open = machine.state, machine.state.phase in OPEN
         if is_open and not (state.records or machine.interrupts or self._interrupts):  # most appends
-            return Append(expected, entries, holder=self.holder, slots=machine.slots)
+            slots = machine.slots
+            if slots is None:
+                return PlainAppend(expected, entries, holder=self.holder)
+            return Append(expected, entries, holder=self.holder, slots=slots)
         rows = self._projection.rows(machine, self._interrupts, entries)
         if not is_open:
             had_interrupts = bool(self._interrupts)

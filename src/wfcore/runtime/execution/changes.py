@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.changes import KINDS, ChangeFeed, FeedChange, What
-from wfcore.ports.journal import Append, Claimed, Execution, ExecutionRef, Journal, NewExecution
+from wfcore.ports.journal import Append, Claimed, Execution, ExecutionRef, Journal, NewExecution, PlainAppend
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.ports.repositories.inbox import approvers_of, target_subject
 from wfcore.ports.storage import Storage
@@ -169,6 +169,8 @@ class _PublishingJournal:
 
     def append(self, execution: ExecutionRef, append: Append) -> Coroutine[Any, Any, int | None]:
         """No coroutine of its own where nothing is published: that is nearly always so."""
+        if type(append) is PlainAppend:
+            return self._journal.append(execution, append)
         changes = append.new_run or append.changes or append.interrupts is not None
         if changes and self._feed.has_followers(execution.org):
             return self._append(execution, append)

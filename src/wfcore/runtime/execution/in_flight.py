@@ -35,7 +35,8 @@ class EffectsInFlight:
 
     A call of a tool that is not idempotent is announced in the journal before it is made, a call of a model by the
     first text of its answer. One that was announced and is pending, although it is not in flight here, was broken off:
-    with a worker that ended, or by this session. `tasks` and `announced` are read by the session.
+    with a worker that ended, or by this session. `tasks`, `announced` and `harmless`, the tools that need no
+    announcement, are read by the session.
 
     A call with a key begins only with a slot, one of a tool with a rate only after the rate has admitted it. It is
     announced after that. Of the calls with one key only the first waits for a slot, the others wait for that call.
@@ -53,7 +54,7 @@ class EffectsInFlight:
         """When calls that have no slot, or that a rate did not admit, try again."""
         self.tasks: dict[Key, asyncio.Task[None]] = {}
         self.announced: set[Key] = set()
-        self._harmless = rates.harmless
+        self.harmless = rates.harmless
 
     def startable(self, pending: Mapping[Address, Effect], now: int) -> list[Effect]:
         """Those that are due and not under way."""
@@ -121,7 +122,7 @@ class EffectsInFlight:
     def announcements(self, pending: Mapping[Address, Effect], now: int) -> list[Sent | Failed]:
         """What has to be durable before the effects that are due can begin."""
         found: list[Sent | Failed] = []
-        harmless = self._harmless
+        harmless = self.harmless
         for effect in pending.values():
             if type(effect) is CallTool and effect.tool in harmless and effect.state is not SENT:
                 continue  # most effects: `may_begin`, without a call
@@ -134,7 +135,7 @@ class EffectsInFlight:
         if type(effect) is CallTool and effect.state is not SENT:
             if effect.slot is not None and key_of(effect) not in self._admitted:
                 return False
-            harmless = effect.tool in self._harmless or effect.definition == LOOK_UP
+            harmless = effect.tool in self.harmless or effect.definition == LOOK_UP
             return harmless or key_of(effect) in self.announced
         return key_of(effect) in self.announced
 
@@ -153,7 +154,7 @@ class EffectsInFlight:
         if is_served(tool_id) or (tool is not None and not tool.idempotent):
             return True
         if not self._rates.has(tool_id):
-            self._harmless.add(tool_id)
+            self.harmless.add(tool_id)
         return False
 
     def streamed(self, said: Said) -> None:

@@ -16,7 +16,7 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.children import ChildRefused, Children
 from wfcore.runtime.execution.outcomes import Performed, Stream, failed, opened, progressed, said, succeeded
 from wfcore.runtime.execution.plans import Plans
-from wfcore.runtime.tools.calls import ToolCalls
+from wfcore.runtime.tools.calls import PlainCall, ToolCalls
 
 log = logging.getLogger("wfcore.performer")
 
@@ -35,6 +35,9 @@ class Performer:
         self._tools = ToolCalls(ports)
         self._models = ModelCalls(ports, self._contexts)
         self._children = Children(ports, plans)
+        self.plain_call: Callable[[str], PlainCall | None] = self._tools.plain_call
+        """What `perform` awaits for an effect that calls this tool, if it needs nothing but its arguments: without an
+        approval, a time limit and a report of progress. `failed` has the outcome of what it raises."""
 
     async def perform(self, execution: Execution, effect: Effect, stream: Stream, now: Callable[[], int]) -> Performed:
         """The entry with the outcome of the effect, at the time `now` of the execution. A tool that takes too long is
@@ -48,24 +51,30 @@ class Performer:
             spent: CallUsage = {}
             try:
                 if type(effect) is CallTool and effect.timeout is None:  # nearly always: spared a coroutine of its own
-                    call = self._tools.call_plain(effect)
-                    if call is None:
-                        call = self._tools.call(execution, effect, partial(_report, effect, stream, now))
+                    plain = None if effect.definition else self._tools.plain_call(effect.tool)
+                    if plain is not None:
+                        return succeeded(effect, await plain(effect.params), now())
+                    call = self._tools.call(execution, effect, partial(_report, effect, stream, now))
                     return succeeded(effect, await call, now())
                 async with asyncio.timeout(effect.timeout):
                     return await self._outcome(execution, effect, stream, spent, now)
             except StoreUnavailable as error:
                 log.warning("an effect waits for the store", extra={"why": str(error.__cause__), "seconds": wait})
-            except ClaimLost:
-                raise
-            except asyncio.CancelledError:
-                if _is_being_cancelled():
-                    raise
-                return failed(effect, now(), "the tool was cancelled from inside", usage=spent or None)
-            except (Exception, SystemExit) as error:  # noqa: BLE001  (a tool may raise anything; the run must learn of it)
-                return _failure(effect, now(), error, spent)
+            except BaseException as error:  # noqa: BLE001  (a tool may raise anything; the run must learn of it)
+                return self.failed(effect, error, now(), spent)
             await self._clock.sleep(wait)
             wait = min(2 * wait, LONGEST_RETRY)
+
+    def failed(self, effect: Effect, error: BaseException, at: int, spent: CallUsage | None = None) -> Failed:
+        """The outcome of an effect that raised this. Raises it again if it is none: a cancellation of the session, or a
+        claim that was lost.
+        """
+        usage = spent or None
+        if isinstance(error, asyncio.CancelledError) and not _is_being_cancelled():
+            return failed(effect, at, "the tool was cancelled from inside", usage=usage)
+        if isinstance(error, ClaimLost) or not isinstance(error, Exception | SystemExit):
+            raise error
+        return _failure(effect, at, error, usage)
 
     async def _outcome(
         self, execution: Execution, effect: Effect, stream: Stream, spent: CallUsage, now: Callable[[], int]
@@ -97,9 +106,8 @@ async def _report(
     await stream(progressed(effect, now(), progress, total, message))
 
 
-def _failure(effect: Effect, at: int, error: BaseException, spent: CallUsage) -> Failed:
+def _failure(effect: Effect, at: int, error: BaseException, usage: CallUsage | None) -> Failed:
     """What an exception is as the outcome of an effect."""
-    usage = spent or None
     if isinstance(error, (ToolFailed, ModelError, ChildRefused)):
         info = getattr(error, "info", None)
         return failed(effect, at, error.message, error.reason, error.retryable, info, usage)

@@ -97,10 +97,9 @@ class Plans:
         """Apply what the journal holds beyond what the machine has seen."""
         await self._apply(execution, machine, await self._journal.read(execution.ref, machine.length))
 
-    async def _apply(self, execution: Execution, machine: Machine, entries: Iterable[Entry]) -> None:
+    async def _apply(self, execution: Execution, machine: Machine, entries: Sequence[Entry]) -> None:
         await self.load(execution.ref.org, entries, machine)
-        for entry in entries:
-            machine.apply(entry)
+        machine.fold(entries)
         machine.take_records()
 
     async def load(self, org: str, entries: Iterable[Entry], machine: Machine) -> None:

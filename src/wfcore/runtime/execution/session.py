@@ -6,17 +6,18 @@ the session drops its machine, folds the journal again and goes on.
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallTool, Effect
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
-from wfcore.domain.run.machine.entries.straight import go_straight
+from wfcore.domain.run.machine.entries.straight import calls_after, go_straight
 from wfcore.domain.run.machine.next_steps import NextSteps, only_effect
 from wfcore.domain.run.state import IllegalEntry, RunStatus, move
-from wfcore.ports.faults import ClaimLost
-from wfcore.ports.journal import Append, Execution, JournalConflict, RunChange
+from wfcore.ports.faults import ClaimLost, StoreUnavailable
+from wfcore.ports.journal import Append, Execution, JournalConflict, PlainAppend, RunChange
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.append import Projection, left_open, new_run, settled, wake_admitted
 from wfcore.runtime.execution.appender import Appender
@@ -27,6 +28,7 @@ from wfcore.runtime.execution.session_states import ACTIVITIES, VIEWS, Activity,
 from wfcore.runtime.execution.telemetry import Performs
 from wfcore.runtime.execution.time_slice import ExecutionTime, MomentTimer, SharedTimers, TimeSlice
 from wfcore.runtime.tools.call_rates import CallRates
+from wfcore.runtime.tools.calls import PlainCall
 
 
 class Session:
@@ -152,10 +154,19 @@ class Session:
         self._timer.set(due, self._on_moment)
         following: Effect | None = effect
         while following is not None:
-            effect = following
-            self._activity = ACTIVITIES[self._activity][BEGIN]
+            effect, raised = following, None
+            if (call := self._plain_call(effect)) is not None:
+                following, raised = await self._run_segment(effect, call, due, task)
+                if following is None:
+                    return
+                effect = following
+            if raised is None:
+                self._activity = ACTIVITIES[self._activity][BEGIN]
             try:
-                outcome = await self.performer.perform(self._execution, effect, self._stream, self._time.now)
+                if raised is None:
+                    outcome = await self.performer.perform(self._execution, effect, self._stream, self._time.now)
+                else:
+                    outcome = self.performer.failed(effect, raised, self._time.now())
             except asyncio.CancelledError:
                 if self._activity is not Activity.stopping or task.uncancel() > 0:
                     raise
@@ -176,6 +187,72 @@ class Session:
             await self._record((outcome,))
             following = self._following(outcome.at, due)
 
+    def _plain_call(self, effect: Effect) -> PlainCall | None:
+        """What calls the tool of this effect, if it needs nothing but its arguments and no announcement, and the next
+        call of its segment is known. None while somebody reads the events of each step.
+        """
+        root = self.machine.state.root
+        if type(effect) is not CallTool or len(effect.address) != IN_ROOT or self.machine.state.sink is not None:
+            return None
+        if not root.plan.is_next_known[effect.address[0]] or effect.tool not in self._in_flight.harmless:
+            return None
+        is_plain = effect.timeout is None and not effect.definition and effect.slot is None
+        return self.performer.plain_call(effect.tool) if is_plain else None
+
+    async def _run_segment(
+        self, effect: Effect, call: PlainCall, due: int | None, task: asyncio.Task[None]
+    ) -> tuple[Effect | None, BaseException | None]:
+        """Perform the calls of a straight segment but the last, each committed before the next. The machine applies
+        their results together: nothing is to be decided between them.
+
+        Returns the effect to perform next, None if something else has to be done first; and what its call has raised,
+        if it was made.
+        """
+        self._collect_events()
+        state, results, holder = self.machine.state, list[e.Entry](), self._appender.holder
+        if state.sink is not None:  # somebody reads the events of each step
+            return effect, None
+        assert isinstance(effect, CallTool)  # noqa: S101  (it has a plain call)
+        (node, visit, step), attempt, params, length = effect.address, effect.attempt, effect.params, state.length
+        may_go_on, raised, now = True, None, self._time.now
+        for following, then, params_then in calls_after(state, effect.address):
+            if then.tool not in self._in_flight.harmless:  # it is announced with the result before it
+                break
+            self._activity = ALONE_NOW
+            try:
+                output = await call(params)
+            except BaseException as error:  # noqa: BLE001  (`failed` has its outcome)
+                raised = error
+                break
+            if self._activity is not ALONE_NOW:
+                task.uncancel()
+            self._activity = CHOOSING
+            result = e.Succeeded(now(), node, visit, step, attempt, output)
+            append = PlainAppend(length, (result,), holder=holder)
+            try:
+                await self._journal.append(self._ref, append)
+            except (Unavailable, JournalConflict):
+                if not await self._commit(append):
+                    await self._catch_up()
+                    await self._record((result,))
+                    return self._following(self.machine.at, due), None
+            results.append(result)
+            length += 1
+            (node, visit, step), attempt, params = following, 1, params_then
+            if self._events.has_subscribers(self._ref):
+                await self._publish_again()
+                break
+            may_go_on = self._may_go_on(result.at, due)
+            next_call = None if then.timeout is not None else self.performer.plain_call(then.tool)
+            if next_call is None or not may_go_on:
+                break
+            call = next_call
+        go_straight(state, results)
+        if isinstance(raised, StoreUnavailable):  # the performer waits, and repeats the call
+            self._activity, raised = CHOOSING, None
+        (pending,) = self.machine.pending.values()
+        return (pending if may_go_on else None), raised
+
     def _straight(self, outcome: e.Entry) -> tuple[Append, Effect] | None:
         """The append of an outcome that only leads to the next call of its straight segment, and that call: the machine
         has applied it. None for any other outcome, which `_record` records.
@@ -185,14 +262,14 @@ class Session:
         if type(outcome) is not e.Succeeded or self._view is View.stale or outcome.at < machine.state.at:
             return None
         self._collect_events()
-        if not go_straight(machine.state, outcome):
+        if not go_straight(machine.state, (outcome,)):
             return None
         entries: list[e.Entry] = [outcome]
         (call,) = machine.pending.values()
         if not self._in_flight.may_begin(call):
             entries += self._applied(self._in_flight.announcements(machine.pending, outcome.at))
             (call,) = machine.pending.values()
-        return Append(expected, entries, holder=self._appender.holder), call
+        return PlainAppend(expected, entries, holder=self._appender.holder), call
 
     def _following(self, now: int, due: int | None) -> Effect | None:
         """The only effect, if it can begin at once: nothing has to be announced before."""
@@ -352,6 +429,17 @@ class Session:
         except JournalConflict:
             self._saw(ViewEvent.conflict)
             return False
+        if type(append) is not PlainAppend:
+            self._written(append)
+        sink = self.machine.state.sink
+        if sink:
+            self._events.publish(self._ref, self.machine.take_events())
+        elif sink is None and self._events.has_subscribers(self._ref):
+            await self._publish_again()
+        return True
+
+    def _written(self, append: Append) -> None:
+        """What an append of more than entries means for this session and for others."""
         if append.updates_claim:
             self._saw(ViewEvent.release)
             self._events.settle(self._ref)
@@ -359,12 +447,6 @@ class Session:
             self._in_flight.try_again()
         if append.interrupts is not None:
             self._appender.know_interrupts(append.interrupts)
-        sink = self.machine.state.sink
-        if sink:
-            self._events.publish(self._ref, self.machine.take_events())
-        elif sink is None and self._events.has_subscribers(self._ref):
-            await self._publish_again()
-        return True
 
     def _collect_events(self) -> None:
         state = self.machine.state
@@ -401,6 +483,12 @@ class Session:
 
 
 BEGIN, END = ActivityEvent.begin, ActivityEvent.end
+
+CHOOSING: Final = Activity.choosing
+ALONE_NOW: Final = ACTIVITIES[CHOOSING][BEGIN]
+
+IN_ROOT: Final = 3
+"""The numbers of an address in the root."""
 
 ALONE = frozenset({Activity.alone, Activity.stopping})
 """The activities in which an effect runs in the session's own task."""

@@ -22,6 +22,7 @@ from wfcore.ports.journal import (
 )
 from wfcore.ports.telemetry import RUN, Counted, Span, Telemetry, Timed, WorkKind
 from wfcore.runtime.execution.outcomes import Performed, Stream
+from wfcore.runtime.tools.calls import PlainCall
 
 if TYPE_CHECKING:
     from wfcore.domain.run.machine.machine import Machine
@@ -106,6 +107,11 @@ class Performs(Protocol):
 
     async def perform(self, execution: Execution, effect: Effect, stream: Stream, now: Now) -> Performed: ...
 
+    @property
+    def plain_call(self) -> Callable[[str], PlainCall | None]: ...
+
+    def failed(self, effect: Effect, error: BaseException, at: int) -> Failed: ...
+
 
 class Driven(Protocol):
     """An execution in the hands of a driver: a session. Its machine may be another one later."""
@@ -164,6 +170,10 @@ FRAME: Final = OWN + 1
 """By how many it is longer than the address that opened the frame: these, and the attempt."""
 
 
+def _no_call(_: str) -> None:
+    """No tool is called without a span."""
+
+
 class _Visit:
     """The span of a node's visit; it ends with the last effect, which is known only when no other follows."""
 
@@ -192,6 +202,14 @@ class MeasuredPerformer:
             return entry
         finally:
             span.end(outcome)
+
+    @property
+    def plain_call(self) -> Callable[[str], PlainCall | None]:
+        """Returns None: each effect is performed by itself."""
+        return _no_call
+
+    def failed(self, effect: Effect, error: BaseException, at: int) -> Failed:
+        return self._performer.failed(effect, error, at)
 
     def end_nodes(self, pending: Collection[Address]) -> None:
         """Nothing: there are none."""

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -48,6 +49,10 @@ _encode = msgspec.json.Encoder(enc_hook=_model_to_json).encode
 _decode = msgspec.json.Decoder().decode
 
 
+PlainCall = Callable[[JSON], Awaitable[JSON]]
+"""Calls a tool with these arguments: the result, or the error, as by `ToolCalls.call`."""
+
+
 class ToolCalls:
     """Calls the tools of one installation."""
 
@@ -59,8 +64,10 @@ class ToolCalls:
         self._schemas: dict[str, Schema] = {}
         self._plain: dict[str, tuple[Tool, Schema]] = {}
         """The tools called so far whose calls need neither a connection nor a server: most of them."""
-        self._functions: dict[str, tuple[Callable[..., Any], Schema]] = {}
-        """The coroutine functions of those that take their arguments alone."""
+        self._functions: dict[str, PlainCall] = {}
+        self.plain_call: Callable[[str], PlainCall | None] = self._functions.get
+        """By id of the tool: the same as `call` for coroutine functions that need nothing but their arguments, and no
+        approval; None for any other tool, and before its first call."""
         self._use = ConnectionUse(ports)
         self._served = ServedTools(ports)
 
@@ -81,22 +88,14 @@ class ToolCalls:
         if tool.checks and tool.provider is None and not tool.connection_parameter:
             self._plain[tool.id] = tool, self._schemas[tool.id]
             if tool.is_async and isinstance(tool.run, PlainFunction):
-                self._functions[tool.id] = tool.run.function, self._schemas[tool.id]
+                self._functions[tool.id] = partial(self._run_plain, tool.run.function, self._schemas[tool.id])
         if tool.provider is None and not (tool.connection_parameter and _named_connection(tool, effect)):
             return self._run(tool, execution, effect, publish)
         return self._run_connected(tool, execution, effect, publish)
 
-    def call_plain(self, effect: CallTool) -> Awaitable[JSON] | None:
-        """The same for a call that needs nothing but its arguments, as most; None for any other."""
-        called = self._functions.get(effect.tool)
-        if called is None or effect.definition:
-            return None
-        function, schema = called
-        _check_arguments(schema, effect.params)
-        return self._run_plain(function, as_object(effect.params))
-
-    async def _run_plain(self, function: Callable[..., Any], params: Mapping[str, JSON]) -> JSON:
-        return self._checked_output(await function(**_own(params)))
+    async def _run_plain(self, function: Callable[..., Any], schema: Schema, params: JSON) -> JSON:
+        _check_arguments(schema, params)
+        return self._checked_output(await function(**_own(as_object(params))))
 
     async def _look_up(self, effect: CallTool) -> JSON:
         """The digest of the tool's definition in this process, and its name."""
@@ -206,7 +205,9 @@ class ToolCalls:
         try:
             text = _encode(output)
             kept: JSON = _decode(text)
-            if len(text) >= LONG_NUMBER and _LONG_NUMBER.search(text):
+            if len(text) < LONG_NUMBER:
+                return kept
+            if _LONG_NUMBER.search(text):
                 dumps(kept)
         except Exception as error:  # noqa: BLE001  (properties and serializers of the result can raise anything)
             raise _unusable(f"the tool's result is not a JSON value: {error}") from None

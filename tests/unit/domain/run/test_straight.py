@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from wfcore.domain.run.effects import CallTool
-from wfcore.domain.run.entries import Limits, Succeeded
-from wfcore.domain.run.machine.entries.straight import go_straight
+from wfcore.domain.run.entries import Entry, Failed, Limits, Succeeded
+from wfcore.domain.run.machine.entries.straight import calls_after, go_straight
 from wfcore.domain.run.plan import compile_plan
-from wfcore.testing.histories import History, sketch
+from wfcore.testing.histories import BEGIN, History, sketch
 
 SEEN = ("at", "length", "phase", "run_id", "seq", "visited")
 
@@ -22,7 +22,7 @@ def goes_straight(history: History, output: Any = None, **fields: Any) -> bool:
     node, visit, step = effect.address[-3:]
     entry = Succeeded(history.at + 5, node, visit, step, effect.attempt, output, within=effect.address[:-3])
     before = machine.copy().state, len(history.events)
-    went = go_straight(machine.state, replace(entry, **fields))
+    went = bool(go_straight(machine.state, [replace(entry, **fields)]))
     history.events += machine.take_events()
     if not went:
         now = machine.copy().state
@@ -73,6 +73,59 @@ def test_the_next_call_of_a_segment() -> None:
     assert history.succeed("b", 1).machine.output == 1
 
 
+LONG = sketch(
+    "s -> a", "a -> b", "b -> c", "c -> d", "d -> e",
+    b={"params": {"x": 1}}, c={"params": {"x": "{{ nodes.a.output.y }}"}},
+    d={"params": {"x": "{{ nodes.c.output.z }}"}},
+)  # fmt: skip
+
+
+def result(node: int, output: Any, attempt: int = 1) -> Succeeded:
+    return Succeeded(BEGIN + node, node, 1, 0, attempt, output)
+
+
+def test_the_results_of_several_calls() -> None:
+    """Only the call after the last one is requested."""
+    history = History(LONG)
+    entries = [result(1, {"y": 4}), result(2, 5), result(3, {"z": 6})]
+    assert go_straight(history.machine.state, entries, 1) == 0
+    assert go_straight(history.machine.state, entries) == 3
+    assert list(history.machine.pending.values()) == [CallTool((4, 1, 0), 1, "run-1:d:1", "tool", {"x": 6}, 0)]
+    assert (history.machine.at, history.machine.length) == (BEGIN + 3, 4)
+    assert [event.kind for event in history.machine.take_events()] == ["node_finished", "node_started"] * 3
+
+
+@pytest.mark.parametrize(
+    ("third", "why"),
+    [
+        (result(3, {"none": 6}), "the parameters of the next call cannot be rendered"),
+        (result(3, {"z": 6}, attempt=2), "another attempt"),
+        (result(4, {"z": 6}), "another call"),
+        (Failed(BEGIN + 3, 3, 1, 0, 1, "no"), "no result"),
+    ],
+)
+def test_a_result_after_which_something_is_to_decide(third: Entry, why: str) -> None:
+    """The results before it are applied, and it has changed nothing."""
+    machine = History(LONG).machine
+    assert go_straight(machine.state, [result(1, {"y": 4}), result(2, 5), third]) == 2, why
+    assert list(machine.pending.values()) == [CallTool((3, 1, 0), 1, "run-1:c:1", "tool", {"x": 4}, 0)]
+    assert set(machine.nodes) == {"s", "a", "b"}
+
+
+def test_the_calls_that_are_known_in_advance() -> None:
+    """Those with constant parameters, up to the bound of visits."""
+    structure = sketch("s -> a", "a -> b", "b -> c", "c -> d", b={"params": {"x": 1}}, d={"params": "{{ 1 }}"})
+    machine = History(structure).machine
+    known = [(address, then.id, params) for address, then, params in calls_after(machine.state, (1, 1, 0))]
+    assert known == [((2, 1, 0), "b", {"x": 1}), ((3, 1, 0), "c", {})]
+    machine.state.limits = Limits(max_node_visits=3)
+    assert len(list(calls_after(machine.state, (1, 1, 0)))) == 1
+    machine.state.limits = Limits(max_concurrent_effects=0)
+    assert list(calls_after(machine.state, (1, 1, 0))) == []
+    paused = History(structure).pause().machine
+    assert list(calls_after(paused.state, (1, 1, 0))) == []
+
+
 def test_events_of_a_segment_are_counted_without_an_observer() -> None:
     """A later observer sees the same numbers."""
     history = History(CHAIN)
@@ -95,9 +148,8 @@ def test_an_outcome_in_a_child() -> None:
     outer = sketch("s -> w", w={"toolId": "core.workflow", "params": {"workflowId": 5}})
     history = History(outer, children={5: CHAIN}).open("w")
     effect = history.effect("w/a")
-    assert not go_straight(
-        history.machine.state, Succeeded(history.at, *effect.address[-3:], 1, {"y": 4}, within=effect.address[:-3])
-    )
+    entry = Succeeded(history.at, *effect.address[-3:], 1, {"y": 4}, within=effect.address[:-3])
+    assert go_straight(history.machine.state, [entry]) == 0
     assert history.succeed("w/a", {"y": 4}).succeed("w/b", 7).machine.output == 7
 
 

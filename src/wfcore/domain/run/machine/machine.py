@@ -16,7 +16,7 @@ The machine is the public face of a `RunState`, which the modules beside this on
     state                             the data
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from wfcore.domain.expressions.expression import MAX_STEPS
@@ -71,7 +71,7 @@ class Machine:
     def apply(self, entry: e.Entry) -> None:
         """Let this have happened. `IllegalEntry` if it cannot; the machine is then as it was."""
         state = self.state
-        if type(entry) is e.Succeeded and go_straight(state, entry):
+        if type(entry) is e.Succeeded and go_straight(state, (entry,)):
             return
         state.steps.left = MAX_STEPS
         check, handle = ENTRIES[type(entry)]
@@ -81,6 +81,15 @@ class Machine:
         except IllegalEntry as error:
             raise BrokenInvariant(str(error)) from error
         state.length += 1
+
+    def fold(self, entries: Sequence[e.Entry]) -> None:
+        """Apply these entries, those of straight segments together. `IllegalEntry` for one that cannot happen."""
+        done, count = 0, len(entries)
+        while done < count:
+            went = go_straight(self.state, entries, done) if type(entries[done]) is e.Succeeded else 0
+            if not went:
+                self.apply(entries[done])
+            done += went or 1
 
     def check(self, entry: e.Entry) -> None:
         """`IllegalEntry` if this cannot happen now."""

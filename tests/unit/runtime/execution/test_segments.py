@@ -1,0 +1,395 @@
+"""Calls of a straight segment that a session performs in one loop: nothing but the time it takes may differ."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from itertools import pairwise
+from typing import Any
+
+import bench as benches
+import pytest
+from bench import Bench, Json, act, eventually, graph, kinds, why
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+from waiting import HANG
+
+from wfcore.adapters.system import SystemClock
+from wfcore.adapters.tools.catalog import tool
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.run.entries import Entry, Succeeded
+from wfcore.ports.providers import ToolCall
+from wfcore.runtime.common.run_views import RunFailed, RunView
+from wfcore.runtime.execution import session
+
+pytestmark = pytest.mark.anyio
+
+
+class Steps:
+    """Tools that take their arguments alone. `before` is called with `name` before a call of `step` returns."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+        self.before: Callable[[Any], Awaitable[object] | None] = lambda _: None
+
+    def all(self) -> list[Any]:
+        return [self.step, self.once, self.told, self.fails, self.odd]
+
+    @tool(idempotent=True)
+    async def step(self, name: Any = 0) -> Any:
+        """The argument."""
+        self.calls.append(name)
+        waited = self.before(name)
+        if waited is not None:
+            await waited
+        return {"name": name}
+
+    @tool(idempotent=False)
+    async def once(self, name: Any = 0) -> Any:
+        """A call that must not be repeated."""
+        self.calls.append(("once", name))
+        return name
+
+    @tool(idempotent=True)
+    async def told(self, call: ToolCall, name: Any = 0) -> Any:
+        """A call that gets more than its arguments."""
+        self.calls.append(("told", name, call.key))
+        return call.key
+
+    @tool(idempotent=True)
+    async def fails(self, name: int = 0) -> Any:
+        """Fail every other time."""
+        self.calls.append(("fails", name))
+        if len([each for each in self.calls if each == ("fails", name)]) % 2:
+            raise ValueError(name)
+        return name
+
+    @tool(idempotent=True)
+    async def odd(self) -> Any:
+        """A result that is not JSON."""
+        return object()
+
+
+@asynccontextmanager
+async def opened(url: str, tools: Steps, **more: Any) -> AsyncIterator[Bench]:
+    """A bench with these tools, in which time passes, and each tool was called before: it is known to be plain."""
+    clock: Any = SystemClock()
+    async with benches.opened(url, tools=tools.all(), clock=clock, **more) as bench:
+        if "org" not in more:
+            await bench.ran(chain(*(act(name) for name in ("step", "once", "told"))))
+            await bench.ran(chain(act("fails", more=RETRY)))
+            tools.calls.clear()
+        yield bench
+
+
+RETRY: Json = {"retry": {"maxAttempts": 2, "initialIntervalSeconds": 0.001}}
+
+
+def chain(*nodes: Json) -> Json:
+    """A graph of these nodes, `n1` and so on, one after the other."""
+    names = ["s", *(f"n{number}" for number in range(1, len(nodes) + 1))]
+    edges = " ".join(f"{one}>{then}" for one, then in pairwise(names))
+    return graph(edges, **dict(zip(names[1:], nodes, strict=True)))
+
+
+def steps(count: int, first: int = 1) -> list[Json]:
+    return [act("step", name=number) for number in range(first, first + count)]
+
+
+async def unwatched(bench: Bench, structure: Json) -> RunView:
+    """The record of a run whose events nobody reads until its end."""
+    run = await bench.started(structure)
+    with suppress(RunFailed):
+        await bench.core.runs.result(run)
+    return await bench.core.runs.get(bench.me, run.id)
+
+
+async def journal(bench: Bench, run_id: str) -> list[Entry]:
+    """The entries of a run, all at the same time."""
+    found = await bench.core.ports.journal.find_turn(bench.org, run_id)
+    assert found is not None
+    entries = await bench.core.ports.journal.read(found[1].ref)
+    return [structs.replace(entry, at=0) for entry in entries]
+
+
+@pytest.fixture
+def tools() -> Steps:
+    return Steps()
+
+
+@pytest.fixture
+def straight(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many results the machine learns of at once, each time."""
+    found: list[int] = []
+    original = session.go_straight
+
+    def counted(run: Any, entries: Any) -> int:
+        went = original(run, entries)
+        found.append(went)
+        return went
+
+    monkeypatch.setattr(session, "go_straight", counted)
+    return found
+
+
+NODES = st.sampled_from(
+    [
+        *(act("step", name=name) for name in (0, "x", {"a": [1]}, "{{ nodes.n1.output }}", 1, 2, 3)),
+        act("step", name="{{ nodes.n1.output.none.at.all }}"),
+        act("step", more={"timeoutSeconds": 100}),
+        act("fails", name="{{ nodes.n1.output }}"),
+        act("once", name=7),
+        act("told", name=7),
+        act("fails", name=1),
+        act("fails", name=2, more=RETRY),
+        act("odd"),
+        act("core.transform", value=1),
+    ]
+)
+
+
+def outcome(nodes: list[Json], *, segments: bool) -> Any:
+    """Entries, events, calls and the record of a run of these nodes."""
+
+    async def ran() -> Any:
+        tools = Steps()
+        async with opened("sqlite://", tools) as bench:
+            run = await unwatched(bench, chain(*nodes))
+            events = [(event.kind, event.seq) for event in await bench.events(run.id)]
+            entries = [str(entry).replace(run.id, "run") for entry in await journal(bench, run.id)]
+            calls = [str(call).replace(run.id, "run") for call in tools.calls]
+            return entries, events, calls, run.status, run.output
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not segments:
+            patch.setattr(session, "calls_after", lambda *_: iter(()))
+        return asyncio.run(ran())
+
+
+@settings(max_examples=40)
+@given(st.lists(NODES, min_size=1, max_size=7))
+@example([*steps(2), act("once", name=7), *steps(2)])
+@example([*steps(2), act("step", more={"timeoutSeconds": 100}), *steps(2)])
+def test_a_segment_is_performed_as_any_other_part(nodes: list[Json]) -> None:
+    """The same entries, events, calls and results, whatever the calls are and however they end."""
+    assert outcome(nodes, segments=True) == outcome(nodes, segments=False)
+
+
+async def test_results_are_applied_together(tools: Steps, straight: list[int]) -> None:
+    """The last call of a segment ends the run by itself."""
+    async with opened("sqlite://", tools) as bench:
+        straight.clear()
+        assert (await unwatched(bench, chain(*steps(5)))).output == {"name": 5}
+        assert sum(straight) == 4
+        assert max(straight) > 1
+        assert tools.calls == [1, 2, 3, 4, 5]
+
+
+async def test_each_result_is_written_before_the_next_call(database: str, tools: Steps) -> None:
+    """So that nothing is called again after a crash."""
+    written: list[list[Any]] = []
+    async with opened(database, tools) as bench:
+        number = await bench.deployed(chain(*steps(4)))
+        ref: list[Any] = []
+
+        async def look(name: Any) -> None:
+            if not ref:
+                row = (await bench.core.runs.page(bench.me, limit=1))[0]
+                found = await bench.core.ports.journal.find_turn(bench.org, row.id)
+                assert found is not None
+                ref.append(found[1].ref)
+            entries = await bench.core.ports.journal.read(ref[0])
+            written.append([entry.output["name"] for entry in entries if isinstance(entry, Succeeded)])
+
+        tools.before = look
+        run = await bench.core.runs.start(bench.me, workflow=number)
+        await bench.core.runs.result(run)
+        assert written == [[], [1], [1, 2], [1, 2, 3]]
+
+
+async def test_a_run_that_is_cancelled_within_a_segment(database: str, tools: Steps) -> None:
+    """The call that is under way is stopped, and no other one begins."""
+    began, stopped = asyncio.Event(), list[Any]()
+
+    async def hold(name: Any) -> None:
+        if name == 3:
+            began.set()
+            try:
+                await asyncio.sleep(HANG)
+            except asyncio.CancelledError:
+                stopped.append(name)
+                raise
+
+    async with opened(database, tools) as bench:
+        tools.before = hold
+        run = await bench.started(chain(*steps(6)))
+        await asyncio.wait_for(began.wait(), HANG)
+        await bench.core.runs.cancel(bench.me, run.id)
+        assert (await bench.ended(run)).status == "cancelled"
+        await eventually(lambda: stopped == [3])
+        assert tools.calls == [1, 2, 3]
+        assert [type(entry).__name__ for entry in await journal(bench, run.id)] == [
+            "Started", "Succeeded", "Succeeded", "Cancelled",
+        ]  # fmt: skip
+
+
+async def test_a_run_that_is_paused_within_a_segment(database: str, tools: Steps) -> None:
+    """The result of the call under way is kept, although somebody else has written meanwhile."""
+    began, free = asyncio.Event(), asyncio.Event()
+
+    async def hold(name: Any) -> None:
+        if name == 3:
+            began.set()
+            await free.wait()
+
+    async with opened(database, tools) as bench:
+        tools.before = hold
+        run = await bench.started(chain(*steps(6)))
+        await asyncio.wait_for(began.wait(), HANG)
+        await bench.core.runs.interrupt(bench.me, run.id)
+        free.set()
+        paused = await bench.ended(run)
+        assert paused.status == "interrupted"
+        assert tools.calls == [1, 2, 3]
+        resumed = await bench.core.runs.resume(bench.me, run.id)
+        assert (await bench.ended(resumed.id)).output == {"name": 6}
+        assert tools.calls == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_reader_who_comes_within_a_segment(database: str, tools: Steps) -> None:
+    """It gets every event once, in order."""
+    began, free = asyncio.Event(), asyncio.Event()
+
+    async def hold(name: Any) -> None:
+        if name == 3:
+            began.set()
+            await free.wait()
+
+    async with opened(database, tools) as bench:
+        tools.before = hold
+        run = await bench.started(chain(*steps(6)))
+        await asyncio.wait_for(began.wait(), HANG)
+        reading = asyncio.create_task(bench.events(run.id))
+        await asyncio.sleep(0)
+        free.set()
+        events = await reading
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        assert kinds(events).count("node_finished") == 7
+        assert kinds(events)[-1] == "done"
+
+
+async def test_a_reader_waits_for_no_call(database: str, tools: Steps) -> None:
+    """Whoever came during a call sees its end while the next one is under way."""
+    began, free = defaultdict[Any, asyncio.Event](asyncio.Event), defaultdict[Any, asyncio.Event](asyncio.Event)
+
+    async def hold(name: Any) -> None:
+        if name in (3, 4):
+            began[name].set()
+            await free[name].wait()
+
+    async with opened(database, tools) as bench:
+        tools.before = hold
+        run = await bench.started(chain(*steps(6)))
+        await asyncio.wait_for(began[3].wait(), HANG)
+        ended = list[Any]()
+
+        async def read() -> None:
+            async with aclosing(bench.core.runs.batches(run)) as batches:
+                async for batch in batches:
+                    ended.extend(event.data["nodeId"] for event in batch if event.kind == "node_finished")
+
+        reading = asyncio.create_task(read())
+        await eventually(lambda: "n2" in ended)
+        free[3].set()
+        await asyncio.wait_for(began[4].wait(), HANG)
+        await eventually(lambda: "n3" in ended)
+        free[4].set()
+        await reading
+        assert ended == ["s", "n1", "n2", "n3", "n4", "n5", "n6"]
+
+
+async def test_others_have_turns(tools: Steps) -> None:
+    """Calls that never wait do not hold the event loop for longer than a millisecond or two."""
+    turns, seen, over = 0, list[int](), False
+
+    async def count() -> None:
+        nonlocal turns
+        while not over:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def spend(_: Any) -> None:
+        time.sleep(0.002)
+        seen.append(turns)
+
+    async with opened("sqlite://", tools) as bench:
+        tools.before = spend
+        counting = asyncio.create_task(count())
+        await unwatched(bench, chain(*steps(8)))
+        over = True
+        await counting
+        assert len(set(seen)) >= 6
+
+
+class Store:
+    """The bench's journal, of which one append fails: before it is done, or with the response lost."""
+
+    def __init__(self, bench: Bench, number: int, *, done: bool) -> None:
+        journal = bench.core.ports.journal
+        self._left, self._done = number, done
+        self._append = journal.append
+        journal.append = self._try  # type: ignore[method-assign]
+
+    async def _try(self, *args: Any) -> Any:
+        self._left -= 1
+        if self._left:
+            return await self._append(*args)
+        if self._done:
+            await self._append(*args)
+        raise Unavailable("the store does not answer")
+
+
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("number", [1, 3])
+async def test_a_store_that_is_away_for_a_moment(database: str, tools: Steps, number: int, done: bool) -> None:
+    """Each result is written once, and no call is repeated."""
+    async with opened(database, tools) as bench:
+        graph_id = await bench.deployed(chain(*steps(5)))
+        Store(bench, number, done=done)
+        run = await bench.core.runs.start(bench.me, workflow=graph_id)
+        assert await bench.core.runs.result(run) == {"name": 5}
+        assert tools.calls == [1, 2, 3, 4, 5]
+        assert len([entry for entry in await journal(bench, run.id) if isinstance(entry, Succeeded)]) == 5
+
+
+async def test_a_worker_that_ends_within_a_segment(tools: Steps, tmp_path: Any) -> None:
+    """The next one continues with the call that had no result."""
+    began, url = asyncio.Event(), f"sqlite:///{tmp_path}/a.db"
+
+    async def hold(name: Any) -> None:
+        if name == 3 and tools.calls.count(3) == 1:
+            began.set()
+            await asyncio.sleep(HANG)
+
+    async with opened(url, tools) as bench:
+        tools.before = hold
+        run = await bench.started(chain(*steps(5)))
+        await asyncio.wait_for(began.wait(), HANG)
+    async with opened(url, tools, org=bench.org) as again:
+        assert (await again.ended(run.id)).output == {"name": 5}
+    assert tools.calls == [1, 2, 3, 3, 4, 5]
+
+
+async def test_a_tool_that_cancels_itself(tools: Steps) -> None:
+    """It fails; the session goes on."""
+
+    def cancel(name: Any) -> None:
+        if name == 3:
+            raise asyncio.CancelledError
+
+    async with opened("sqlite://", tools) as bench:
+        tools.before = cancel
+        run = await unwatched(bench, chain(*steps(5)))
+        assert why(run)[0] == "the tool was cancelled from inside"
