@@ -300,7 +300,7 @@ RUNS: Final = [
     *planted(
         f"{RUNTIME}/tools/calls.py",
         f"{CASES}/test_performing.py",
-        ("a later call of a function is not checked", "        function, schema = called\n        _check_arguments(schema, effect.params)\n", "        function, schema = called\n"),
+        ("a later call of a function is not checked", "        _check_arguments(schema, params)\n        return self._checked_output", "        return self._checked_output"),
     ),
     *planted(
         f"{RUNTIME}/tools/connection_use.py",

@@ -19,6 +19,13 @@ from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
 
+
+@pytest.fixture(autouse=True)
+def _listing_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine lists longer than servers may."""
+    monkeypatch.setattr(mcp_servers, "SECONDS_TO_LIST", HANG)
+
+
 ORG = "o"
 
 
