@@ -321,7 +321,7 @@ async def test_others_have_turns(tools: Steps) -> None:
             await asyncio.sleep(0)
 
     def spend(_: Any) -> None:
-        time.sleep(0.002)
+        time.sleep(0.002)  # longer than the slice of a session, a millisecond: it must yield
         seen.append(turns)
 
     async with opened("sqlite://", tools) as bench:
