@@ -188,3 +188,5 @@ def test_a_node_that_was_given_an_output_by_hand() -> None:
     history = History(CHAIN).fail("a").retry(outputs={"b": 7})
     assert not goes_straight(history, {"y": 4})
     assert history.succeed("a", {"y": 4}).machine.output == 7
+    known = History(LONG).fail("a").retry(outputs={"b": 7})
+    assert list(calls_after(known.machine.state, known.effect("a").address)) == []

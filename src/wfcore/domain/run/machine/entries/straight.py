@@ -104,7 +104,7 @@ def calls_after(run: RunState, address: Address) -> Iterator[tuple[Address, Node
         if not plan.is_next_known[index]:
             return
         index = plan.straight[index]
-        if index < 0 or nodes[index] is not IDLE or index in left:
+        if nodes[index] is not IDLE or index in left:
             return
         then = plan.nodes[index]
         assert then.params is not None  # noqa: S101  (an action has them)
