@@ -87,6 +87,19 @@ def test_every_step_is_one_that_the_definition_allows(world: World) -> None:
 
 
 @SOME
+@given(tangled(), st.booleans())
+def test_only_runs_of_plans_that_need_a_driver_stay_open(structure: Structure, calls: bool) -> None:
+    """After the first entry, the turn of any other run has ended."""
+    actions = [node for node in structure["nodes"] if node["type"] == "action"]
+    for node in actions if not calls else ():
+        node["data"] = {"toolId": "core.transform", "params": {"value": 7}}
+    plan = compile_plan(structure)
+    machine = Machine(plan)
+    machine.apply(Started(1, "run", ANN, GIVEN, {}))
+    assert plan.needs_driver or not machine.turn_open
+
+
+@SOME
 @given(worlds(structured()))
 def test_nested_blocks_do_what_the_reference_says(world: World) -> None:
     """Status, output and the number of visits of every node are those of an interpreter without order."""

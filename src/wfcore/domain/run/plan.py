@@ -152,6 +152,8 @@ class Plan:
     other, which waits for nothing else."""
     is_next_known: tuple[bool, ...]
     """For each node whether its next one in `straight` has constant parameters: the call is known in advance."""
+    needs_driver: bool
+    """Whether the first turn of a run can need an effect or a timer: one can be reached before a person decides."""
 
 
 def compile_plan(structure: Mapping[str, JSON]) -> Plan:
@@ -191,6 +193,7 @@ def _compiled(graph: Graph) -> Plan:
         any(node.skill_id is not None for node in compiled),
         straight,
         tuple(then >= 0 and _is_constant(compiled[then]) for then in straight),
+        _needs_driver(compiled, start),
     )
 
 
@@ -204,6 +207,21 @@ def _following(node: NodePlan, nodes: Sequence[NodePlan]) -> int:
 
 def _is_constant(node: NodePlan) -> bool:
     return node.params is not None and node.params.constant
+
+
+def _needs_driver(nodes: Sequence[NodePlan], start: int) -> bool:
+    """Whether a node that the machine does not complete by itself can be reached without a humanApproval before it."""
+    found, to_follow = {start}, [start]
+    while to_follow:
+        node = nodes[to_follow.pop()]
+        if node.kind is NodeType.HUMAN_APPROVAL:
+            continue
+        if node.kind is NodeType.AGENT or (node.kind is NodeType.ACTION and not node.pure):
+            return True
+        new = {edge.target for edge in node.outgoing} - found
+        found |= new
+        to_follow += new
+    return False
 
 
 def skill_plan(skill_id: int) -> Plan:

@@ -220,7 +220,7 @@ class RunStarting(RunReading):
         """Write the first entry of a checked request; `info` are the request's fields of the variable `run`."""
         new = NewExecution(me.org_uuid, target.kind, target.resource_id, target.variation_id, me.user_id,
                            run.thread_id, target.is_draft, run.started_by)  # fmt: skip
-        machine = Machine(target.plan, [])
+        machine = Machine(target.plan, [] if target.plan.needs_driver else None)  # events are for readers of open runs
         actor, limits = e.Actor(me.user_id, me.email), self._ports.settings.limits
         now, readable = self._ports.clock.now(), {**run_info(new.kind, new.resource_id, new.thread_id), **info}
         started = e.Started(now, run.id, actor, given, readable, limits, target.refusal, run.key)

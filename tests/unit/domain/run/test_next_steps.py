@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from wfcore.domain.run.entries import Limits
 from wfcore.domain.run.machine.next_steps import NextSteps, next_due, next_steps, only_effect
+from wfcore.domain.run.plan import compile_plan
 from wfcore.testing.histories import BEGIN, History, sketch
 
 ASK = {"type": "humanApproval", "timeoutSeconds": 60}
@@ -113,3 +114,27 @@ def test_the_next_moment_is_the_earliest() -> None:
     assert NextSteps(False, True, effects, 15, None).next_moment(10) == 15
     assert NextSteps(False, True, effects, 40, None).next_moment(30) == 40
     assert NextSteps(False, True, effects, None, None).next_moment(30) is None
+
+
+PURE = {"toolId": "core.transform", "params": {"value": 1}}
+CHECK = {"type": "condition", "branches": [{"handle": "x", "when": "true"}]}
+
+
+@pytest.mark.parametrize(
+    ("edges", "needs"),
+    [
+        (["s -> p"], False),
+        (["s -> c", "c -x-> p"], False),
+        (["s -> p", "p -> a"], True),
+        (["s -> c", "c -else-> a"], True),
+        (["s -> w", "w -approved-> a"], False),
+        (["s -> w", "s -> a"], True),
+        (["s -> t"], True),
+    ],
+)
+def test_which_plans_need_a_driver(edges: list[str], needs: bool) -> None:
+    """Those with an effect or a timer that no person's decision comes before."""
+    data = {"p": PURE, "c": CHECK, "w": ASK, "t": WAIT}
+    ids = {part for edge in edges for part in edge.split()}
+    plan = compile_plan(sketch(*edges, **{name: it for name, it in data.items() if name in ids}))
+    assert plan.needs_driver is needs

@@ -41,10 +41,10 @@ def start_action(run: RunState, frame: Frame, node: NodePlan, before: Batch | No
     if node.plain:
         call(run, frame, node, 0, node.params.render(frame.scope, steps=run.steps))
         return
-    items, calls = calls_of(run, frame, node)
     if node.pure:
-        _complete(run, frame, node, calls)
+        _complete(run, frame, node)
         return
+    items, calls = calls_of(run, frame, node)
     batch = frame.batches[node.index] = Batch(calls, node.for_each is not None, items)
     batch.slots = slots_of(run, frame, node, items)
     if before is not None:
@@ -101,14 +101,18 @@ def checked_key(key: JSON) -> str:
     raise ExpressionError(fault)
 
 
-def _complete(run: RunState, frame: Frame, node: NodePlan, calls: Sequence[JSON]) -> None:
+def _complete(run: RunState, frame: Frame, node: NodePlan) -> None:
     """End an action that needs no effect."""
-    if node.tool == FAIL:
-        fail(run, frame, node, said(as_object(calls[0]).get("message") or "failed by core.fail"), "failed")
-    elif node.for_each is None:
-        finish(run, frame, node, as_object(calls[0]).get("value"))
-    else:
+    if node.for_each is not None:
+        _, calls = calls_of(run, frame, node)
         finish(run, frame, node, [as_object(made).get("value") for made in calls])
+        return
+    assert node.params is not None  # noqa: S101  (an action has them)
+    made = as_object(node.params.render(frame.scope, steps=run.steps))
+    if node.tool == FAIL:
+        fail(run, frame, node, said(made.get("message") or "failed by core.fail"), "failed")
+    else:
+        finish(run, frame, node, made.get("value"))
 
 
 def issue(run: RunState, frame: Frame, node: NodePlan) -> None:
