@@ -1,5 +1,6 @@
 """Beside this file stands what several kinds of tests share: pytest makes it importable."""
 
+import ast
 import asyncio
 import functools
 import inspect
@@ -7,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Generator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,22 @@ from hypothesis import settings
 PROCESS = os.environ.get("PYTEST_XDIST_WORKER", "main")
 MEASURE = os.environ.pop("MEASURE", "") if PROCESS != "main" else os.environ.get("MEASURE", "")
 """The folder for the branch coverage of wfcore. Processes that tests start are not measured."""
+
+
+def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which only one thread calls at a time."""
+    lock = threading.RLock()  # a garbage collection within it can run code that calls it again
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        with lock:
+            return function(*args, **options)
+
+    return call
+
+
+if sys.version_info < (3, 11, 8):  # two threads at once get a SystemError, as when both import modules (gh-106905)
+    ast.parse = one_at_a_time(ast.parse)
 
 if MEASURE:
     import measuring
