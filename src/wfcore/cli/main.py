@@ -22,6 +22,7 @@ app = App(
     name="wfcore",
     help="Workflows and agents. Every option can also be set in the environment, as WFCORE_..., or in a --config file.",
     version=_version,
+    help_format="plaintext",  # the default, Markdown, imports a parser of it and a highlighter: half as much CPU again
     suppress_keyboard_interrupt=False,
 )
 app.config = (partial(fill, app),)

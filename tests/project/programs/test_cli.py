@@ -236,11 +236,14 @@ def test_validate_prints_every_issue_as_json(tmp_path: Path) -> None:
 # The process itself
 
 
-def test_version_loads_next_to_nothing(tmp_path: Path) -> None:
-    """`--version` loads no web, database, YAML or terminal library, so it is fast."""
-    probe = "import sys; from wfcore.cli.main import main; main(['--version']); print(*sys.modules, file=sys.stderr)"
+@pytest.mark.parametrize(
+    ("option", "shown"), [("--version", r"[0-9]+\.[0-9]+\.[0-9]+\n"), ("--help", r"Usage: wfcore COMMAND\n.*")]
+)
+def test_version_and_help_load_next_to_nothing(tmp_path: Path, option: str, shown: str) -> None:
+    """They load no web, database, YAML or Markdown library, so they are fast."""
+    probe = f"import sys; from wfcore.cli.main import main; main(['{option}']); print(*sys.modules, file=sys.stderr)"
     ended = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+\n", ended.stdout, re.ASCII)
+    assert re.fullmatch(shown, ended.stdout, re.DOTALL)
     heavy = {
         "starlette",
         "uvicorn",
@@ -250,6 +253,8 @@ def test_version_loads_next_to_nothing(tmp_path: Path) -> None:
         "ruamel.yaml",
         "openai",
         "jsonschema_rs",
+        "markdown_it",
+        "pygments",
     }
     assert heavy & set(ended.stderr.split()) == set()
 
