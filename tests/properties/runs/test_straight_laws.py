@@ -104,8 +104,9 @@ def test_what_is_known_in_advance_happens(world: World, place: int) -> None:
         ahead, known = machine.copy(), machine.copy()
         known.state.root.plan = ahead.state.root.plan = world.machine.plan
         address, attempt = effect.address, effect.attempt
-        for following, then, params in calls_after(known.state, address):
+        for then, visit, params in calls_after(known.state, address):
             ahead.apply(Succeeded(machine.at, *address, attempt, {}))
+            following = then.index, visit, 0
             call = ahead.pending[following]
             assert isinstance(call, CallTool)
             assert (call.attempt, call.tool, call.params, call.timeout) == (1, then.tool, params, then.timeout)

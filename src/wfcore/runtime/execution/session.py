@@ -213,10 +213,12 @@ class Session:
         if state.sink is not None:  # somebody reads the events of each step
             return effect, None
         assert isinstance(effect, CallTool)  # noqa: S101  (it has a plain call)
-        (node, visit, step), attempt, params, length = effect.address, effect.attempt, effect.params, state.length
-        may_go_on, raised, now = True, None, self._time.now
-        for following, then, params_then in calls_after(state, effect.address):
-            if then.tool not in self._in_flight.harmless:  # it is announced with the result before it
+        node, visit, step = effect.address
+        attempt, params, length = effect.attempt, effect.params, state.length
+        ref, harmless, now, write = self._ref, self._in_flight.harmless, self._time.now, self._journal.append
+        may_go_on, raised = True, None
+        for then, visit_then, params_then in calls_after(state, effect.address):
+            if then.tool not in harmless:  # it is announced with the result before it
                 break
             self._activity = ALONE_NOW
             try:
@@ -230,7 +232,7 @@ class Session:
             result = e.Succeeded(now(), node, visit, step, attempt, output)
             append = PlainAppend(length, (result,), holder=holder)
             try:
-                await self._journal.append(self._ref, append)
+                await write(ref, append)
             except (Unavailable, JournalConflict):
                 if not await self._commit(append):
                     await self._catch_up()
@@ -238,8 +240,8 @@ class Session:
                     return self._following(self.machine.at, due), None
             results.append(result)
             length += 1
-            (node, visit, step), attempt, params = following, 1, params_then
-            if self._events.has_subscribers(self._ref):
+            node, visit, step, attempt, params = then.index, visit_then, 0, 1, params_then
+            if self._events.has_subscribers(ref):
                 await self._publish_again()
                 break
             may_go_on = self._may_go_on(result.at, due)

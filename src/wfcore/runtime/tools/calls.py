@@ -95,7 +95,7 @@ class ToolCalls:
 
     async def _run_plain(self, function: Callable[..., Any], schema: Schema, params: JSON) -> JSON:
         _check_arguments(schema, params)
-        return self._checked_output(await function(**_own(as_object(params))))
+        return self._checked_output(await (function(**_own(as_object(params))) if params else function()))
 
     async def _look_up(self, effect: CallTool) -> JSON:
         """The digest of the tool's definition in this process, and its name."""

@@ -116,8 +116,8 @@ def test_the_calls_that_are_known_in_advance() -> None:
     """Those with constant parameters, up to the bound of visits."""
     structure = sketch("s -> a", "a -> b", "b -> c", "c -> d", b={"params": {"x": 1}}, d={"params": "{{ 1 }}"})
     machine = History(structure).machine
-    known = [(address, then.id, params) for address, then, params in calls_after(machine.state, (1, 1, 0))]
-    assert known == [((2, 1, 0), "b", {"x": 1}), ((3, 1, 0), "c", {})]
+    known = [(then.id, visit, params) for then, visit, params in calls_after(machine.state, (1, 1, 0))]
+    assert known == [("b", 1, {"x": 1}), ("c", 1, {})]
     machine.state.limits = Limits(max_node_visits=3)
     assert len(list(calls_after(machine.state, (1, 1, 0)))) == 1
     machine.state.limits = Limits(max_concurrent_effects=0)

@@ -79,14 +79,15 @@ class LastChecksums:
                 return known[3]
         return None if pos else 0
 
-    def put(self, execution: int, after: int, before: int, texts: Sequence[Text]) -> Known | None:
-        """These entries are being written after the first `after`, of which the last has the checksum `before`.
+    def put(self, execution: int, after: int, before: int, count: int, checksum: int) -> Known | None:
+        """So many entries are being written after the first `after`: the last of those has the checksum `before`, the
+        last of these `checksum`.
 
         With two appends at the same place it is not known which one counts; one at an earlier place counts for nothing.
         """
         known = self._known.get(execution)
         if known is None or known[0] <= after:
-            new = self._known[execution] = after + len(texts), texts[-1][1], after, before
+            new = self._known[execution] = after + count, checksum, after, before
             if known is None and len(self._known) > CACHED:
                 del self._known[next(iter(self._known))]
             return new

@@ -69,7 +69,7 @@ class SqlJournal(SqlClaims):
             self._orgs.pop(new.org, None)
             raise NotFound(f"unknown organization `{new.org}`") from error
         if texts:
-            self._checksums.put(number, 0, 0, texts)
+            self._checksums.put(number, 0, 0, len(texts), texts[-1][1])
         return new.row(ExecutionRef(new.org, number), run.id, len(texts), holder)
 
     async def append(self, execution: ExecutionRef, append: Append) -> int | None:
@@ -78,19 +78,22 @@ class SqlJournal(SqlClaims):
         if before is None:
             before = await self._checksum(execution, append)
         # Encoded before the group commit: an error affects one caller only.
-        texts = chained(map(encode_entry, append.entries), before)
-        rows = writes.entry_rows(execution.id, org, append, texts, before) if texts and append.is_plain else ()
-        if len(rows) == 1 and self._commits.insert_alone(rows[0]):
-            self._checksums.put(execution.id, append.expected, before, texts)
-            return None
         freed: slots.Freed = {}
-        if rows:
+        if append.is_plain and append.entries:
+            rows = writes.plain_rows(execution.id, org, append, before)
+            checksum = rows[-1][writes.CHECKSUM]
+            if len(rows) == 1 and self._commits.insert_alone(rows[0]):
+                self._checksums.put(execution.id, append.expected, before, 1, checksum)
+                return None
             writing: Awaitable[int | None] = self._commits.insert(rows)
         else:
+            texts = chained(map(encode_entry, append.entries), before)
+            checksum = texts[-1][1] if texts else before
             writing = self._commits.run(
                 partial(self._append, execution.id, org, append, texts, before, freed), execution.id
             )
-        known = self._checksums.put(execution.id, append.expected, before, texts) if texts else None
+        count = len(append.entries)
+        known = self._checksums.put(execution.id, append.expected, before, count, checksum) if count else None
         try:
             epoch = await writing
         except JournalConflict:

@@ -1,7 +1,7 @@
 """The rows that an append writes in one transaction."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from wfcore.adapters.sql.journal import claim_statements as claims
 from wfcore.adapters.sql.journal import conversion, interrupts
@@ -15,7 +15,14 @@ from wfcore.adapters.sql.repositories.usage import add_usage
 from wfcore.adapters.sql.repositories.verdicts import put_verdict
 from wfcore.adapters.sql.store import CommitTransaction, Rows
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.run.entries import encode_entry
 from wfcore.ports.journal import Append, JournalConflict, NewExecution, NewRun, RunChange, RunExists
+
+AppendRow = tuple[int, int, int | None, int | None, str, int, int]
+"""The values of `APPEND`."""
+
+CHECKSUM: Final = 5
+"""The position of an entry's checksum in its row."""
 
 
 def entry_rows(number: int, org: int | None, append: Append, texts: Sequence[Text], before: int) -> Rows:
@@ -23,6 +30,17 @@ def entry_rows(number: int, org: int | None, append: Append, texts: Sequence[Tex
     rows = []
     for pos, (text, checksum) in enumerate(texts, append.expected + 1):
         rows.append((number, pos, org, append.holder, text, checksum, before))
+        before = checksum
+    return rows
+
+
+def plain_rows(number: int, org: int | None, append: Append, before: int) -> list[AppendRow]:
+    """The same for an append of nothing but entries, which are encoded here."""
+    rows, holder = list[AppendRow](), append.holder
+    for pos, entry in enumerate(append.entries, append.expected + 1):
+        text = encode_entry(entry)
+        checksum = following(text, before)
+        rows.append((number, pos, org, holder, text.decode(), checksum, before))
         before = checksum
     return rows
 

@@ -27,8 +27,8 @@ class Writers:
             if after > len(self.journal):
                 return  # what is not written cannot be read
             before = self.journal[after - 1]
-        self.last += 1
-        known = self.cache.put(EXECUTION, after, before, [("", self.last)] * length)
+        self.last += length  # each entry has a checksum of its own
+        known = self.cache.put(EXECUTION, after, before, length, self.last)
         self.writing.append((after, before, self.last, length, known))
 
     def commit(self) -> None:
@@ -37,7 +37,7 @@ class Writers:
             is_next = after == len(self.journal)
             if is_next:
                 assert before == (self.journal[-1] if self.journal else 0)
-                self.journal += [checksum] * length
+                self.journal += range(checksum - length + 1, checksum + 1)
             self.done.append((append, is_next))
         self.writing.clear()
 
@@ -73,13 +73,13 @@ def test_an_append_continues_what_the_journal_holds(steps: list[tuple[str, int]]
 def test_an_append_of_unknown_outcome() -> None:
     """What was before it still holds; a refused append shows that it does not."""
     cache = LastChecksums()
-    known = cache.put(EXECUTION, 1, 5, [("", 6)])
+    known = cache.put(EXECUTION, 1, 5, 2, 6)
     cache.drop(EXECUTION, None)
-    assert cache.get(EXECUTION, 2) == 6
+    assert cache.get(EXECUTION, 3) == 6
     cache.drop(EXECUTION, known)
-    assert [cache.get(EXECUTION, pos) for pos in (1, 2)] == [5, None]
+    assert [cache.get(EXECUTION, pos) for pos in (1, 3)] == [5, None]
     cache.drop(EXECUTION, known)
-    cache.refuse(EXECUTION, 2)
+    cache.refuse(EXECUTION, 3)
     assert cache.get(EXECUTION, 1) == 5
     cache.refuse(EXECUTION, 1)
     assert cache.get(EXECUTION, 1) is None

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from wfcore.domain.expressions.expression import MAX_STEPS, ExpressionError
+from wfcore.domain.expressions.templates import Template
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallTool
 from wfcore.domain.run.entries import Entry, Succeeded
@@ -39,60 +40,59 @@ def go_straight(run: RunState, entries: Sequence[Entry], start: int = 0) -> int:
     )  # fmt: skip
     if len(pending) > limits.max_concurrent_effects:
         return 0
-    straight, left, to_visit = plan.straight, frame.left, limits.max_node_visits - run.visited
-    count, begun, rendered = 0, NOT_BEGUN, None
+    straight, is_known, plans, left = plan.straight, plan.is_next_known, plan.nodes, frame.left
+    need, taken, to_visit = flow.need, flow.taken, limits.max_node_visits - run.visited
+    count, first, begun, visit, rendered = 0, NOT_BEGUN, -1, 0, None
     for position in range(start, len(entries)):
         entry = entries[position]
         if type(entry) is not Succeeded or entry.within or count >= to_visit:
             break
         index = entry.node
-        address = index, entry.visit, entry.step
-        if not count:
-            effect = pending.get(address)
+        if count:
+            if index != begun or entry.visit != visit or entry.step or entry.attempt != 1:
+                break
+        else:
+            first = index, entry.visit, entry.step
+            effect = pending.get(first)
             if effect is None or effect.attempt != entry.attempt:
                 break
-        elif address != begun or entry.attempt != 1:
-            break
         following = straight[index]
         if following < 0 or nodes[following] is not IDLE or following in left:
             break
-        node, then = plan.nodes[index], plan.nodes[following]
-        outputs[node.id] = {"output": entry.output}
-        template = then.params
-        assert template is not None  # noqa: S101  (an action has them)
-        params = template.value
-        if not template.constant:
+        name = plans[index].id
+        outputs[name] = {"output": entry.output}
+        if not is_known[index]:
             run.steps.left = MAX_STEPS
             try:
-                params = template.render(frame.scope, steps=run.steps)
+                rendered = params_of(plans[following]).render(frame.scope, steps=run.steps)
             except ExpressionError:
-                del outputs[node.id]
+                del outputs[name]
                 break
-        if not count:
-            del pending[address]
         nodes[index], nodes[following] = DONE, BEGUN
-        flow.need[following], flow.taken[following] = 0, 1
-        visit = visits[following] = visits[following] + 1
-        begun, rendered = (following, visit, 0), params
+        need[following], taken[following] = 0, 1
+        begun = following
+        visit = visits[begun] = visits[begun] + 1
         count += 1
         if sink is not None:
             run.at = entry.at
-            emit(run, frame, EventKind.node_finished, {"nodeId": node.id, "output": entry.output})
-            emit(run, frame, EventKind.node_started, {"nodeId": then.id, "visit": visit})
+            emit(run, frame, EventKind.node_finished, {"nodeId": name, "output": entry.output})
+            emit(run, frame, EventKind.node_started, {"nodeId": plans[begun].id, "visit": visit})
     if count:
         run.at = entries[start + count - 1].at
         run.visited += count
         run.length += count
         run.seq += 0 if sink is not None else 2 * count
-        then = plan.nodes[begun[0]]
-        key = f"{frame.place.prefix}{then.key}:{begun[1]}"
-        pending[begun] = CallTool(begun, 1, key, then.tool, rendered, 0, then.timeout)
+        del pending[first]
+        then = plans[begun]
+        template, key = params_of(then), f"{frame.place.prefix}{then.key}:{visit}"
+        params = template.value if template.constant else rendered
+        pending[begun, visit, 0] = CallTool((begun, visit, 0), 1, key, then.tool, params, 0, then.timeout)
     return count
 
 
-def calls_after(run: RunState, address: Address) -> Iterator[tuple[Address, NodePlan, JSON]]:
+def calls_after(run: RunState, address: Address) -> Iterator[tuple[NodePlan, int, JSON]]:
     """The calls that follow this one of the root, as long as `go_straight` applies any result and the parameters are
-    constant: each is known before the machine has applied the results. Its address, its node and the parameters.
+    constant: each is known before the machine has applied the results. Its node, its visit and the parameters.
     """
     if run.phase is not RUNNING or run.requested_at is not None or "config" in run.info:
         return
@@ -100,12 +100,18 @@ def calls_after(run: RunState, address: Address) -> Iterator[tuple[Address, Node
     if len(frame.pending) > limits.max_concurrent_effects:
         return
     plan, nodes, left, visits, index = frame.plan, frame.nodes, frame.left, frame.visits, address[0]
+    straight, is_known, plans = plan.straight, plan.is_next_known, plan.nodes
     for _ in range(limits.max_node_visits - run.visited):
-        if not plan.is_next_known[index]:
+        if not is_known[index]:
             return
-        index = plan.straight[index]
+        index = straight[index]
         if nodes[index] is not IDLE or index in left:
             return
-        then = plan.nodes[index]
-        assert then.params is not None  # noqa: S101  (an action has them)
-        yield (index, visits[index] + 1, 0), then, then.params.value
+        then = plans[index]
+        yield then, visits[index] + 1, params_of(then).value
+
+
+def params_of(node: NodePlan) -> Template:
+    """The parameters of an action, which has them."""
+    assert node.params is not None  # noqa: S101
+    return node.params
