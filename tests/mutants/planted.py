@@ -206,7 +206,9 @@ RUNS: Final = [
     *planted(
         f"{RUNTIME}/execution/session.py",
         "tests/unit/runtime/execution/test_segments.py",
-        ("a segment forgets its results", "        go_straight(state, results)\n", ""),
+        ("a segment forgets its results", "        go_straight(self.machine.state, results)\n", ""),
+        ("a reader sees what is being written", "            return\n        go_straight(self.machine.state, results)", "            pass\n        go_straight(self.machine.state, results)"),
+        ("a reader waits for the call after a result", "                loop.call_soon(self._apply, results)\n", "                pass\n"),
         ("a segment calls on after somebody else wrote", "                if not await self._commit(append):\n                    await self._catch_up()", "                if not await self._commit(append) and False:\n                    await self._catch_up()"),
         ("a segment announces nothing", "            if then.tool not in harmless:", "            if False:"),
         ("a segment goes on after a signal", "            if next_call is None or not may_go_on:", "            if next_call is None:"),

@@ -189,10 +189,10 @@ class Session:
 
     def _plain_call(self, effect: Effect) -> PlainCall | None:
         """What calls the tool of this effect, if it needs nothing but its arguments and no announcement, and the next
-        call of its segment is known. None while somebody reads the events of each step.
+        call of its segment is known.
         """
         root = self.machine.state.root
-        if type(effect) is not CallTool or len(effect.address) != IN_ROOT or self.machine.state.sink is not None:
+        if type(effect) is not CallTool or len(effect.address) != IN_ROOT:
             return None
         if not root.plan.is_next_known[effect.address[0]] or effect.tool not in self._in_flight.harmless:
             return None
@@ -203,15 +203,15 @@ class Session:
         self, effect: Effect, call: PlainCall, due: int | None, task: asyncio.Task[None]
     ) -> tuple[Effect | None, BaseException | None]:
         """Perform the calls of a straight segment but the last, each committed before the next. The machine applies
-        their results together: nothing is to be decided between them.
+        their results together, at the end or, while somebody reads the events, at the next turn of the event loop:
+        nothing is to be decided between them.
 
         Returns the effect to perform next, None if something else has to be done first; and what its call has raised,
         if it was made.
         """
         self._collect_events()
         state, results, holder = self.machine.state, list[e.Entry](), self._appender.holder
-        if state.sink is not None:  # somebody reads the events of each step
-            return effect, None
+        is_read, loop = state.sink is not None, asyncio.get_running_loop()
         assert isinstance(effect, CallTool)  # noqa: S101  (it has a plain call)
         node, visit, step = effect.address
         attempt, params, length = effect.attempt, effect.params, state.length
@@ -234,14 +234,17 @@ class Session:
             try:
                 await write(ref, append)
             except (Unavailable, JournalConflict):
+                self._apply(results)
                 if not await self._commit(append):
                     await self._catch_up()
                     await self._record((result,))
                     return self._following(self.machine.at, due), None
+            if is_read and not results:
+                loop.call_soon(self._apply, results)
             results.append(result)
             length += 1
             node, visit, step, attempt, params = then.index, visit_then, 0, 1, params_then
-            if self._events.has_subscribers(ref):
+            if not is_read and self._events.has_subscribers(ref):
                 await self._publish_again()
                 break
             may_go_on = self._may_go_on(result.at, due)
@@ -249,11 +252,20 @@ class Session:
             if next_call is None or not may_go_on:
                 break
             call = next_call
-        go_straight(state, results)
+        self._apply(results)
         if isinstance(raised, StoreUnavailable):  # the performer waits, and repeats the call
             self._activity, raised = CHOOSING, None
         (pending,) = self.machine.pending.values()
         return (pending if may_go_on else None), raised
+
+    def _apply(self, results: list[e.Entry]) -> None:
+        """Apply the results of a segment that were committed since the last time, and show their events."""
+        if not results:  # the sink can have events of entries that are being committed
+            return
+        go_straight(self.machine.state, results)
+        results.clear()
+        if events := self.machine.take_events():
+            self._events.publish(self._ref, events)
 
     def _straight(self, outcome: e.Entry) -> tuple[Append, Effect] | None:
         """The append of an outcome that only leads to the next call of its straight segment, and that call: the machine

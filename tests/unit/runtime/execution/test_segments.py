@@ -106,6 +106,16 @@ async def unwatched(bench: Bench, structure: Json) -> RunView:
     return await bench.core.runs.get(bench.me, run.id)
 
 
+async def watched(bench: Bench, structure: Json) -> RunView:
+    """The record of a run whose events are read from the first one on, each once and as they are recorded."""
+    number = await bench.deployed(structure)
+    async with asyncio.timeout(HANG):
+        events = [event async for event in bench.core.runs.start(bench.me, workflow=number, input={})]
+    run = await bench.core.runs.get(bench.me, events[0].run_id)
+    assert events == await bench.events(run.id)
+    return run
+
+
 async def journal(bench: Bench, run_id: str) -> list[Entry]:
     """The entries of a run, all at the same time."""
     found = await bench.core.ports.journal.find_turn(bench.org, run_id)
@@ -150,13 +160,14 @@ NODES = st.sampled_from(
 )
 
 
-def outcome(nodes: list[Json], *, segments: bool) -> Any:
-    """Entries, events, calls and the record of a run of these nodes."""
+def outcome(nodes: list[Json], *, segments: bool, read: bool = False, waits: int = 0) -> Any:
+    """Entries, events, calls and the record of a run of these nodes, of which one call in `waits` takes a while."""
 
     async def ran() -> Any:
         tools = Steps()
         async with opened("sqlite://", tools) as bench:
-            run = await unwatched(bench, chain(*nodes))
+            tools.before = lambda _: asyncio.sleep(0) if waits and len(tools.calls) % waits == 0 else None
+            run = await (watched if read else unwatched)(bench, chain(*nodes))
             events = [(event.kind, event.seq) for event in await bench.events(run.id)]
             entries = [str(entry).replace(run.id, "run") for entry in await journal(bench, run.id)]
             calls = [str(call).replace(run.id, "run") for call in tools.calls]
@@ -169,19 +180,20 @@ def outcome(nodes: list[Json], *, segments: bool) -> Any:
 
 
 @settings(max_examples=40)
-@given(st.lists(NODES, min_size=1, max_size=7))
-@example([*steps(2), act("once", name=7), *steps(2)])
-@example([*steps(2), act("step", more={"timeoutSeconds": 100}), *steps(2)])
-def test_a_segment_is_performed_as_any_other_part(nodes: list[Json]) -> None:
-    """The same entries, events, calls and results, whatever the calls are and however they end."""
-    assert outcome(nodes, segments=True) == outcome(nodes, segments=False)
+@given(st.lists(NODES, min_size=1, max_size=7), st.booleans(), st.integers(0, 3))
+@example([*steps(2), act("once", name=7), *steps(2)], False, 0)
+@example([*steps(2), act("step", more={"timeoutSeconds": 100}), *steps(2)], True, 2)
+def test_a_segment_is_performed_as_any_other_part(nodes: list[Json], read: bool, waits: int) -> None:
+    """The same entries, events, calls and results, whatever the calls are and however they end, with a reader too."""
+    assert outcome(nodes, segments=True, read=read, waits=waits) == outcome(nodes, segments=False)
 
 
-async def test_results_are_applied_together(tools: Steps, straight: list[int]) -> None:
+@pytest.mark.parametrize("ran", [unwatched, watched])
+async def test_results_are_applied_together(tools: Steps, straight: list[int], ran: Any) -> None:
     """The last call of a segment ends the run by itself."""
     async with opened("sqlite://", tools) as bench:
         straight.clear()
-        assert (await unwatched(bench, chain(*steps(5)))).output == {"name": 5}
+        assert (await ran(bench, chain(*steps(5)))).output == {"name": 5}
         assert sum(straight) == 4
         assert max(straight) > 1
         assert tools.calls == [1, 2, 3, 4, 5]
@@ -308,6 +320,66 @@ async def test_a_reader_waits_for_no_call(database: str, tools: Steps) -> None:
         free[4].set()
         await reading
         assert ended == ["s", "n1", "n2", "n3", "n4", "n5", "n6"]
+
+
+async def test_a_reader_from_the_start_waits_for_no_call(
+    database: str, tools: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sees the end of each call while the next one is under way, also within the time of one segment."""
+    monkeypatch.setattr("wfcore.runtime.execution.time_slice.TimeSlice.is_due", lambda *_: False)
+    for name in ("SOONEST", "LATEST"):  # it learns of events from the session alone
+        monkeypatch.setattr(f"wfcore.runtime.execution.event_stream.{name}", 10 * HANG)
+    free, ended = defaultdict[Any, asyncio.Event](asyncio.Event), list[Any]()
+
+    async def hold(name: Any) -> None:
+        await free[name].wait()
+
+    async with opened(database, tools) as bench:
+        number = await bench.deployed(chain(*steps(4)))
+        tools.before = hold
+
+        async def read() -> None:
+            async for event in bench.core.runs.start(bench.me, workflow=number, input={}):
+                if event.kind == "node_finished":
+                    ended.append(event.data["nodeId"])
+
+        reading = asyncio.create_task(read())
+        for call, node in enumerate(["s", "n1", "n2", "n3"], 1):
+            await eventually(lambda node=node: node in ended)
+            free[call].set()
+        await reading
+        assert ended == ["s", "n1", "n2", "n3", "n4"]
+
+
+async def test_a_reader_sees_only_what_was_written(tools: Steps) -> None:
+    """While the last entry of a run is being written, the results of the segment before it are shown, and no more."""
+    held, free = asyncio.Event(), asyncio.Event()
+    async with opened("sqlite://", tools) as bench:
+        number = await bench.deployed(chain(*steps(3)))
+        append = bench.core.ports.journal.append
+
+        async def hold(*args: Any) -> Any:
+            if not args[1].is_plain:
+                held.set()
+                await free.wait()
+            return await append(*args)
+
+        bench.core.ports.journal.append = hold  # type: ignore[method-assign]
+        seen = list[str]()
+
+        async def read() -> None:
+            turn = bench.core.runs.start(bench.me, workflow=number, input={})
+            async for event in turn:
+                if event.kind == "node_finished":
+                    seen.append(event.data["nodeId"])
+
+        reading = asyncio.create_task(read())
+        await asyncio.wait_for(held.wait(), HANG)
+        await eventually(lambda: "n2" in seen)
+        assert seen == ["s", "n1", "n2"]
+        free.set()
+        await reading
+        assert seen == ["s", "n1", "n2", "n3"]
 
 
 async def test_others_have_turns(tools: Steps) -> None:
