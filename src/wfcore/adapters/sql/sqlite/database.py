@@ -98,6 +98,7 @@ class Database:
         self.lock = asyncio.Lock()
         self._synchronous = synchronous
         self._slots = asyncio.Semaphore(READERS)
+        self._creating = asyncio.Lock()
         self._commit_connection: sqlite3.Connection | None = None
         self._look_up_connection: sqlite3.Connection | None = None
         self._threads: dict[str, ThreadPoolExecutor] = {}
@@ -230,9 +231,15 @@ class Database:
         return self._commit_connection
 
     async def _create(self, engine: EngineName) -> None:
-        """Create an engine, the first time: in a thread, because that imports SQLAlchemy."""
+        """Create an engine, the first time: in a thread, because that imports SQLAlchemy.
+
+        One caller at a time, to the end: since Python 3.12 a `cached_property` has no lock, and the connections of an
+        engine that another one replaced would never be closed.
+        """
         if engine not in vars(self):
-            await asyncio.to_thread(getattr, self, engine)
+            async with self._creating:
+                if engine not in vars(self):
+                    await shielded(asyncio.to_thread(getattr, self, engine))
 
     @contextmanager
     def _transaction(self, engine: EngineName) -> "Iterator[sa.Connection]":
@@ -272,9 +279,14 @@ class Database:
 
     def _open(self) -> None:
         create_private(self.path)
-        self._commit_connection = self._connect()
-        self._look_up_connection = self._connect()
-        self._look_up_connection.execute("PRAGMA query_only = ON")
+        commits = self._connect()
+        try:
+            look_ups = self._connect()
+        except BaseException:
+            commits.close()
+            raise
+        look_ups.execute("PRAGMA query_only = ON")
+        self._commit_connection, self._look_up_connection = commits, look_ups
         if sqlite3.sqlite_version_info < SAFE_VERSION and register(self.path):
             _warn_of_old_sqlite()
 

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from itertools import count
@@ -198,6 +199,50 @@ async def test_an_invalid_file_is_unavailable(tmp_path: Path, kind: type[Databas
     for path, message in (("missing/a.db", "does not answer"), ("text", "the database file is damaged")):
         with pytest.raises(Unavailable, match=message):
             await kind(f"sqlite:///{tmp_path}/{path}").open()
+
+
+async def test_a_file_that_cannot_be_opened_leaves_no_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first connection is closed if the second one is refused, and the file can be opened later."""
+    database, made, connect = Database(f"sqlite:///{tmp_path}/a.db"), list[sqlite3.Connection](), Database._connect
+
+    def refuse(self: Database) -> sqlite3.Connection:
+        if made:
+            raise sqlite3.OperationalError("no more files")
+        made.append(connect(self))
+        return made[0]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "_connect", refuse)
+        with pytest.raises(Unavailable, match="no more files"):
+            await database.open()
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        made[0].execute("SELECT 1")
+    await database.open()
+    await database.close()
+
+
+async def test_readers_that_begin_at_once_share_one_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connections of an engine that another one replaced would never be closed."""
+    database, made, engine = Database(f"sqlite:///{tmp_path}/a.db"), list[object](), Database._engine
+
+    def slow(self: Database, size: int, *pragmas: str) -> object:
+        made.append(size)
+        time.sleep(0.05)  # others begin meanwhile
+        return engine(self, size, *pragmas)
+
+    async def read() -> None:
+        async with database.reading():
+            pass
+
+    monkeypatch.setattr(Database, "_engine", slow)
+    await database.open()
+    try:
+        await asyncio.gather(*(read() for _ in range(module.READERS)))
+        assert made == [module.READERS]
+    finally:
+        await database.close()
 
 
 @pytest.mark.parametrize(
