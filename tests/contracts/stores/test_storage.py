@@ -18,10 +18,9 @@ from waiting import HANG
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories import resources
-from wfcore.adapters.sql.repositories.resources import SqlResources
+from wfcore.adapters.sql.repositories.resources import far_resources, near_resources
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
-from wfcore.domain.resources.resource import Kind
 from wfcore.ports.storage import Storage
 from wfcore.testing.contracts.storage.interrupted import StorageCrashContract
 from wfcore.testing.contracts.storage.state_machine import StorageMachine
@@ -88,8 +87,8 @@ class TestSqlStorage(StorageContract):
     async def test_a_page_scans_no_table(self, store: SqlStorage) -> None:
         """A page looks up the grants of near resources, which it scans by id, unsorted, and of others by subject."""
         async with store.database.reading() as connection:
-            workflows = SqlResources(connection, 1, ORG, Kind.WORKFLOW)
-            pages = workflows.page_statements(principal(), after=3, status=None, query=None)
+            values = {"org": 1, "kind": "workflow", "subjects": ["u1"], "after": 3, "last": 303, "limit": 25}
+            pages = [page(False, False, False).params(values) for page in (near_resources, far_resources)]
             plans = [sa.text(f"EXPLAIN QUERY PLAN {_literal(page)}") for page in pages]
             near, far = [[row.detail for row in await connection.execute(plan)] for plan in plans]
         assert not any("SCAN" in step or "TEMP B-TREE" in step for step in near)

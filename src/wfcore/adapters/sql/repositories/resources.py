@@ -2,7 +2,8 @@
 
 import asyncio
 import string
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any, Final
 
 import attrs
@@ -97,38 +98,22 @@ class SqlResources:
         status: str | None = None,
         query: str | None = None,
     ) -> list[Resource]:
-        near, far = self.page_statements(principal, after=after, status=status, query=query)
-        found = await self._resources(near.limit(limit))
+        values = {
+            "org": self.org, "kind": self.kind.value, "subjects": access.subjects(principal), "after": after,
+            "last": after + NEAR, "status": status, "query": query and query.translate(_ASCII_LOWER),
+        }  # fmt: skip
+        shape = status is not None, status == "deleted", query is not None
+        found = await self._resources(near_resources(*shape), values | {"limit": limit})
         if len(found) < limit and await self._last_id() > after + NEAR:
-            found += await self._resources(far.limit(limit - len(found)))
+            found += await self._resources(far_resources(*shape), values | {"limit": limit - len(found)})
         return found
 
-    async def _resources(self, found: "sa.Select[Any]") -> list[Resource]:
-        rows = (await self.connection.execute(found)).mappings().all()
+    async def _resources(self, found: "sa.Select[Any]", values: Mapping[str, Any]) -> list[Resource]:
+        rows = (await self.connection.execute(found, values)).mappings().all()
         return [to_resource(row, self.org_uuid) for row in rows]
 
     async def _last_id(self) -> int:
         return (await self.connection.run(LAST_ID, (self.org, self.kind.value))).scalar_one() or 0
-
-    def page_statements(
-        self, principal: Principal, *, after: int, status: str | None, query: str | None
-    ) -> "tuple[sa.Select[Any], sa.Select[Any]]":
-        """The next `NEAR` resources, with a look-up of grants for each; and the later ones, by the principal's grants.
-
-        The first is the cheaper one where the principal can see most resources, the second one where it can see few. In
-        the second one no other index can be used.
-        """
-        mine: sa.ColumnElement[bool] = grants.c.subject.in_(access.subjects(principal))
-        if status == "deleted":
-            mine &= grants.c.manage
-        wanted = resources.c.status != "deleted" if status is None else resources.c.status == status
-        found = sa.select(resources).where(resources.c.kind == self.kind.value, wanted, *_containing(query))
-        granted = sa.exists().where(grants.c.resource == resources.c.key, mine)
-        ids = resources.c.id > after, resources.c.id <= after + NEAR
-        near = found.where(resources.c.org == self.org, *ids, granted).order_by(resources.c.id)
-        listed = resources.c.key.in_(sa.select(grants.c.resource).where(mine))
-        far = found.where(resources.c.org + 0 == self.org, resources.c.id + 0 > after + NEAR, listed)
-        return near, far.order_by(resources.c.id + 0)
 
     async def offered_to(self, user_id: str) -> list[Resource]:
         offered = sa.select(resources).where(
@@ -204,10 +189,43 @@ class SqlResources:
             await self.connection.execute(grants.insert(), rows)
 
 
-def _containing(query: str | None) -> "list[sa.ColumnElement[bool]]":
-    """The condition that name or slug contain `query`, ignoring ASCII case. LIKE would refuse a long pattern."""
-    if query is None:
-        return []
-    lowered = query.translate(_ASCII_LOWER)
-    texts = (resources.c.name, resources.c.slug)
-    return [sa.or_(*(dialect.position_of(sa.func.lower(text), lowered) > 0 for text in texts))]
+@cache
+def near_resources(has_status: bool, needs_manage: bool, has_query: bool) -> "sa.Select[Any]":
+    """The page of the next `NEAR` resources, with a look-up of grants for each.
+
+    It is the cheaper one where the principal can see most resources. Its parameters are `org`, `kind`, `subjects`,
+    `after`, `last`, `limit`, and `status` and `query` if it has them.
+    """
+    granted = sa.exists().where(grants.c.resource == resources.c.key, _granted(needs_manage=needs_manage))
+    ids = resources.c.id > sa.bindparam("after"), resources.c.id <= sa.bindparam("last")
+    found = _listed(has_status=has_status, has_query=has_query)
+    page = found.where(resources.c.org == sa.bindparam("org"), *ids, granted).order_by(resources.c.id)
+    return page.limit(sa.bindparam("limit", type_=sa.Integer()))
+
+
+@cache
+def far_resources(has_status: bool, needs_manage: bool, has_query: bool) -> "sa.Select[Any]":
+    """The page of the resources after `last`, by the grants of the principal, who can see few of them. It can use no
+    other index. Its parameters are those of `near_resources`.
+    """
+    listed = resources.c.key.in_(sa.select(grants.c.resource).where(_granted(needs_manage=needs_manage)))
+    ids = resources.c.org + 0 == sa.bindparam("org"), resources.c.id + 0 > sa.bindparam("last")
+    found = _listed(has_status=has_status, has_query=has_query)
+    return found.where(*ids, listed).order_by(resources.c.id + 0).limit(sa.bindparam("limit", type_=sa.Integer()))
+
+
+def _granted(*, needs_manage: bool) -> "sa.ColumnElement[bool]":
+    mine: sa.ColumnElement[bool] = grants.c.subject.in_(sa.bindparam("subjects", expanding=True))
+    return mine & grants.c.manage if needs_manage else mine
+
+
+def _listed(*, has_status: bool, has_query: bool) -> "sa.Select[Any]":
+    """Those of a kind in a state, by default those that are not deleted, whose name or slug contain `query`, ignoring
+    ASCII case. LIKE would refuse a long pattern.
+    """
+    status = resources.c.status == sa.bindparam("status") if has_status else resources.c.status != "deleted"
+    found = sa.select(resources).where(resources.c.kind == sa.bindparam("kind"), status)
+    if not has_query:
+        return found
+    texts, query = (resources.c.name, resources.c.slug), sa.bindparam("query", type_=sa.Text())
+    return found.where(sa.or_(*(dialect.position_of(sa.func.lower(text), query) > 0 for text in texts)))
