@@ -12,9 +12,11 @@ import type { Problem } from "../kit/kit";
 import { visible } from "../kit/safe";
 
 /** Tries one node of the draft on given values: what it would send, or, with effects, what it gives. */
-export function TryNode({ workflowId, node, structure, editing, save, sample, last, onSample, onRunFrom }: {
+export function TryNode({ workflowId, node, structure, editing, save, sample, last, isReading, onSample, onRunFrom }: {
   workflowId: number; node: string; structure: Structure; editing: Editing; save: () => Promise<void>;
   sample: Sample | null; last: Sample | null; onSample: (sample: Sample | null) => void;
+  /** The values of the last run are not there yet: a trial would be without them. */
+  isReading: boolean;
   /** Runs the draft from this node on, with what the last run came to before; undefined without one. */
   onRunFrom: (() => void) | undefined;
 }) {
@@ -62,7 +64,7 @@ export function TryNode({ workflowId, node, structure, editing, save, sample, la
         {sample && !sample.run && last && <div><button type="button" className="button small" onClick={() => { onSample(null); setResets(resets + 1); }}>{t("try.reset")}</button></div>}
         <label className="check"><input type="checkbox" checked={perform} onChange={(event) => setPerform(event.target.checked)} />{t("try.perform")}</label>
         <div className="row wrap">
-          <button type="button" className="button" disabled={busy} onClick={() => void run()}><Icon name="start" />{t("try.run")}</button>
+          <button type="button" className="button" disabled={busy || isReading} onClick={() => void run()}><Icon name="start" />{t("try.run")}</button>
           {onRunFrom && <button type="button" className="button" disabled={busy} onClick={onRunFrom}>{t("builder.runFrom")}</button>}
         </div>
         {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}

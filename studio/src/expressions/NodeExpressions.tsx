@@ -7,8 +7,11 @@ import type { Mode } from "./completion";
 import { type Expressions, ExpressionScope } from "./ExpressionInput";
 import { type Sample, sampleOf, scopeOf, valuesFor } from "./scope";
 
-/** The values of the last run of the workflow, until the user gives others. Read again when `key` changes. */
-export function useSample(workflowId: number, key: string): { sample: Sample | null; last: Sample | null; setSample: (sample: Sample | null) => void } {
+/** The values of the last run of the workflow, until the user gives others. Read again when `key` changes; `isReading`
+ * until they are there for the first time. */
+export function useSample(workflowId: number, key: string): {
+  sample: Sample | null; last: Sample | null; isReading: boolean; setSample: (sample: Sample | null) => void;
+} {
   const { api } = useHost();
   const [own, setOwn] = useState<Sample | null>(null);
   const { value } = useLoaded<Sample | null>(`sample ${workflowId} ${key}`, async () => {
@@ -19,7 +22,7 @@ export function useSample(workflowId: number, key: string): { sample: Sample | n
       return null; // without the right to read runs there are no values
     }
   });
-  return { sample: own ?? value ?? null, last: value ?? null, setSample: setOwn };
+  return { sample: own ?? value ?? null, last: value ?? null, isReading: own === null && value === undefined, setSample: setOwn };
 }
 
 /** Gives the inputs of a node what its expressions can read, and their evaluation by the server. */

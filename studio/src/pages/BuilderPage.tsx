@@ -103,7 +103,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const [isRunShown, setRunShown] = useState(false);
   const canEdit = editor.canEdit && !host.readonly;
   const { structure } = state;
-  const { sample, last, setSample } = useSample(id, `${runId} ${isRunShown}`);
+  const { sample, last, isReading, setSample } = useSample(id, `${runId} ${isRunShown}`);
 
   useEffect(() => {
     onEditor?.({
@@ -238,7 +238,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
                 onConnect={(handle, target) => link(one.id, handle, target)} onCut={(edge) => remove([], [edge])}
                 onSelect={select} onDelete={() => remove([one.id])}
                 trial={canEdit && one.type !== "start" && host.wants("run") ? (
-                  <TryNode workflowId={id} node={one.id} structure={structure} editing={editing} save={() => editor.save()} sample={sample} last={last} onSample={setSample}
+                  <TryNode workflowId={id} node={one.id} structure={structure} editing={editing} save={() => editor.save()} sample={sample} last={last} isReading={isReading} onSample={setSample}
                     onRunFrom={last?.run ? () => { setFrom({ node: one.id, runId: last.run!.id, input: last.input }); setAsking("run"); } : undefined} />
                 ) : null}
                 onClose={close} />

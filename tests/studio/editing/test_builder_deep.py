@@ -5,7 +5,7 @@ import json
 import demo
 import httpx
 from appearance import check_accessibility
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 from scripted_server import scripted_server
 from servers import Server, eventually
 from test_builder import SAVED, create, names, node, opened, stored
@@ -92,6 +92,24 @@ def test_a_run_from_a_node(open_page: Open, server: Server, ids: dict[str, str])
         runs = client.get("/agent/v1/runs", params={"workflowId": workflow}).json()["runs"]
         assert [(one["forkedFrom"], one["output"]) for one in runs] == [(first, "70 for order 7"), (None, "Refund")]
         assert stored(client, workflow)["nodes"][1]["data"] == REFUND["nodes"][1]["data"]
+
+
+def test_a_trial_waits_for_the_values_of_the_last_run(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A node cannot be tried before those values are there: it would fail without them."""
+    held: list[Route] = []
+    with server.client() as client:
+        workflow = demo.workflow(client, "Late values", REFUND)
+        demo.settle(client, demo.run(client, workflow, order=7))
+    page = open_page("/studio/runs")
+    page.route("**/agent/v1/runs/*/graph*", lambda route: held.append(route))  # noqa: PLW0108  (it sets attributes)
+    page.goto(f"{server.url}/studio/workflows/{workflow}")
+    node(page, "mail").click()
+    page.get_by_text("Try this node").click()
+    expect(page.get_by_role("button", name="Try", exact=True)).to_be_disabled()
+    eventually(lambda: page.wait_for_timeout(1) or held)
+    held[0].continue_()
+    page.get_by_role("button", name="Try", exact=True).click()
+    expect(page.locator(".side .stack[role=status] .json")).to_contain_text("Refund")
 
 
 PAYMENT = demo.graph(
