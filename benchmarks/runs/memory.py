@@ -5,17 +5,25 @@ import itertools
 from collections.abc import Iterator
 from functools import partial
 from statistics import median
+from time import time_ns
+from typing import Final
+
+import msgspec
 
 from benchmarks import raw
 from benchmarks.graphs import chain, diamonds, thresholds
-from benchmarks.library import Library, opened
+from benchmarks.library import Library, opened, step
 from benchmarks.measure import Cost, Stopwatch, Turns, exponent, take_turns
 from benchmarks.runs.slow import slow_nodes
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
+from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan
+
+NO_ARGUMENTS: Final[JSON] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 def chains(scale: Scale) -> Iterator[Figure]:
@@ -27,6 +35,9 @@ def chains(scale: Scale) -> Iterator[Figure]:
     alone = take_turns(scale.rounds, spent, partial(_repeated, partial(drive, compile_plan(chain(length))), 2))
     yield _figure("chain in memory, the machine alone", alone, length, repeats, 2, None)
     with asyncio.Runner() as runner:
+        flat = take_turns(scale.rounds, spent, lambda: runner.run(_flat(length)))
+    yield _figure("chain in memory, one loop without a machine", flat, length, repeats, 1, None)
+    with asyncio.Runner() as runner:
         whole = runner.run(_library_chain(scale, spent))
     yield _figure("chain in memory, the whole library", whole, length, repeats, 1, 0.20)
     yield Figure("", "CPU a node", whole.typical("ours", "cpu") / length * 1e6, "us")
@@ -37,6 +48,22 @@ def chains(scale: Scale) -> Iterator[Figure]:
     count = scale.runs * scale.steps
     yield _figure(f"{scale.runs} runs x {scale.steps} nodes, in memory", crowd, count, 1, 1, 0.10)
     yield Figure("", "CPU a node", crowd.typical("ours", "cpu") / count * 1e6, "us")
+
+
+async def _flat(length: int) -> Cost:
+    """What each call needs in any loop: checked arguments, the coroutine of the tool, its result as JSON of its own,
+    the entry and the output. A bound for the library.
+    """
+    schema, encode, decode = compile_schema(NO_ARGUMENTS), msgspec.json.encode, msgspec.json.Decoder().decode
+    journal, outputs, params = list[e.Entry](), dict[str, JSON](), dict[str, JSON]()
+    with Stopwatch() as watch:
+        for number in range(length):
+            if schema.check(params, "params"):
+                raise ValueError(params)
+            output = decode(encode(await step()))
+            journal.append(e.Succeeded(time_ns() // 1_000_000, number, 1, 0, 1, output))
+            outputs[f"n{number}"] = {"output": output}
+    return watch.cost
 
 
 def _repeated(work: object, times: int) -> Cost:
