@@ -203,8 +203,8 @@ class Session:
         self, effect: Effect, call: PlainCall, due: int | None, task: asyncio.Task[None]
     ) -> tuple[Effect | None, BaseException | None]:
         """Perform the calls of a straight segment but the last, each committed before the next. The machine applies
-        their results together, at the end or, while somebody reads the events, at the next turn of the event loop:
-        nothing is to be decided between them.
+        their results together, at the end, before others have a turn of the event loop, or, while somebody reads the
+        events, at its next turn: nothing is to be decided between them.
 
         Returns the effect to perform next, None if something else has to be done first; and what its call has raised,
         if it was made.
@@ -247,7 +247,10 @@ class Session:
             if not is_read and self._events.has_subscribers(ref):
                 await self._publish_again()
                 break
-            may_go_on = self._may_go_on(result.at, due)
+            if self._time_slice.is_due(self, result.at):
+                self._apply(results)
+                await self._time_slice.take(self, result.at)
+            may_go_on = self._is_undisturbed(result.at, due)
             next_call = None if then.timeout is not None else self.performer.plain_call(then.tool)
             if next_call is None or not may_go_on:
                 break
@@ -291,8 +294,12 @@ class Session:
         return effect if effect is not None and self._in_flight.may_begin(effect) else None
 
     def _may_go_on(self, now: int, due: int | None) -> bool:
-        """Whether an effect can begin at once: with no news and no deadline passed."""
-        if self._view is not View.current or self._time_slice.is_due(self, now):
+        """Whether an effect can begin at once: with no news, no deadline passed, and within the time slice."""
+        return self._is_undisturbed(now, due) and not self._time_slice.is_due(self, now)
+
+    def _is_undisturbed(self, now: int, due: int | None) -> bool:
+        """Whether there is no news and no deadline has passed."""
+        if self._view is not View.current:
             return False
         # INVARIANT: a timer that expired while nothing could be stopped is not set any more.
         return due is None or (due > now and self._timer.is_set)

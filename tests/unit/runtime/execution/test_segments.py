@@ -405,6 +405,42 @@ async def test_others_have_turns(tools: Steps) -> None:
         assert len(set(seen)) >= 6
 
 
+async def test_a_segment_goes_on_after_a_turn_of_others(tools: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One loop has all its calls, however long they take."""
+    entered, original = list[Any](), session.Session._run_segment
+
+    async def run(self: Any, effect: Any, *more: Any) -> Any:
+        entered.append(effect.address)
+        return await original(self, effect, *more)
+
+    monkeypatch.setattr(session.Session, "_run_segment", run)
+    async with opened("sqlite://", tools) as bench:
+        entered.clear()
+        tools.before = lambda _: time.sleep(0.002)  # longer than a slice
+        assert (await unwatched(bench, chain(*steps(8)))).output == {"name": 8}
+        assert len(entered) == 1
+
+
+async def test_a_run_that_is_paused_in_a_turn_of_others(tools: Steps) -> None:
+    """A segment notices news that came while others had a turn, and repeats no call."""
+    pausing = list[asyncio.Task[Any]]()
+
+    def pause(name: Any) -> None:
+        time.sleep(0.002)  # longer than a slice
+        if name == 3:
+            pausing.append(asyncio.create_task(bench.core.runs.interrupt(bench.me, run.id)))
+
+    async with opened("sqlite://", tools) as bench:  # a pause takes some turns there, and no time
+        tools.before = pause
+        run = await bench.started(chain(*steps(40)))
+        assert (await bench.ended(run)).status == "interrupted"
+        await pausing[0]
+        assert 3 <= len(tools.calls) < 40
+        resumed = await bench.core.runs.resume(bench.me, run.id)
+        assert (await bench.ended(resumed.id)).output == {"name": 40}
+        assert tools.calls == list(range(1, 41))
+
+
 class Store:
     """The bench's journal, of which one append fails: before it is done, or with the response lost."""
 
