@@ -321,11 +321,14 @@ STARTERS: dict[str, Callable[..., Any]] = {"webhook": deliver, "schedule": wait_
 
 
 async def crowd(spec: Spec) -> None:
-    """Start some of many runs, and work until all of them are done, also those of other processes."""
+    """Start some of many runs, acknowledge them, and work until all are done, also those of other processes."""
     async with opened(spec) as (core, me):
         names = [f"{spec['name']}-{number}" for number in range(spec["starts"])]
         number = NUMBERS[spec.get("graph", "crowd")]
-        await asyncio.gather(*(core.runs.start(me, workflow=number, input=INPUT, key=name) for name in names))
+        for run in await asyncio.gather(
+            *(core.runs.start(me, workflow=number, input=INPUT, key=name) for name in names)
+        ):
+            write_line(spec["acks"], run.id)
         while len(await core.runs.page(me, limit=100, status=RunStatus.done)) < spec["runs"]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

@@ -41,7 +41,9 @@ class Store(Protocol):
         ...
 
     def rows(self, url: str, question: str) -> list[tuple[Any, ...]]:
-        """The rows of a query. Reading does not change what a killed process left."""
+        """The rows of a query. Reading does not change what a killed process left. Of a live one, it can see a commit
+        that is not finished: of a file, a copy is read.
+        """
         ...
 
     def drop(self, url: str) -> None:
