@@ -76,7 +76,9 @@ export class ChatSession {
     ]);
     if (this.closed) return;
     this.stored = conversation?.messages ?? [];
+    const begun = new Set(this.chains.map((chain) => chain.key)); // by messages that were sent meanwhile
     const executions = executionsOf(records).filter((turns) => {
+      if (begun.has(turns[0]!.runId)) return false;
       const isStored = this.stored.some((message) => runOf(message) === turns[0]!.runId && message.type !== "human");
       return turns.at(-1)!.status !== "done" || !isStored;
     });

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from appearance import APPEARANCES, check_accessibility
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from test_chat_page import idle, opened, say
 from test_hostile import check
 from test_keyboard import tab_to
@@ -170,6 +170,38 @@ def test_a_run_can_be_stopped(open_page: Open, chats: dict[str, Any]) -> None:
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_text("Cancelled.")).to_be_visible()
     idle(page)
+
+
+@pytest.mark.parametrize("text", ["slowly", "markdown please"])
+def test_a_message_sent_while_the_chat_is_read(open_page: Open, chats: dict[str, Any], text: str) -> None:
+    """It is shown once with its answer, although what is read then has its run too, under way or done."""
+    held: list[Route] = []
+    page = chat(open_page, chats, "")
+    page.route("**/*", lambda route: held.append(route) if is_read(route) else route.fallback())
+    page.goto(f"{chats['url']}/studio/chat?skillId={chats['helper']}")
+    say(page, text)
+    if text == "slowly":
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
+        expect(page.locator(".bubble")).to_have_count(2)
+    else:
+        idle(page)
+    with page.expect_response(lambda response: "threadId=" in response.url):
+        for route in held:
+            route.continue_()
+    if text == "slowly":
+        page.get_by_role("button", name="Stop").click()
+        idle(page)
+    say(page, "markdown again")
+    idle(page)
+    expect(page.locator(".bubble.own")).to_have_count(2)
+    expect(page.locator(".bubble")).to_have_count(4)
+
+
+def is_read(route: Route) -> bool:
+    """Whether the request reads a thread: its runs or its messages."""
+    return route.request.method == "GET" and (
+        "threadId=" in route.request.url or "/conversations/" in route.request.url
+    )
 
 
 @pytest.mark.parametrize("appearance", APPEARANCES)
