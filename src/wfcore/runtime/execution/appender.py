@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run.effects import CallTool, attempt_id
-from wfcore.domain.run.entries import Entry
+from wfcore.domain.run.entries import Entry, Resumed
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.machine.states.turns import OPEN
-from wfcore.domain.run.state import Interrupt
-from wfcore.ports.journal import Append, Execution, JournalConflict, PlainAppend
+from wfcore.domain.run.state import Interrupt, RunStatus
+from wfcore.ports.journal import Append, Execution, JournalConflict, PlainAppend, RunChange
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import Projection, settled
+from wfcore.runtime.execution.append import Projection, left_open, new_run, settled
 
 log = logging.getLogger("wfcore.drive")
 
@@ -54,6 +54,19 @@ class Appender:
             changed = tuple(waiting) if waiting != self._interrupts else None
             return Append(expected, entries, interrupts=changed, holder=self.holder, slots=machine.slots, **fields)
         return Append(expected, entries, holder=self.holder, slots=machine.slots, **fields)
+
+    def system_turn(self, machine: Machine, turn: Resumed) -> Append:
+        """The append of a turn that the system begins because a deadline passed: the machine applies it here."""
+        expected, parent = machine.length, machine.run_id
+        left, before = left_open(machine), tuple(machine.interrupts.values())
+        machine.apply(turn)
+        old = RunChange(parent, RunStatus.interrupted, turn.at, left, turn.run_id)
+        run = new_run(machine, machine.starter.user_id, b"", parent, started_by="system", origin="other")
+        rows = self._projection.rows(machine, before, (turn,), parent)
+        if machine.turn_open:
+            waiting = tuple(machine.interrupts.values())
+            return Append(expected, (turn,), run, (old,), waiting, holder=self.holder, **rows.fields())
+        return settled(machine, expected, (turn,), begun=run, changes=(old,), holder=self.holder, projected=rows)
 
     async def take_slot(self, call: CallTool) -> int:
         """How many other calls must end before this one can begin; `JournalConflict` when the claim is lost."""

@@ -15,11 +15,11 @@ from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.machine.entries.straight import calls_after, go_straight
 from wfcore.domain.run.machine.next_steps import NextSteps, only_effect
-from wfcore.domain.run.state import IllegalEntry, RunStatus, move
+from wfcore.domain.run.state import IllegalEntry, move
 from wfcore.ports.faults import ClaimLost, StoreUnavailable
-from wfcore.ports.journal import Append, Execution, JournalConflict, PlainAppend, RunChange
+from wfcore.ports.journal import Append, Execution, JournalConflict, PlainAppend
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.execution.append import Projection, left_open, new_run, settled, wake_admitted
+from wfcore.runtime.execution.append import wake_admitted
 from wfcore.runtime.execution.appender import Appender
 from wfcore.runtime.execution.in_flight import EffectsInFlight
 from wfcore.runtime.execution.outcomes import address_of, stamped
@@ -360,21 +360,8 @@ class Session:
 
     async def _system_turn(self, now: int) -> None:
         """A deadline passed while the run was parked: the system begins the next turn."""
-        machine, parent = self.machine, self.machine.run_id
-        expected, holder = machine.length, self._appender.holder
-        turn = e.Resumed(now, self._ports.ids.uuid())
-        left, before = left_open(machine), tuple(machine.interrupts.values())
         self._collect_events()
-        machine.apply(turn)
-        old = RunChange(parent, RunStatus.interrupted, now, left, turn.run_id)
-        run = new_run(machine, machine.starter.user_id, b"", parent, started_by="system", origin="other")
-        rows = Projection.of(self._ports, self._execution).rows(machine, before, (turn,), parent)
-        if machine.turn_open:
-            waiting = tuple(machine.interrupts.values())
-            append = Append(expected, (turn,), run, (old,), waiting, holder=holder, **rows.fields())
-        else:
-            append = settled(machine, expected, (turn,), begun=run, changes=(old,), holder=holder, projected=rows)
-        await self._commit(append)
+        await self._commit(self._appender.system_turn(self.machine, e.Resumed(now, self._ports.ids.uuid())))
 
     def _is_far(self, moment: int | None, now: int) -> bool:
         """Whether the claim is released until this moment, instead of being held."""
