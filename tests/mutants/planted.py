@@ -212,6 +212,8 @@ RUNS: Final = [
         ("a segment calls on after somebody else wrote", "                if not await self._commit(append):\n                    await self._catch_up()", "                if not await self._commit(append) and False:\n                    await self._catch_up()"),
         ("a segment announces nothing", "            if then.tool not in harmless:", "            if False:"),
         ("a segment goes on after a signal", "            if next_call is None or not may_go_on:", "            if next_call is None:"),
+        ("a segment holds the event loop", "            if self._time_slice.is_due(self, result.at):", "            if False:"),
+        ("a segment ends with its time slice", "            may_go_on = self._is_undisturbed(result.at, due)", "            may_go_on = self._may_go_on(result.at - 1, due)"),
     ),
     *planted(
         f"{DOMAIN}/run/machine/states/snapshots.py",
