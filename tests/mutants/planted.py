@@ -427,6 +427,7 @@ STORES: Final = [
         f"{ADAPTERS}/sql/sqlite/database.py",
         f"{SERVED}/sql/sqlite",
         ("a writer that fails half-way", 'inner.execute("BEGIN IMMEDIATE")\n        except', 'inner.execute("BEGIN")\n        except'),
+        ("a look-up sees what is not committed", "self.look_up_connection if self.lock.locked() else ", ""),
         ("others read the database", "os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600", "os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644"),
     ),
     *planted(

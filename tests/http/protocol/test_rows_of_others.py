@@ -130,7 +130,8 @@ def steps_of(database: Any) -> Iterator[Read]:
     def watch(connection: sqlite3.Connection, *_: object) -> None:
         connection.set_progress_handler(count, 100)
 
-    watch(database.look_up_connection)
+    for connection in (database.commit_connection, database.look_up_connection):
+        watch(connection)
     for engine in (database._reader, database._writer):
         sa.event.listen(engine, "checkout", watch)
     yield taken

@@ -83,7 +83,7 @@ class SqliteWriter(Protocol):
 
 
 class GroupCommit:
-    """Implements `Commits`. It is the only user of `database.commit_connection`.
+    """Implements `Commits`.
 
     Parts take effect one after the other, in the order of the calls. A refused part is rolled back and does not affect
     the others. A commit that has begun is finished even if a caller is cancelled; a part whose caller was cancelled

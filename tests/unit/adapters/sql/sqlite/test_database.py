@@ -133,6 +133,31 @@ async def test_the_commit_connection_writes_between_transactions(database: Datab
     assert await values(database) == list(range(20))
 
 
+async def test_look_ups_see_committed_rows_only(database: Database) -> None:
+    """They use the connection of the commits, but not while its transaction can be open: then they have another.
+
+    Off the loop they always have another.
+    """
+    free = "look-ups" if isinstance(database, OffLoopDatabase) else "commits"
+    used: list[str] = []
+    database.commit_connection.set_trace_callback(lambda _: used.append("commits"))
+    database.look_up_connection.set_trace_callback(lambda _: used.append("look-ups"))
+    query = statement("SELECT a FROM t")
+    assert await database.look_up(query) == []
+    assert used == [free]
+    async with database.lock:
+        database.commit_connection.execute("BEGIN IMMEDIATE")
+        database.commit_connection.execute("INSERT INTO t VALUES (1)")
+        used.clear()
+        assert await database.look_up(query) == []
+        assert used == ["look-ups"]
+        database.commit_connection.execute("COMMIT")
+        assert await database.look_up(query) == [(1,)]
+    used.clear()
+    assert await database.look_up(query) == [(1,)]
+    assert used == [free]
+
+
 async def test_a_cancelled_statement_releases_the_lock(database: Database) -> None:
     """A task that is cancelled during its statement leaves no open transaction."""
 
