@@ -107,6 +107,12 @@ PARSING: Final = [
         ("twice as many values", "_has_more_values(body, limits.max_values)", "_has_more_values(body, 2 * limits.max_values)"),
     ),
     *planted(
+        f"{DOMAIN}/json/codec.py",
+        f"{RULES}/json/test_codec.py",
+        ("a negative infinity becomes null", ' or b"\\xcb\\xff" in packed', ""),
+        ("NaN beside a subclass of a text becomes null", "return True\n    return b", "return False\n    return b"),
+    ),
+    *planted(
         f"{DOMAIN}/kernel/ids.py",
         f"{RULES}/kernel/test_ids.py",
         ("an id with a line feed", "_PATH_ID.fullmatch(text)", "_PATH_ID.match(text)"),

@@ -1,6 +1,7 @@
 """Laws of request parsing, of the canonical form and of checks, over arbitrary bytes and values."""
 
 import json
+import struct
 from datetime import UTC, datetime
 from typing import Any
 
@@ -157,6 +158,14 @@ def test_json_equality_is_equality_of_values(a: JSON, b: JSON) -> None:
 def test_text_keeps_everything(value: JSON) -> None:
     """Text parses to the same value with the same order of keys and the same types of numbers."""
     assert json.dumps(json.loads(dumps(value))) == json.dumps(value)
+
+
+@given(st.sampled_from([0x7FF, 0xFFF]), st.integers(0, 2**52 - 1), VALUES, VALUES)
+def test_no_value_hides_a_number_that_is_not_finite(exponent: int, fraction: int, before: JSON, after: JSON) -> None:
+    """The infinities and every NaN, whatever bits it has, beside any values."""
+    (number,) = struct.unpack(">d", (exponent << 52 | fraction).to_bytes(8, "big"))
+    with pytest.raises(ValueError, match="not finite"):
+        dumps([before, {"a": [number]}, after])
 
 
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))

@@ -119,7 +119,7 @@ def strict_type(cls: type) -> type:
         for one in attrs.fields(cls)
         if one.default is not attrs.NOTHING
     ]
-    return msgspec.defstruct(cls.__name__, [*required, *optional], forbid_unknown_fields=not is_open(cls))
+    return msgspec.defstruct(cls.__name__, [*required, *optional], forbid_unknown_fields=not is_open(cls), gc=False)
 
 
 def _strict(hint: Any) -> Any:

@@ -72,7 +72,8 @@ def _encode(value: JSON, option: int = 0) -> bytes:
         text = orjson.dumps(value, option=_PLAIN | option)
     except TypeError as error:
         raise ValueError(f"not a JSON value: {error}") from None
-    if b"null" in text:  # orjson writes NaN and the infinities as null; the standard library refuses them
+    # orjson writes NaN and the infinities as null; the standard library refuses them
+    if b"null" in text and _may_have_infinity(value):
         try:
             _strict(value)
         except ValueError:
@@ -81,6 +82,21 @@ def _encode(value: JSON, option: int = 0) -> bytes:
 
 
 _strict = json.JSONEncoder(allow_nan=False, check_circular=False, default=lambda _: None).encode
+
+
+def _may_have_infinity(value: JSON) -> bool:
+    """Whether the value may hold NaN or an infinity. There are no false negatives.
+
+    In MessagePack their first two bytes are one of two pairs, which no text in UTF-8 has.
+    """
+    try:
+        packed = _packed(value)
+    except TypeError:  # a subclass of a scalar type, which orjson accepts
+        return True
+    return b"\xcb\x7f" in packed or b"\xcb\xff" in packed
+
+
+_packed = msgspec.msgpack.Encoder().encode
 
 
 def _whole(value: JSON) -> JSON:

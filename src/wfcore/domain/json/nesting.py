@@ -21,6 +21,11 @@ def is_deeper(tree: JSON, limit: int = MAX_VALUE_DEPTH) -> bool:
             item
             for container in level
             for item in (container.values() if isinstance(container, dict) else container)
-            if isinstance(item, dict | list)
+            if type(item) not in _SCALARS and isinstance(item, _CONTAINERS)
         ]
     return bool(level)
+
+
+_CONTAINERS: Final = (dict, list)
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+"""The types of most values: a look-up here is faster than `isinstance`."""
