@@ -370,6 +370,7 @@ TIME: Final = [
         ("a clock set back stops the worker", "return min(self._next_beat, self._clock.monotonic() + max(0, due - self._clock.now()))",
          "return self._clock.monotonic() + max(0, due - self._clock.now())"),
         ("a worker drives what it has released", "if holder is not None and holder == self._worker:", "if holder is None or holder == self._worker:"),
+        ("a beat drives what a claim under way drives", " and execution not in self._claiming:", ":"),
         ("a lost wake-up", "if execution in self._active:\n            self._wake_again.add(execution)", "if execution in self._active:\n            self._wake_again.discard(execution)"),
     ),
     *planted(
@@ -406,6 +407,12 @@ TIME: Final = [
 ]  # fmt: skip
 
 STORES: Final = [
+    *planted(
+        f"{ADAPTERS}/sql/journal/slots.py",
+        "tests/contracts/stores/test_journal.py",
+        ("slots that got free at the same time", "sum(freed.get(name, NOTHING)[1] for freed in under_way)", "changes.freed[name][1]"),
+        ("who waits for a slot that is free is not told", "self.is_admitted = bool(woken.fetchall())", "woken.fetchall()"),
+    ),
     *planted(
         f"{ADAPTERS}/sql/journal/statements.py",
         "tests/contracts/stores/test_journal.py::TestSqlJournal",

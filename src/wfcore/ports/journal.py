@@ -233,7 +233,8 @@ class Append(Struct, frozen=True, gc=False):
     - `holder`: the append succeeds only while this worker holds the execution.
     - `slots`: the attempts that keep their slot, or their place among those that wait for one (`take_slot`); all others
       of the execution lose it (None: unchanged).
-    - `awaits`: attempts without a slot. If one of them has got it meanwhile, `wake_at` is at once.
+    - `awaits`: attempts without a slot. If one of them has got it meanwhile, `wake_at` is at once, and
+      `take_admitted` has the execution.
     - `messages`, `usage`: rows of `Journal.conversations` and `Journal.usage`, for the user who started the execution.
     - `verdict`: the verdict of the execution, one of `Journal.verdicts`; it replaces that of earlier appends.
     - `audit`: rows of the audit of the organization. A journal writes all three as they are.
@@ -517,7 +518,8 @@ class Journal(Protocol):
         ...
 
     def take_admitted(self) -> list[ExecutionRef]:
-        """Executions whose attempts got a slot by appends of this process since the last call: each needs a wake-up.
+        """Executions whose attempts have got a slot, by the appends of this process since the last call: each needs a
+        wake-up. Others may be among them.
 
         One that no worker holds is due at once. A process that ends between the append and this loses the wake-up, so
         what waits for a slot also tries again after some time.

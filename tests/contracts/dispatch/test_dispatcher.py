@@ -86,6 +86,25 @@ class EmbeddedContract(DispatcherContract):
         assert (claimed is None) == is_signalled
         assert claimed is None or claimed.execution.ref == ref
 
+    async def test_a_claim_under_way_is_not_lost(self, bench: Bench) -> None:
+        """A beat between its commit and its return leaves the execution to who claims it."""
+        claim = bench.journal.claim
+
+        async def slow(*given: Any) -> Claimed | None:
+            claimed = await claim(*given)
+            await bench.beats(2)
+            return claimed
+
+        bench.journal.claim = slow  # type: ignore[method-assign]
+        dispatcher = bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, engine_lag=lambda: 60.0)
+        await dispatcher.start(bench.handler)
+        await bench.rounds()
+        ref = await due(bench.journal, "r-1", NOW)
+        driving = await dispatcher.claim(ref)
+        assert driving is not None
+        await driving
+        assert (bench.handler.handled[ref], bench.handler.claimed[ref] is None) == (1, False)
+
     async def test_a_holder_sends_heartbeats(self, bench: Bench) -> None:
         """While it holds an execution, a worker sends a heartbeat each round, also during the grace of a stop."""
         watched, gate = Watched(bench.journal), asyncio.Event()

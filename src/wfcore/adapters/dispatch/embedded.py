@@ -83,8 +83,8 @@ class EmbeddedDispatcher:
         self._handler: Handler | None = None
         self._active: dict[ExecutionRef, asyncio.Task[None]] = {}
         self._reserved = 0
-        self._claiming: set[ExecutionRef] = set()
-        """Executions of claims under way that no wake-up has named since."""
+        self._claiming: dict[ExecutionRef, bool] = {}
+        """Executions of claims under way, each with whether a wake-up has named it since."""
         self._is_behind = False
         self._wake_again: set[ExecutionRef] = set()
         self._woken = asyncio.Event()
@@ -130,7 +130,8 @@ class EmbeddedDispatcher:
 
     def signal(self, execution: ExecutionRef) -> bool:
         """Make the driver of the execution read the journal again; False when it is not driven here."""
-        self._claiming.discard(execution)
+        if execution in self._claiming:
+            self._claiming[execution] = True
         if execution not in self._active or self._handler is None:
             return False
         self._wake_again.add(execution)
@@ -148,15 +149,15 @@ class EmbeddedDispatcher:
         worker = self.worker
         if worker is None:
             return None
-        self._claiming.add(execution)
+        self._claiming[execution] = False
         try:
             with self._reserving(1):
                 claimed = await self._journal.claim(execution, worker, self._clock.now())
             if claimed is None:
                 return None
-            self.adopt(execution, claimed if execution in self._claiming else None)
+            self.adopt(execution, None if self._claiming.get(execution, True) else claimed)
         finally:
-            self._claiming.discard(execution)
+            self._claiming.pop(execution, None)
         return self._active.get(execution)
 
     def adopt(self, execution: ExecutionRef, claimed: Claimed | None = None) -> None:
@@ -269,7 +270,7 @@ class EmbeddedDispatcher:
     async def _resume_lost_claims(self, worker: int) -> None:
         """Drive executions claimed by a write whose outcome was lost: no task drives them, and no other worker can."""
         for execution in await self._journal.held_by(worker):
-            if execution not in self._active:
+            if execution not in self._active and execution not in self._claiming:
                 self._launch(execution, self._handle_if_mine)
 
     async def _is_something_due(self) -> bool:

@@ -52,6 +52,8 @@ class EffectsInFlight:
         self._admitted: set[Key] = set()
         self._not_before: dict[Key, int] = {}
         """When calls that have no slot, or that a rate did not admit, try again."""
+        self._wakes = 0
+        """How often slots may have become free for them."""
         self.tasks: dict[Key, asyncio.Task[None]] = {}
         self.announced: set[Key] = set()
         self.harmless = rates.harmless
@@ -102,10 +104,11 @@ class EffectsInFlight:
         """0 when the call has its slot or needs none; else when it tries again."""
         if call.slot is None or key_of(call) in self._slots:
             return 0
+        wakes = self._wakes
         before = await self._take_slot(call)
         if before:
             self._awaited[call.slot[0]] = call
-            return now + min(before * NEXT_TRY, LAST_TRY)
+            return now + (min(before * NEXT_TRY, LAST_TRY) if self._wakes == wakes else 0)
         self._awaited.pop(call.slot[0], None)
         self._slots.add(key_of(call))
         return 0
@@ -116,6 +119,7 @@ class EffectsInFlight:
 
     def try_again(self) -> None:
         """Slots are free now, perhaps for calls here."""
+        self._wakes += 1
         for call in self._awaited.values():
             self._not_before.pop(key_of(call), None)
 

@@ -451,7 +451,9 @@ class Session:
         if append.updates_claim:
             self._saw(ViewEvent.release)
             self._events.settle(self._ref)
-        if append.slots is not None and wake_admitted(self._ports, self._ref):
+        if append.awaits:
+            wake_admitted(self._ports)
+        elif append.slots is not None and wake_admitted(self._ports, self._ref):
             self._in_flight.try_again()
         if append.interrupts is not None:
             self._appender.know_interrupts(append.interrupts)

@@ -339,6 +339,15 @@ class SlotsContract(ClaimsContract):
         await journal.append(second, Append(1, (), updates_claim=True, wake_at=NOW + 99, awaits="a"))
         assert (await journal.progress(second)).wake_at == 0
         assert (await journal.progress(first)).wake_at is None
+        assert journal.take_admitted() == [second]
+
+    async def test_those_that_get_slots_at_the_same_time_are_reported(self, journal: Journal) -> None:
+        """Each that a worker holds, however many appends free slots at once."""
+        refs = [await held_by_one(journal, number) for number in range(8)]
+        assert [await take(journal, ref, slot=("key", 4)) for ref in refs] == [0, 0, 0, 0, 1, 2, 3, 4]
+        await asyncio.gather(*(journal.append(ref, Append(1, steps(1, 1), slots=())) for ref in refs[:3]))
+        assert {*refs[4:7]} <= {*journal.take_admitted()}
+        assert [await take(journal, ref, slot=("key", 4)) for ref in refs[4:]] == [0, 0, 0, 1]
 
     async def test_only_the_holder_takes_a_slot(self, journal: Journal) -> None:
         """The place of an execution is that of whichever worker holds it; a slow worker takes none."""

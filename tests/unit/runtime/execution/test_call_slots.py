@@ -10,7 +10,7 @@ from bench import Bench, Toolbox, act, graph, one, opened
 from wfcore.adapters.dispatch import embedded
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.kernel.errors import Unavailable
-from wfcore.ports.journal import ExecutionRef
+from wfcore.ports.journal import Append, ExecutionRef
 from wfcore.runtime.common.run_views import RunView
 from wfcore.testing.contracts.dispatcher import eventually
 from wfcore.testing.fakes import FakeClock, SequentialIds
@@ -151,6 +151,48 @@ async def test_a_run_with_other_work_gets_a_slot(database: str) -> None:
         await eventually(lambda: bench.tools.count("echo"))
         bench.tools.free["beside"].set()
         assert (await bench.ended(run)).status == "done"
+
+
+async def test_a_slot_that_gets_free_while_a_call_asks_for_one(database: str) -> None:
+    """A run with other work notices it, although its wake-up comes before the answer to its question."""
+    async with opened(database) as bench:
+        first = await bench.started(one(act("hold", more=KEY)))
+        await bench.until("it")
+        journal = bench.core.ports.journal
+        take = journal.take_slot
+
+        async def answered_late(*given: Any) -> int:
+            if before := await take(*given):
+                bench.tools.free["it"].set()
+                await bench.ended(first)
+            return before
+
+        journal.take_slot = answered_late  # type: ignore[method-assign]
+        run = await bench.started(graph("s>a s>b", a=act("echo", more=KEY), b=act("hold", name="beside")))
+        await eventually(lambda: bench.tools.count("echo"))
+        bench.tools.free["beside"].set()
+        assert (await bench.ended(run)).status == "done"
+
+
+async def test_a_slot_that_gets_free_while_a_run_begins_to_wait(database: str) -> None:
+    """The run goes on at once, although nobody else tells it: another process freed the slot, which then ended."""
+    async with opened(database) as bench:
+        journal = bench.core.ports.journal
+        held = (await bench.started(one(act("hold")))).row.execution
+        await bench.until("it")
+        found = await journal.execution(held)
+        assert await journal.take_slot(held, "a", ("crm", 1), found.claimed_by) == 0
+        append = journal.append
+
+        async def freed_before(ref: ExecutionRef, given: Any) -> Any:
+            if getattr(given, "awaits", ()):
+                await append(held, Append(found.length, (), slots=()))
+                journal.take_admitted()
+            return await append(ref, given)
+
+        journal.append = freed_before  # type: ignore[method-assign]
+        assert (await bench.ran(one(act("echo", value=1, more=KEY)))).output == 1
+        bench.tools.free["it"].set()
 
 
 async def test_processes_share_the_slots(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,8 +97,11 @@ class MemoryJournal(MemoryClaims):
         if append.updates_claim:
             self._set_claim(stored, append.wake_at, append.claimed_by)
             stored.epoch += append.claimed_by is not None
-        if append.wakes or (append.awaits and self._slots.is_admitted(execution, append.awaits)):
+        is_admitted = bool(append.awaits) and self._slots.is_admitted(execution, append.awaits)
+        if append.wakes or is_admitted:
             self._set_claim(stored, 0, stored.claimed_by)
+        if is_admitted:
+            self._admitted.append(execution)
         if append.slots is not None:
             self._free_slots(execution, append.slots)
         return stored.epoch if append.updates_claim and append.claimed_by is not None else None

@@ -40,6 +40,7 @@ class SqlClaims(SqlRunReads):
         self._last_claimed_org = 0
         self._limited: set[str] = set()
         self._admitted: list[ExecutionRef] = []
+        self._frees = slots.Frees()
 
     async def register(self, host: str, pid: int, worker: int | None = None) -> int:
         def write(transaction: CommitTransaction) -> int:
@@ -154,8 +155,11 @@ class SqlClaims(SqlRunReads):
         found, self._admitted = self._admitted, []
         return found
 
-    async def _wake_admitted(self, org: str, freed: slots.Freed) -> None:
+    async def _wake_admitted(self, execution: ExecutionRef, changes: slots.SlotChanges) -> None:
         """Wake what got slots that are free since a commit; at the latest it tries again by itself."""
+        if changes.is_admitted:
+            self._admitted.append(execution)
+        org, freed = execution.org, self._frees.together(changes)
         with suppress(Unavailable):
             for number, is_held in await slots.admitted(self._database, await self._org(org), freed):
                 if not is_held:

@@ -77,8 +77,8 @@ class SqlJournal(SqlClaims):
         before = self._checksums.get(execution.id, append.expected)
         if before is None:
             before = await self._checksum(execution, append)
+        changes: slots.SlotChanges | None = None
         # Encoded before the group commit: an error affects one caller only.
-        freed: slots.Freed = {}
         if append.is_plain and append.entries:
             rows = writes.plain_rows(execution.id, org, append, before)
             checksum = rows[-1][writes.CHECKSUM]
@@ -89,21 +89,26 @@ class SqlJournal(SqlClaims):
         else:
             texts = chained(map(encode_entry, append.entries), before)
             checksum = texts[-1][1] if texts else before
+            if append.slots is not None or append.awaits:
+                changes = self._frees.begin(execution.org)
             writing = self._commits.run(
-                partial(self._append, execution.id, org, append, texts, before, freed), execution.id
+                partial(self._append, execution.id, org, append, texts, before, changes), execution.id
             )
         count = len(append.entries)
         known = self._checksums.put(execution.id, append.expected, before, count, checksum) if count else None
         try:
             epoch = await writing
+            if changes:
+                await self._wake_admitted(execution, changes)
         except JournalConflict:
             self._checksums.refuse(execution.id, append.expected)
             raise
         except BaseException:
             self._checksums.drop(execution.id, known)
             raise
-        if freed:
-            await self._wake_admitted(execution.org, freed)
+        finally:
+            if changes is not None:
+                self._frees.end(changes)
         return epoch
 
     def _append(
@@ -113,11 +118,10 @@ class SqlJournal(SqlClaims):
         append: Append,
         texts: list[Text],
         before: int,
-        freed: slots.Freed,
+        changes: slots.SlotChanges | None,
         transaction: CommitTransaction,
     ) -> int | None:
-        """Write all rows of an append, and set what is `freed`. Returns the epoch of a claim."""
-        freed.clear()
+        """Write all rows of an append, and set its `changes` of slots. Returns the epoch of a claim."""
         if not texts:
             self._commits.lock_execution(transaction, number)
         writes.write(transaction, number, org, append, texts, before, self._first_runs.target(number))
@@ -127,10 +131,8 @@ class SqlJournal(SqlClaims):
         epoch = writes.set_claim(transaction, number, org, append) if append.updates_claim else None
         if append.wakes:
             transaction.executemany(sql.WAKE, [(number,)])
-        if append.awaits:
-            slots.wake_if_admitted(transaction, number, append.awaits)
-        if append.slots is not None:
-            freed |= slots.free(transaction, number, append.slots)
+        if changes is not None:
+            changes.write(transaction, number, append.slots, append.awaits)
         return epoch
 
     async def _checksum(self, execution: ExecutionRef, append: Append) -> int:

@@ -84,7 +84,8 @@ _WAKE_IF_ADMITTED: Final = Statement(
 UPDATE {d[executions]} SET wake_at = 0 WHERE id = {d[1]} AND EXISTS (
     SELECT 1 FROM {d[call_slots]} s WHERE s.execution = {d[1]} AND s.attempt IN (SELECT value FROM {d.values(d[2])})
     AND s.most > (SELECT count(*) FROM (SELECT 1 FROM {d[call_slots]} b
-        WHERE b.org = s.org AND b.name = s.name AND b.key < s.key LIMIT {MOST}) AS before))"""
+        WHERE b.org = s.org AND b.name = s.name AND b.key < s.key LIMIT {MOST}) AS before))
+RETURNING id"""
     )
 )
 
@@ -105,18 +106,65 @@ Freed = dict[str, tuple[int, int]]
 """By key: the limit of the attempts that lost a slot or a place, and how many they are."""
 
 
-def free(transaction: CommitTransaction, execution: int, kept: Collection[str]) -> Freed:
-    """Delete the rows of all other attempts of the execution."""
-    freed: Freed = {}
-    for name, most in transaction.execute(_FREE, (execution, dumps(list(kept)))).fetchall():
-        highest, count = freed.get(name, (0, 0))
-        freed[name] = max(highest, most), count + 1
-    return freed
+class SlotChanges:
+    """What an append changes: what it has `freed`, and whether an attempt that it awaits has its slot."""
+
+    __slots__ = ("freed", "is_admitted", "org")
+
+    def __init__(self, org: str) -> None:
+        self.org = org
+        self.freed: Freed = {}
+        self.is_admitted = False
+
+    def __bool__(self) -> bool:
+        return bool(self.freed) or self.is_admitted
+
+    def write(
+        self, transaction: CommitTransaction, execution: int, kept: Collection[str] | None, awaited: Collection[str]
+    ) -> None:
+        """Delete the rows of all attempts of the execution but those `kept`; make it due at once if one that is
+        `awaited` has its slot: then no worker holds it.
+        """
+        freed: Freed = {}
+        self.freed, self.is_admitted = freed, False
+        if awaited:
+            woken = transaction.execute(_WAKE_IF_ADMITTED, (execution, dumps(list(awaited))))
+            self.is_admitted = bool(woken.fetchall())
+        if kept is not None:
+            for name, most in transaction.execute(_FREE, (execution, dumps(list(kept)))).fetchall():
+                highest, count = freed.get(name, NOTHING)
+                freed[name] = max(highest, most), count + 1
 
 
-def wake_if_admitted(transaction: CommitTransaction, execution: int, attempts: Collection[str]) -> None:
-    """Make the execution, which no worker holds, due at once if one of these attempts has a slot."""
-    transaction.executemany(_WAKE_IF_ADMITTED, [(execution, dumps(list(attempts)))])
+class Frees:
+    """The changes of this process that are under way: from before their commits until those are found to whom free
+    slots went.
+
+    Whose slots are new is seen from the places in the queue and from how many rows before them were deleted. A look-up
+    also sees what others have deleted meanwhile, so it counts theirs too: to wake too many does no harm.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: dict[int, SlotChanges] = {}
+
+    def begin(self, org: str) -> SlotChanges:
+        changes = SlotChanges(org)
+        self._under_way[id(changes)] = changes
+        return changes
+
+    def end(self, changes: SlotChanges) -> None:
+        del self._under_way[id(changes)]
+
+    def together(self, changes: SlotChanges) -> Freed:
+        """What the changes have freed, counted with all that is under way."""
+        under_way = [one.freed for one in self._under_way.values() if one.org == changes.org]
+        return {
+            name: (most, sum(freed.get(name, NOTHING)[1] for freed in under_way))
+            for name, (most, _) in changes.freed.items()
+        }
+
+
+NOTHING: Final = (0, 0)
 
 
 async def admitted(store: Store, org: int | None, freed: Freed) -> list[tuple[int, bool]]:
