@@ -19,7 +19,7 @@ from waiting import HANG
 from wfcore.adapters.system import SystemClock
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.kernel.errors import Unavailable
-from wfcore.domain.run.entries import Entry, Succeeded
+from wfcore.domain.run.entries import Cancelled, Entry, Succeeded
 from wfcore.ports.providers import ToolCall
 from wfcore.runtime.common.run_views import RunFailed, RunView
 from wfcore.runtime.execution import session
@@ -439,6 +439,34 @@ async def test_a_run_that_is_paused_in_a_turn_of_others(tools: Steps) -> None:
         resumed = await bench.core.runs.resume(bench.me, run.id)
         assert (await bench.ended(resumed.id)).output == {"name": 40}
         assert tools.calls == list(range(1, 41))
+
+
+async def test_a_run_that_is_cancelled_in_a_turn_of_others(tools: Steps) -> None:
+    """No call begins once that is written."""
+    cancelling, made = list[asyncio.Task[Any]](), list[Any]()
+
+    def cancel(name: Any) -> None:
+        time.sleep(0.002)  # longer than a slice
+        if name == 3:
+            cancelling.append(asyncio.create_task(bench.core.runs.cancel(bench.me, run.id)))
+
+    async with opened("sqlite://", tools) as bench:
+        append = bench.core.ports.journal.append
+
+        async def noted(ref: Any, given: Any) -> Any:
+            done = await append(ref, given)
+            if isinstance(given.entries[-1], Cancelled):
+                made.extend(tools.calls)
+            return done
+
+        bench.core.ports.journal.append = noted  # type: ignore[method-assign]
+        tools.before = cancel
+        run = await bench.started(chain(*steps(40)))
+        assert (await bench.ended(run)).status == "cancelled"
+        await cancelling[0]
+        assert 3 <= len(made) < 40
+        await bench.ran(chain(*steps(1)))
+        assert tools.calls == [*made, 1]
 
 
 class Store:
