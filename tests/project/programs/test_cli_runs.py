@@ -110,7 +110,9 @@ def at_a_terminal(folder: Path, arguments: list[str], answers: list[tuple[str, s
         shown, read = b"", 0
         for question, answer in answers:
             while (found := shown.find(question.encode(), read)) < 0:
-                shown += os.read(ours, 4096)
+                more = part_of(ours)
+                assert more, f"the command ended before `{question}`, with {process.wait()}: {shown!r}"
+                shown += more
             read = found + len(question)
             if answer == CTRL_C:
                 interrupt(process)
@@ -131,13 +133,16 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
 
 
 def rest_of(terminal: int) -> bytes:
-    """The output until the other side closes, which is an error on Linux and an empty read elsewhere."""
+    """The output until the other side closes."""
     shown = b""
-    while True:
-        try:
-            more = os.read(terminal, 4096)
-        except OSError:
-            return shown
-        if not more:
-            return shown
+    while more := part_of(terminal):
         shown += more
+    return shown
+
+
+def part_of(terminal: int) -> bytes:
+    """Some of the output; empty when the other side has closed, which is an error on Linux."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
