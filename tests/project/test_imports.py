@@ -25,6 +25,19 @@ UNUSED = (
 """What is imported after a file was opened."""
 
 
+@pytest.mark.parametrize("part", ["domain", "ports", "runtime"])
+def test_a_package_imports_none_of_its_modules(part: str) -> None:
+    """A process imports them in a thread, beside calls that import others. Each module imports its package before
+    itself; if the package imported it too, the two threads would wait for each other, and Python then lets one of them
+    see half of a module.
+    """
+    packages = list(Path(wfcore.__file__).with_name(part).rglob("__init__.py"))
+    assert packages
+    for package in packages:
+        names = ast.walk(ast.parse(package.read_text()))
+        assert not [ast.unparse(one) for one in names if isinstance(one, ast.Import | ast.ImportFrom)], package
+
+
 def loaded_by(statement: str) -> set[str]:
     """The modules of a new interpreter after this statement."""
     code = f"import sys, json\n{statement}\nprint(json.dumps(list(sys.modules)))"

@@ -22,7 +22,7 @@ from wfcore.domain.run.entries import (
     TimePassed,
 )
 from wfcore.domain.run.events import TERMINAL, Event
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.state import Frame, children_of
 from wfcore.domain.run.plan import Plan, compile_plan, skill_plan
 from wfcore.domain.run.records import MessageRecord, Record

@@ -25,7 +25,7 @@ from wfcore.domain.run.entries import (
     encode_entry,
 )
 from wfcore.domain.run.events import TERMINAL, Event
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.state import Frame
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step

@@ -24,7 +24,7 @@ from wfcore.domain.run.entries import (
 )
 from wfcore.domain.run.events import TERMINAL, Event, EventKind
 from wfcore.domain.run.flow import GraphFlow
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.state import AgentLoop, Batch, Frame, Left, RunState
 from wfcore.domain.run.plan import compile_plan
 from wfcore.domain.run.replay import fold, step

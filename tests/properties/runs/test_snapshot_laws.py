@@ -16,7 +16,7 @@ from worlds import World, structured, tangled, worlds
 
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.flow import GraphFlow
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states import snapshots
 from wfcore.domain.run.machine.states.state import Frame, RunState
 from wfcore.domain.run.plan import Plan

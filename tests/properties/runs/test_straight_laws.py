@@ -8,8 +8,8 @@ from worlds import Structure, World, structured, worlds
 
 from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Succeeded
-from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.machine.entries.straight import calls_after, go_straight
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan
 
 PARAMS = ({}, {"x": 1}, {"x": "{{ nodes.n1.output }}"}, {"x": "{{ nodes.n1.output.unknown }}"}, "{{ null }}")

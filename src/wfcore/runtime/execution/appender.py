@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run.effects import CallTool, attempt_id
 from wfcore.domain.run.entries import Entry, Resumed
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.turns import OPEN
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import Append, Execution, JournalConflict, PlainAppend, RunChange

@@ -12,8 +12,8 @@ from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallTool, Effect
 from wfcore.domain.run.events import Event
-from wfcore.domain.run.machine import Machine
 from wfcore.domain.run.machine.entries.straight import calls_after, go_straight
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.next_steps import NextSteps, only_effect
 from wfcore.domain.run.state import IllegalEntry, move
 from wfcore.ports.faults import ClaimLost, StoreUnavailable

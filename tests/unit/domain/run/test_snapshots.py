@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from wfcore.domain.run.machine import Machine
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states import snapshots
 from wfcore.testing.histories import History, sketch
 
