@@ -464,6 +464,26 @@ class TestConnection:
         assert "Authorization Violation" in caplog.text
         assert "wrong-one" not in caplog.text
 
+    async def test_a_client_that_loses_a_cancellation(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A close that meets a client which connects ends too."""
+        monkeypatch.setattr(nats_connection, "CONNECT_SECONDS", 0.01)
+        monkeypatch.setattr(nats_connection, "CLOSE_SECONDS", 0.01)
+        connection = NatsConnection(NatsServers(["nats://127.0.0.1:1"]))
+        connect, lost = connection._client.connect, list[BaseException]()
+
+        async def go_on(**options: Any) -> None:
+            try:
+                await connect(**options)
+            except asyncio.CancelledError as error:
+                lost.append(error)
+                await connect(**options)
+
+        connection._client.connect = go_on  # type: ignore[method-assign]
+        await connection.open()
+        async with asyncio.timeout(HANG):
+            await connection.close()
+        assert len(lost) == 1
+
     async def test_the_account_of_a_user(self, tmp_path: Path) -> None:
         """A file of credentials, whose user has the documented subjects only, is enough for dispatch and events."""
         nats_url()

@@ -113,9 +113,7 @@ class NatsConnection:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._unsent.join(), CLOSE_SECONDS)
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _stop(tasks)
         with suppress(Error, OSError, TimeoutError, asyncio.InvalidStateError):
             await self._client.close()
 
@@ -247,6 +245,18 @@ class NatsConnection:
         if text not in self._errors:
             log.warning("NATS: %s", text)
         self._errors[text] = None
+
+
+async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel the tasks until they have ended: the client connects with `asyncio.wait_for`, which before Python 3.12
+    loses a cancellation that comes together with a result.
+    """
+    running = set(tasks)
+    while running:
+        for task in running:
+            task.cancel()
+        _, running = await asyncio.wait(running, timeout=CLOSE_SECONDS)
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def to_bytes(execution: ExecutionRef) -> bytes:
