@@ -123,7 +123,8 @@ class PostgresHints:
         self._receivers = {"w": worker, "f": lambda execution: follower(execution, ())}
         self._tasks = [asyncio.create_task(self._keep_running(work)) for work in (self._listen, self._send)]
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._receiving.wait(), CONNECT_SECONDS)
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._receiving.wait()
 
     async def close(self) -> None:
         """Send the queued hints, then stop receiving."""
@@ -131,7 +132,8 @@ class PostgresHints:
             return
         self._queue(BYE)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._unsent.join(), CLOSE_SECONDS)
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._unsent.join()
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

@@ -101,7 +101,8 @@ class NatsConnection:
             raise Unavailable(f"the credentials for NATS cannot be used: {error}") from error
         self._tasks = [asyncio.create_task(self._connect(options))]
         try:
-            await asyncio.wait_for(self._is_prepared.wait(), CONNECT_SECONDS)
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._is_prepared.wait()
         except TimeoutError:
             log.warning("NATS cannot be used yet: %s", ", ".join(self._errors) or "no response")
 
@@ -111,7 +112,8 @@ class NatsConnection:
             return
         if self.is_connected:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._unsent.join(), CLOSE_SECONDS)
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._unsent.join()
         tasks, self._tasks = self._tasks, []
         await _stop(tasks)
         with suppress(Error, OSError, TimeoutError, asyncio.InvalidStateError):

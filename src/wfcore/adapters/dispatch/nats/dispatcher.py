@@ -132,7 +132,8 @@ class NatsDispatcher:
             await asyncio.sleep(RETRY_SECONDS)
         else:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._pull_again.wait(), PULL_SECONDS + REPLY_SECONDS)
+                async with asyncio.timeout(PULL_SECONDS + REPLY_SECONDS):
+                    await self._pull_again.wait()
 
     async def _receive(self, message: Msg) -> None:
         """A message of the queue, or the end of a request."""

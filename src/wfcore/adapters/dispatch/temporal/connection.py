@@ -100,13 +100,15 @@ class TemporalConnection:
         self._tasks = [asyncio.create_task(self._keep_connected(options))]
         self._tasks += [asyncio.create_task(self._send()) for _ in range(SENDERS)]
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._was_connected.wait(), CONNECT_SECONDS)
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await self._was_connected.wait()
 
     async def close(self) -> None:
         """Send the queued wake-ups, then disconnect."""
         if self._is_available:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._unsent.join(), CLOSE_SECONDS)
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._unsent.join()
         tasks, self._tasks, self._is_available = self._tasks, [], False
         for task in tasks:
             task.cancel()
@@ -219,7 +221,8 @@ class TemporalConnection:
 
 
 async def _within(waiting: Awaitable[T]) -> T:
-    return await asyncio.wait_for(waiting, RPC_SECONDS)
+    async with asyncio.timeout(RPC_SECONDS):
+        return await waiting
 
 
 def to_text(execution: ExecutionRef) -> str:
