@@ -28,6 +28,9 @@ WIPE = "; ".join(
         f"DROP TABLE IF EXISTS {qualified('wfcore_rate_counts')}",  # not of the schema: a limiter creates it
     ]
 )
+WAITS = """
+SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()"""
+"""Whether a connection to this database waits for a lock; other tests use other databases of the server."""
 
 _numbers = count(1)
 _free: list[str] = []

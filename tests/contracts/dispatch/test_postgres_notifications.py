@@ -27,7 +27,9 @@ from wfcore.testing.contracts.processes.hints import HintsContract
 
 ORG = "00000000-0000-4000-8000-000000000001"
 NEVER = 3_600.0
-CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'wfcore hints'"
+CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE application_name = 'wfcore hints' AND datname = current_database()"""
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import psycopg
 import pytest
-from postgres_server import new_database
+from postgres_server import WAITS, new_database
 from valkey_server import ValkeyServer, shared_valkey
 from waiting import HANG, until
 
@@ -60,7 +60,7 @@ async def test_another_process_creates_the_table_at_the_same_moment() -> None:
     with psycopg.connect(url) as other, psycopg.connect(url, autocommit=True) as watch:
         other.execute(postgres_limiter._CREATE.server("wfcore"))
         admitting = asyncio.create_task(limiter.admit([Rate(ORG, 1)]))
-        await until(lambda: watch.execute("SELECT FROM pg_locks WHERE NOT granted").fetchone() is not None)
+        await until(lambda: watch.execute(WAITS).fetchone() is not None)
         other.commit()
         assert await admitting == [0]
     await limiter.close()

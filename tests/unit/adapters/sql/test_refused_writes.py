@@ -1,5 +1,6 @@
 """`check_writes` on databases that refuse writes: a full file, a read-only file, a read-only server."""
 
+import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ import psycopg
 import pytest
 from restarted_postgres import restarted_server
 from sql_texts import statement
+from waiting import HANG
 
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.sqlite.database import Database
@@ -93,8 +95,7 @@ async def test_a_read_only_postgresql_server(server_url: str) -> None:
 
 async def _changed(storage: SqlStorage, is_ready: bool) -> str | None:
     """The problem once the server's sessions have read their configuration."""
-    for _ in range(1_000):
-        problem = await storage.check_writes()
-        if (problem is None) is is_ready:
-            break
+    async with asyncio.timeout(HANG):
+        while ((problem := await storage.check_writes()) is None) is not is_ready:
+            pass
     return problem

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from commit_batches import same_as_one_by_one
 from postgres_databases import idle, opened
+from postgres_server import WAITS
 from sql_texts import statement
 from waiting import HANG
 
@@ -206,7 +207,7 @@ class TestCommits:
         """A transaction that holds the execution queues its run: the run begins with the claim that waited for it."""
         journal = SqlJournal(database)
         ref = await begin(journal, "r-1", wake_at=NOW)
-        waits = statement("SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
+        waits = statement(WAITS)
         async with database.writing() as transaction:
             await transaction.run(statement("UPDATE wfcore_executions SET wake_at = 0 WHERE id = ?"), (ref.id,))
             await transaction.run(statement("UPDATE wfcore_runs SET status = 'queued' WHERE execution = ?"), (ref.id,))
