@@ -11,6 +11,7 @@ from benchmarks.runs import durable, memory, parked, postgres
 from benchmarks.runs.contexts import contexts
 from benchmarks.runs.dispatch import dispatch
 from benchmarks.runs.loop import loop, neighbours
+from benchmarks.runs.postgres_statements import statements_in_postgres
 from benchmarks.runs.statements import statements
 from benchmarks.scale import Scale
 from benchmarks.scaling.capacity import capacity
@@ -39,6 +40,7 @@ ROWS: Mapping[str, Callable[[Scale], Iterator[Figure]]] = {
     "dispatch": dispatch,
     "parked": parked.parked,
     "statements": statements,
+    "postgres-statements": statements_in_postgres,
     "deltas": streams.deltas,
     "frames": streams.frames,
     "idle-streams": idle_streams,

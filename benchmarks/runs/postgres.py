@@ -91,6 +91,22 @@ def new_database(scale: Scale) -> Iterator[str | None]:
                 connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@contextmanager
+def copied(url: str) -> Iterator[str]:
+    """The URL of a copy of a database that nobody is connected to, dropped after the block."""
+    import psycopg
+    import sqlalchemy as sa
+
+    given = sa.make_url(url)
+    name, server = f"{given.database}_copy", given.set(database="postgres").render_as_string(hide_password=False)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {given.database}")
+        try:
+            yield given.set(database=name).render_as_string(hide_password=False)
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 def backends(url: str) -> list[int]:
     """The ids of the processes of the server, without that of this query."""
     import psycopg

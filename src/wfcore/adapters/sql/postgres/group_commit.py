@@ -7,7 +7,7 @@ rolls the transaction back, each part is results again in its own transaction, w
 
 import asyncio
 from collections.abc import Callable, Generator, Hashable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain, islice
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
@@ -18,7 +18,7 @@ from sqlalchemy.util import await_, greenlet_spawn
 
 from wfcore.adapters.sql.commit_parts import CommitPart, Work, settle
 from wfcore.adapters.sql.journal import statements as sql
-from wfcore.adapters.sql.postgres.connections import RolledBack
+from wfcore.adapters.sql.postgres.connections import RolledBack, domain_errors
 from wfcore.adapters.sql.postgres.pipeline import (
     Execute,
     PipelineClient,
@@ -147,13 +147,39 @@ class PostgresCommits:
         self._on_commit = on_commit
         self._pending: list[CommitPart] = []
         self._committer: asyncio.Task[None] | None = None
+        self._last: Hashable = None
+        """The key of the last part or row."""
 
     def insert_alone(self, row: tuple[Any, ...]) -> bool:
         """False: every commit waits for the server."""
         return False
 
-    def insert(self, rows: Rows) -> asyncio.Future[None]:
-        return self._submit(rows, None, rows[0][0])
+    async def insert(self, rows: Rows) -> None:
+        """Insert rows with `APPEND`, all or none. Raises JournalConflict when one of them is refused.
+
+        While only one execution writes, a wait would not enlarge the group: its row is sent at once.
+        """
+        execution = rows[0][0]
+        if len(rows) == 1 and execution == self._last and self._committer is None:
+            connection = self._database.commit_client.free_connection
+            if connection is not None and await self._insert_at_once(connection, rows[0]):
+                return
+        await self._submit(rows, None, execution)
+
+    async def _insert_at_once(self, connection: PipelineConnection, row: tuple[Any, ...]) -> bool:
+        """Insert a row in a transaction of its own. False if the database rolled it back because of another one."""
+        started = perf_counter()
+        try:
+            await connection.send([(sql.APPEND, row)])
+        except psycopg.IntegrityError as error:
+            raise _conflict() from error
+        except psycopg.Error as error:
+            with suppress(RolledBack), domain_errors():
+                raise error from None
+            return False
+        if self._on_commit is not None:
+            self._on_commit(perf_counter() - started)
+        return True
 
     def run(self, work: Callable[[Any], T], conflict_key: Hashable = None) -> asyncio.Future[T]:
         return self._submit((), work, conflict_key)
@@ -177,6 +203,7 @@ class PostgresCommits:
         statement: Request | None = None,
     ) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
+        self._last = conflict_key
         done = loop.create_future()
         self._pending.append(CommitPart(rows, work, done, conflict_key, statement))
         if self._committer is None:

@@ -269,6 +269,12 @@ class PipelineClient:
         """How many results are still to arrive."""
         return 0 if self._connection is None else self._connection.waiting
 
+    @property
+    def free_connection(self) -> PipelineConnection | None:
+        """The connection, for statements that are sent at once; None while it is not connected or used exclusively."""
+        connection = self._connection
+        return None if connection is None or connection.lost or self._turn.locked() else connection
+
     async def execute(self, statement: Request) -> StatementResult:
         """Execute one statement that can be repeated, concurrently with those of other callers.
 
