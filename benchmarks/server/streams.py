@@ -284,8 +284,17 @@ async def _ours(nodes: int) -> AsyncIterator[tuple[Starlette, str, bytes]]:
             return PlainTextResponse("\n".join(f"/agent/v1/runs/{run.id}/events" for run in runs))
 
         async def counted(scope: Any, receive: Any, send: Any) -> None:
-            barrier.readers += 1
-            await application(scope, receive, send)
+            """Count a reader when its stream has begun, as the raw one does."""
+            is_reading = False
+
+            async def sent(message: Any) -> None:
+                nonlocal is_reading
+                await send(message)
+                if message.get("body") and not is_reading:
+                    is_reading = True
+                    barrier.readers += 1
+
+            await application(scope, receive, sent)
 
         routes = [*barrier.routes(), Route("/prepare/{runs}", prepare, methods=["POST"]), Mount("/", counted)]
         yield Starlette(routes=routes), token, json.dumps({"workflowId": small.id, "input": {}}).encode()
