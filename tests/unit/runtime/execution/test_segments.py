@@ -19,10 +19,11 @@ from waiting import HANG
 from wfcore.adapters.system import SystemClock
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.kernel.errors import Unavailable
-from wfcore.domain.run.entries import Cancelled, Entry, Succeeded
+from wfcore.domain.run.entries import Entry, Succeeded
 from wfcore.ports.providers import ToolCall
-from wfcore.runtime.common.run_views import RunFailed, RunView
+from wfcore.runtime.common.run_views import RunCancelled, RunFailed, RunView
 from wfcore.runtime.execution import session
+from wfcore.runtime.execution.time_slice import TimeSlice
 
 pytestmark = pytest.mark.anyio
 
@@ -441,30 +442,22 @@ async def test_a_run_that_is_paused_in_a_turn_of_others(tools: Steps) -> None:
         assert tools.calls == list(range(1, 41))
 
 
-async def test_a_run_that_is_cancelled_in_a_turn_of_others(tools: Steps) -> None:
+async def test_a_run_that_is_cancelled_in_a_turn_of_others(tools: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     """No call begins once that is written."""
-    cancelling, made = list[asyncio.Task[Any]](), list[Any]()
+    take, made = TimeSlice.take, list[Any]()
 
-    def cancel(name: Any) -> None:
-        time.sleep(0.002)  # longer than a slice
-        if name == 3:
-            cancelling.append(asyncio.create_task(bench.core.runs.cancel(bench.me, run.id)))
+    async def taken(time_slice: TimeSlice, session: object, now: int) -> None:
+        await take(time_slice, session, now)
+        if len(tools.calls) == 3 and not made:
+            made.extend(tools.calls)
+            await bench.core.runs.cancel(bench.me, run.id)
 
     async with opened("sqlite://", tools) as bench:
-        append = bench.core.ports.journal.append
-
-        async def noted(ref: Any, given: Any) -> Any:
-            done = await append(ref, given)
-            if isinstance(given.entries[-1], Cancelled):
-                made.extend(tools.calls)
-            return done
-
-        bench.core.ports.journal.append = noted  # type: ignore[method-assign]
-        tools.before = cancel
+        monkeypatch.setattr(TimeSlice, "is_due", lambda *_: True)
+        monkeypatch.setattr(TimeSlice, "take", taken)
         run = await bench.started(chain(*steps(40)))
-        assert (await bench.ended(run)).status == "cancelled"
-        await cancelling[0]
-        assert 3 <= len(made) < 40
+        with pytest.raises(RunCancelled):
+            await bench.core.runs.result(run)
         await bench.ran(chain(*steps(1)))
         assert tools.calls == [*made, 1]
 
