@@ -277,8 +277,17 @@ RUNS: Final = [
         "tests/unit/adapters/sql/postgres/test_group_commit.py",
         ("a refused part among many is committed", "        if must_write and result.rowcount <", "        if must_write and result.rowcount < 0 <"),
         ("the keys of many rows are given to others", "keys = sorted(result.rows)", "keys = sorted(result.rows, reverse=True)"),
+        ("one that changes nothing is committed with others", "SELECT 1 / {is_all} FROM changed", "SELECT {is_all} FROM changed"),
+        ("some of many rows may change nothing", "(count(*) = cardinality($1))::int", "count(*)"),
+        ("nobody learns which statement changed nothing", "                must_attribute = True", "                pass"),
         ("the calls of a function change places", "        place = 0\n        for call in calls:\n", "        for call in calls:\n            place = 0\n"),
         ("a quote ends a text of many rows", """.replace('"', '\\\\"') + '"'""", """ + '"'"""),
+    ),
+    *planted(
+        f"{ADAPTERS}/sql/postgres/pipeline.py",
+        "tests/unit/adapters/sql/postgres/test_group_commit.py tests/unit/adapters/sql/postgres/test_one_writer.py",
+        ("a row gets into a transaction of others", "connection.lost or self._turn.locked()", "connection.lost"),
+        ("statements without a question are not sent", "        elif self._queued:\n", "        elif not self._queued:\n"),
     ),
     *planted(
         f"{ADAPTERS}/sql/postgres/pipeline.py",

@@ -1,13 +1,15 @@
 """Group commit on PostgreSQL: requests that arrive during a commit share the next one.
 
 Appends of entries only are combined into one statement, which reports the conflict of each append separately. Functions
-run concurrently in the transaction, and their statements are sent together. If one of them is refused, or the database
-rolls the transaction back, each part is results again in its own transaction, which attributes the error.
+run concurrently in the transaction, and their statements are sent together; the last ones with the commit. If one of
+them is refused, or the database rolls the transaction back, each part is done again in its own transaction, which
+attributes the error.
 """
 
 import asyncio
 from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import ExitStack, suppress
+from functools import cache
 from itertools import chain, islice
 from time import perf_counter
 from typing import Any, Final, Protocol, TypeVar
@@ -27,7 +29,7 @@ from wfcore.adapters.sql.postgres.pipeline import (
     Request,
     StatementResult,
 )
-from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.schema.statement import Dialect, PostgresDialect, Statement
 from wfcore.adapters.sql.schema.tables import executions, journal
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
@@ -44,9 +46,14 @@ MIN_SHARED: Final = 16
 the last commit served, which are likely to return. While the server commits for one half, the other half works.
 """
 
-_APPEND: Final = Statement(
-    lambda d: (
-        f"""
+
+def _appended(d: Dialect) -> str:
+    """Insert the entries of appends to different executions, and skip those with a wrong length, last entry or holder.
+
+    Rows are locked in one order, so that two groups cannot deadlock. A statement that waited for a lock has compared
+    with an old length: if the position was taken in the meantime, the primary key is violated.
+    """
+    return f"""
 WITH accepted AS (
     SELECT given.execution, given.pos, given.entry, given.checksum
     FROM unnest({d[1]}::bigint[], {d[2]}::bigint[], {d[3]}::bigint[], {d[4]}::bigint[], {d[5]}::bigint[],
@@ -61,14 +68,33 @@ WITH accepted AS (
     ORDER BY e.id FOR NO KEY UPDATE OF e
 )
 INSERT INTO {d[journal]} (execution, pos, entry, checksum)
-SELECT execution, pos, entry, checksum FROM accepted RETURNING execution"""
-    )
-)
-"""Inserts the entries of appends to different executions, and skips those with a wrong length, last entry or holder.
+SELECT execution, pos, entry, checksum FROM accepted"""
 
-Rows are locked in one order, so that two groups cannot deadlock. A statement that waited for a lock has compared with
-an old length: if the position was taken in the meantime, the primary key is violated.
-"""
+
+_APPEND_SOME: Final = Statement(_appended, key="execution")
+"""Returns the execution of each entry that was inserted."""
+
+_APPEND_ALL: Final = Statement(_appended)
+
+
+@cache
+def _must_change(statement: Statement, *, of_arrays: bool) -> Statement:
+    """A statement without RETURNING, which fails if one of its rows changes nothing: the server divides by zero.
+
+    `of_arrays`: its first parameter is an array with an element for each row.
+    """
+    is_all = "(count(*) = cardinality($1))::int" if of_arrays else "count(*)"
+
+    def build(d: Dialect) -> str:
+        assert isinstance(d, PostgresDialect)  # noqa: S101
+        return f"WITH changed AS ({statement.server(d.schema)} RETURNING 1) SELECT 1 / {is_all} FROM changed"
+
+    return Statement(build)
+
+
+class _Unchanged(Exception):
+    """A statement of `_must_change` has failed: nothing says which one."""
+
 
 _NUMBERS: Final = {int, bool, type(None)}
 
@@ -236,21 +262,30 @@ class PostgresCommits:
 
     async def _by_itself(self, part: CommitPart) -> Any:
         outcome: Any = None
+        must_attribute = False
         for _ in range(ATTEMPTS):
             try:
-                return (await self._transaction([part]))[0]
+                return (await self._transaction([part], must_attribute=must_attribute))[0]
+            except _Unchanged:
+                must_attribute = True
             except RolledBack as error:
                 outcome = error
             except Exception as error:  # noqa: BLE001 - returned to the caller of the part
                 return error
         return outcome
 
-    async def _transaction(self, parts: list[CommitPart]) -> list[Any]:
+    async def _transaction(self, parts: list[CommitPart], *, must_attribute: bool = False) -> list[Any]:
+        """The outcomes of the parts in one transaction. Raises _Unchanged only if it need not attribute errors."""
         self._database.check_open()
         started = perf_counter()
         try:
             async with self._database.commit_client.exclusive() as connection:
-                outcomes = await _write(connection, parts)
+                try:
+                    outcomes = await _write(connection, parts, must_attribute)
+                except psycopg.errors.DivisionByZero as error:
+                    if must_attribute:
+                        raise
+                    raise _Unchanged from error
         except psycopg.IntegrityError as error:
             raise _conflict() from error
         if self._on_commit is not None:
@@ -258,7 +293,7 @@ class PostgresCommits:
         return outcomes
 
 
-async def _write(connection: PipelineConnection, parts: list[CommitPart]) -> list[Any]:
+async def _write(connection: PipelineConnection, parts: list[CommitPart], must_attribute: bool) -> list[Any]:
     if len(parts) == 1 and len(parts[0].rows) == 1:
         # half the cost of the combined statement
         await connection.send([(sql.APPEND, parts[0].rows[0])])
@@ -269,7 +304,7 @@ async def _write(connection: PipelineConnection, parts: list[CommitPart]) -> lis
     if len(batches) == 1 and not any(part.work for part in parts):
         return await _append(parts, connection.send)  # a statement is a transaction already
     async with connection.transaction() as transaction:
-        return [outcome for batch in batches for outcome in await _do(batch, transaction)]
+        return [outcome for batch in batches for outcome in await _do(batch, transaction, must_attribute)]
 
 
 def _batches(parts: list[CommitPart]) -> list[list[CommitPart]]:
@@ -285,12 +320,12 @@ def _batches(parts: list[CommitPart]) -> list[list[CommitPart]]:
     return batches
 
 
-async def _do(parts: list[CommitPart], transaction: PipelineTransaction) -> list[Any]:
+async def _do(parts: list[CommitPart], transaction: PipelineTransaction, must_attribute: bool) -> list[Any]:
     """The outcomes of parts that can be done in any order."""
     plain = [part for part in parts if part.work is None]
     works = [part.work for part in parts if part.work is not None]
     appended = iter(await _append(plain, transaction.execute) if plain else ())
-    worked = iter(await _work(works, transaction))
+    worked = iter(await _work(works, transaction, must_attribute))
     return [next(appended if part.work is None else worked) for part in parts]
 
 
@@ -301,8 +336,10 @@ async def _append(parts: list[CommitPart], execute: Execute) -> list[Any]:
     return [None if part.conflict_key in written else _conflict() for part in parts]
 
 
-async def _work(works: Sequence[Work], transaction: PipelineTransaction) -> list[Any]:
-    """Run functions concurrently, and send their statements together. Raises the error of any of them."""
+async def _work(works: Sequence[Work], transaction: PipelineTransaction, must_attribute: bool) -> list[Any]:
+    """Run functions concurrently, and send their statements together. Raises the error of any of them, but those of
+    their last statements only if it `must_attribute` them: else the commit fails.
+    """
     inner = [PostgresCommitTransaction() for _ in works]
     running = [greenlet_spawn(work, each) for work, each in zip(works, inner, strict=True)]
     outcomes: list[Any] = [None] * len(works)
@@ -319,8 +356,8 @@ async def _work(works: Sequence[Work], transaction: PipelineTransaction) -> list
                 except StopIteration as end:
                     outcomes[number] = end.value
                     last.append(inner[number].unsent)
-            if not requests and all(call.statement is not sql.APPEND and call.error is None for call in chain(*last)):
-                transaction.queue([request for group in _groups(last) for request in _requests(group)])
+            if not requests and not must_attribute:
+                transaction.queue(_checked_requests(last))
                 break
             found = await _results([*last, *requests.values()], transaction.execute)
             responses = dict(zip(requests, found[len(last) :], strict=True))
@@ -370,6 +407,23 @@ def _requests(group: list[_Call]) -> list[Request]:
     return [(statement.many, [_array(values) for values in zip(*rows, strict=True)])]
 
 
+def _checked_requests(parts: list[list[_Call]]) -> list[Request]:
+    """The calls of all parts. The server refuses all of them if one of them is refused, or must change a row and does
+    not.
+    """
+    requests: list[Request] = []
+    if entries := [call.rows for call in chain(*parts) if call.statement is sql.APPEND]:
+        statement, values = _one_or_all(entries)
+        is_one = statement is sql.APPEND
+        requests.append((statement if is_one else _must_change(_APPEND_ALL, of_arrays=True), values))
+    for group in _groups(parts):
+        of_arrays = len(group) > 1 and group[0].statement.many is not None
+        for statement, values in _requests(group):
+            is_checked = any(call.error is not None for call in group)
+            requests.append((_must_change(statement, of_arrays=of_arrays) if is_checked else statement, values))
+    return requests
+
+
 def _each(group: list[_Call], results: list[StatementResult]) -> list[list[StatementResult]]:
     """The results of each call. Raises the error of a call whose rows changed nothing."""
     if len(group) > 1 and group[0].statement.many is not None:
@@ -398,7 +452,7 @@ def _appending(appends: Sequence[Rows]) -> Request:
     befores = [rows[0][-1] for rows in appends for _ in rows]
     executions, places, orgs, holders, texts, sums, _ = zip(*chain.from_iterable(appends), strict=True)
     arrays = map(_array, (executions, orgs, holders, lengths, places))
-    return _APPEND, (*arrays, _SEPARATOR.join(texts), _array(sums), _array(befores))
+    return _APPEND_SOME, (*arrays, _SEPARATOR.join(texts), _array(sums), _array(befores))
 
 
 def _array(values: Sequence[Any]) -> str:

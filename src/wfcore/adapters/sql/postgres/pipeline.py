@@ -159,9 +159,9 @@ class PipelineConnection:
         transaction = PipelineTransaction(self.send)
         try:
             yield transaction
-            await transaction.execute([(_COMMIT, ())])
+            await transaction.commit()
         except Exception:
-            if not self.lost:
+            if transaction.has_begun and not self.lost:
                 await self._roll_back()
             raise
         except BaseException:
@@ -238,19 +238,29 @@ class PipelineConnection:
 
 
 class PipelineTransaction:
-    """A transaction. BEGIN and queued statements are sent together with the next ones."""
+    """A transaction. Queued statements are sent together with the next ones, or with the commit."""
 
     def __init__(self, send: Execute) -> None:
         self._send = send
-        self._queued: list[Request] = [(_BEGIN, ())]
+        self._queued: list[Request] = []
+        self.has_begun = False
+        """Whether the server has it open, or had when it failed."""
 
     def queue(self, statements: Sequence[Request]) -> None:
         """Execute them before the next ones, or before the commit. What they return is not needed."""
         self._queued += statements
 
     async def execute(self, statements: Sequence[Request]) -> list[StatementResult]:
-        queued, self._queued = self._queued, []
-        return (await self._send([*queued, *statements]))[len(queued) :]
+        before = self._queued if self.has_begun else [(_BEGIN, ()), *self._queued]
+        self._queued, self.has_begun = [], True
+        return (await self._send([*before, *statements]))[len(before) :]
+
+    async def commit(self) -> None:
+        """Commit. Statements that were all queued are sent together, which makes them one transaction."""
+        if self.has_begun:
+            await self.execute([(_COMMIT, ())])
+        elif self._queued:
+            await self._send(self._queued)
 
 
 class PipelineClient:

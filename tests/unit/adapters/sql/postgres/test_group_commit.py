@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import pytest
 from commit_batches import same_as_one_by_one
-from postgres_databases import end_connections, idle, opened
+from postgres_databases import idle, opened
 from postgres_server import WAITS
 from sql_texts import statement
 from waiting import HANG
@@ -21,21 +20,12 @@ from wfcore.adapters.sql.postgres.group_commit import PostgresCommitTransaction
 from wfcore.adapters.sql.postgres.pipeline import PipelineConnection
 from wfcore.adapters.sql.schema.named_tables import workers
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.errors import Invalid, NotFound
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Append, Claimed, ExecutionRef, JournalConflict, RunChange, RunExists
+from wfcore.ports.journal import Append, Claimed, JournalConflict, RunChange, RunExists
 from wfcore.testing.contracts.journal_values import NOW, ORG, begin, due, steps
 
 pytestmark = pytest.mark.anyio
-
-ONE_ROLLBACK = (
-    "CREATE SEQUENCE attempts",
-    """
-CREATE FUNCTION roll_back_once() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN IF nextval('attempts') = 1 THEN RAISE SQLSTATE '40P01'; END IF; RETURN NEW; END $$""",
-    "CREATE TRIGGER once BEFORE INSERT ON wfcore_journal FOR EACH ROW EXECUTE FUNCTION roll_back_once()",
-)
-"""The database rolls back the first transaction that writes an entry, as it does with one of two that deadlock."""
 
 
 class TestCommits:
@@ -240,7 +230,7 @@ class TestCommits:
     async def test_the_runs_of_a_commit_are_one_statement_for_each_table(
         self, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """However many begin and end; with the transaction's begin and end, they are sent three times and twice."""
+        """However many begin and end; with the transaction's begin and end, they are sent in two exchanges and one."""
         sent, send = list[list[str]](), PipelineConnection.send
 
         def recorded(connection: PipelineConnection, statements: Any) -> Any:
@@ -253,8 +243,7 @@ class TestCommits:
         refs = await asyncio.gather(*(begin(journal, f"r-{number}", claimed_by=1) for number in range(1, 17)))
         assert sent == [
             ["BEGIN", 'INSERT INTO "".executions'],
-            ['INSERT INTO "".runs', 'INSERT INTO "".journal'],
-            ["COMMIT"],
+            ["WITH changed AS", 'INSERT INTO "".journal', "COMMIT"],
         ]
         sent.clear()
         ends = (
@@ -262,10 +251,49 @@ class TestCommits:
             for number in range(1, 17)
         )
         await asyncio.gather(*(journal.append(ref, end) for ref, end in zip(refs, ends, strict=True)))
-        assert sent == [
-            ["BEGIN", "WITH accepted AS", 'UPDATE "".runs SET', 'UPDATE "".executions SET'],
-            ["COMMIT"],
-        ]
+        assert sent == [["WITH changed AS", "WITH changed AS", 'UPDATE "".executions SET']]
+
+    @pytest.mark.parametrize("company", [0, 3])
+    @pytest.mark.parametrize("worker", [None, 1])
+    @pytest.mark.parametrize("error", [NotFound, JournalConflict, RunExists])
+    async def test_what_changes_nothing_is_attributed(
+        self, database: PostgresDatabase, company: int, worker: int | None, error: type[Exception]
+    ) -> None:
+        """A run that does not exist, an entry of another holder, a run that exists: one part has this error. The others
+        of the commit are written, also if they return the number of a claim.
+        """
+        journal = SqlJournal(database)
+        refs = [await begin(journal, f"r-{number}") for number in range(company + 1)]
+
+        def change(run: str, holder: int | None = None) -> Append:
+            changes = (RunChange(run, RunStatus.running, NOW),)
+            claims = worker is not None
+            return Append(1, steps(1), changes=changes, holder=holder, updates_claim=claims, claimed_by=worker)
+
+        appends = [journal.append(ref, change(f"r-{number}")) for number, ref in enumerate(refs[:company])]
+        wrong = {
+            NotFound: lambda: journal.append(refs[-1], change("r-99")),
+            JournalConflict: lambda: journal.append(refs[-1], change(f"r-{company}", holder=7)),
+            RunExists: lambda: begin(journal, "r-0"),
+        }
+        *outcomes, failed = await asyncio.gather(*appends, wrong[error](), return_exceptions=True)
+        assert (outcomes, type(failed)) == ([worker] * company, error)
+        assert [len(await journal.read(ref)) for ref in refs] == [2] * company + [1]
+
+    async def test_an_error_of_the_last_statements_leaves_nothing(self, database: PostgresDatabase) -> None:
+        """Statements that are sent with the commit are one transaction with it, also without BEGIN."""
+        commits = database.commits(None)
+        add = statement("INSERT INTO wfcore_workers (id, host, pid, beats) VALUES (?, '', 0, 0)")
+
+        def work(hot: PostgresCommitTransaction) -> None:
+            hot.executemany(add, [(1,)])
+            hot.executemany(statement("SELECT 1 / CAST(? AS integer)"), [(0,)])
+
+        with pytest.raises(Invalid, match="division by zero"):
+            await commits.run(work)
+        assert await database.look_up(statement("SELECT count(*) FROM wfcore_workers")) == [(0,)]
+        await commits.run(lambda hot: hot.executemany(add, [(2,)]))
+        assert await database.look_up(statement("SELECT id FROM wfcore_workers")) == [(2,)]
 
     async def test_the_calls_of_a_function_keep_their_order(self, database: PostgresDatabase) -> None:
         """Also where another function of the commit calls the same statements the other way round."""
@@ -322,93 +350,6 @@ class TestCommits:
         await asyncio.gather(*(commits.run(lambda _: None) for _ in range(5)))
         assert 1 <= len(durations) < 5
         assert all(0 < seconds < 10 for seconds in durations)
-
-
-class TestOneWriter:
-    """The second and later appends to an execution, while no other one writes."""
-
-    async def test_it_sends_at_once(self, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without the task that commits for groups. Others share commits, as soon as they write too."""
-        journal, durations, grouped = SqlJournal(database), list[float](), list[bool]()
-        commits = journal._commits = database.commits(durations.append)
-        send = PipelineConnection.send
-
-        def observed(connection: PipelineConnection, *given: Any, **options: Any) -> Any:
-            grouped.append(commits._committer is not None)
-            return send(connection, *given, **options)
-
-        refs = [await begin(journal, f"r-{number}") for number in range(3)]
-        monkeypatch.setattr(PipelineConnection, "send", observed)
-        for length in range(1, 4):
-            await journal.append(refs[-1], Append(length, steps(1, length)))
-        assert (grouped, len(durations)) == ([True, False, False], 6)
-        await asyncio.gather(*(journal.append(ref, Append(1, steps(1, 1))) for ref in refs[:2]))
-        assert grouped[3:] == [True]
-        await journal.append(refs[-1], Append(4, steps(1, 4)))
-        assert grouped[4:] == [True]
-        assert await journal.lengths(refs) == dict(zip(refs, (2, 2, 5), strict=True))
-
-    @pytest.mark.parametrize(("length", "holder"), [(1, 1), (3, 1), (2, 2)])
-    async def test_a_conflict(self, database: PostgresDatabase, length: int, holder: int) -> None:
-        """A wrong length or holder is refused, and what follows is not affected."""
-        journal = SqlJournal(database)
-        ref = await begin(journal, "r-1", claimed_by=1)
-        await journal.append(ref, Append(1, steps(1, 1), holder=1))
-        with pytest.raises(JournalConflict):
-            await journal.append(ref, Append(length, steps(1, length), holder=holder))
-        await journal.append(ref, Append(2, steps(1, 2), holder=1))
-        assert len(await journal.read(ref)) == 3
-
-    async def test_a_rolled_back_append_is_repeated(self, database: PostgresDatabase) -> None:
-        journal = SqlJournal(database)
-        ref = await self.begun(journal)
-        async with database.writing() as transaction:
-            for text in ONE_ROLLBACK:
-                await transaction.run(statement(text))
-        try:
-            await journal.append(ref, Append(2, steps(1, 2)))
-            assert await database.look_up(statement("SELECT last_value FROM attempts")) == [(2,)]
-        finally:
-            async with database.writing() as transaction:
-                await transaction.run(statement("DROP SEQUENCE attempts CASCADE"))
-                await transaction.run(statement("DROP FUNCTION roll_back_once CASCADE"))
-        assert len(await journal.read(ref)) == 3
-
-    async def test_it_waits_for_an_exclusive_user(self, database: PostgresDatabase) -> None:
-        """Its row never becomes part of another transaction on the connection."""
-        journal = SqlJournal(database)
-        ref = await self.begun(journal)
-        async with database.commit_client.exclusive() as connection:
-            await connection.send([(statement("BEGIN"), ())])
-            appending = asyncio.create_task(journal.append(ref, Append(2, steps(1, 2))))
-            await idle()
-            await connection.send([(statement("ROLLBACK"), ())])
-        await appending
-        assert len(await journal.read(ref)) == 3
-
-    async def test_a_lost_connection(self, database: PostgresDatabase, url: str) -> None:
-        """The append is refused or written, and the next one uses a new connection."""
-        journal = SqlJournal(database)
-        ref = await self.begun(journal)
-        end_connections(url)
-        with suppress(Unavailable):
-            await journal.append(ref, Append(2, steps(1, 2)))
-        length = len(await journal.read(ref))
-        await journal.append(ref, Append(length, steps(1, length)))
-        assert len(await journal.read(ref)) == length + 1
-
-    async def test_a_closed_database(self, database: PostgresDatabase) -> None:
-        journal = SqlJournal(database)
-        ref = await self.begun(journal)
-        await database.close()
-        with pytest.raises(Unavailable):
-            await journal.append(ref, Append(2, steps(1, 2)))
-
-    async def begun(self, journal: SqlJournal) -> ExecutionRef:
-        """An execution with two entries, the second of which was written by the last commit."""
-        ref = await begin(journal, "r-1")
-        await journal.append(ref, Append(1, steps(1, 1)))
-        return ref
 
 
 class TestSeveralProcesses:
