@@ -152,10 +152,10 @@ class Points:
             kind = "read" if error else "commit"
             return await self._sent(kind, lambda: leave(transaction, error, *args))
 
-        def send_here(pipeline: PipelineConnection, statements: Sequence[Request]) -> Any:
-            kind = _kind_of(pipeline, [statement.sqlite for statement, _ in statements])
+        def send_here(pipeline: PipelineConnection, statements: Sequence[Request], *, aborted: bool = False) -> Any:
+            kind = _kind_of(pipeline, [statement.server("") for statement, _ in statements])
             self.reach(kind, "before")
-            results = PIPELINE_SEND(pipeline, statements)
+            results = PIPELINE_SEND(pipeline, statements, aborted=aborted)
             if kind != "read":
                 if self.is_kill_point(kind, "amid"):
                     asyncio.get_running_loop().call_soon(die)
