@@ -1,6 +1,7 @@
 """Every rule of the interface that a shape states, as a table: field, bad value, rule, path."""
 
 import time
+from collections.abc import Callable
 from typing import Annotated, Any, TypedDict, is_typeddict
 
 import jsonschema_rs
@@ -270,19 +271,24 @@ class TestIssues:
         assert issues[-1].message == "more than 1000 faults; the others are not listed"
 
     @pytest.mark.parametrize(
-        ("shape", "data"),
+        ("shape", "body"),
         [
-            (shapes.PatchSkill, {"instructions": [1] * 150_000}),
-            (shapes.PatchSkill, {"toolset": {f"0{i}": 5 for i in range(150_000)}}),
-            (shapes.PatchSkill, {f"k{i}": 5 for i in range(150_000)}),
-            (shapes.CreateToken, TOKEN | {"scopes": ["x"] * 150_000}),
+            (shapes.PatchSkill, lambda count: {"instructions": [1] * count}),
+            (shapes.PatchSkill, lambda count: {"toolset": {f"0{i}": 5 for i in range(count)}}),
+            (shapes.PatchSkill, lambda count: {f"k{i}": 5 for i in range(count)}),
+            (shapes.CreateToken, lambda count: TOKEN | {"scopes": ["x"] * count}),
         ],
     )
-    def test_many_faults_cost_little(self, shape: type, data: Any) -> None:
-        """As many faults as a body can hold are found within a second of CPU."""
-        started = time.process_time()
-        assert len(check(shape, data)) == MAX_ISSUES + 1
-        assert time.process_time() - started < 1.0
+    def test_many_faults_cost_little(self, shape: type, body: Callable[[int], Any]) -> None:
+        """As many faults as a body can hold cost about ten times as much as a tenth of them, not a hundred times."""
+
+        def cost(count: int) -> float:
+            data, started = body(count), time.process_time()
+            assert len(check(shape, data)) == MAX_ISSUES + 1
+            return time.process_time() - started
+
+        few, many = (min(cost(count) for _ in range(3)) for count in (15_000, 150_000))
+        assert many < 40 * few
 
     def test_reading_raises_by_kind(self) -> None:
         """A wrong type makes a request malformed (400); a broken rule alone makes it invalid (422)."""
