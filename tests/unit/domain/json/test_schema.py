@@ -5,6 +5,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
+from waiting import cpu_limit
 
 from wfcore.domain.json.schema import MAX_ISSUES, MAX_SCHEMA, compile_schema, schema_issues
 from wfcore.domain.kernel.errors import Invalid, Issue
@@ -219,7 +220,7 @@ def test_catastrophic_schemas_are_refused(name: str) -> None:
     started = time.process_time()
     issues = schema_issues(CATASTROPHES[name], "s")
     assert [issue.rule for issue in issues] == ["schema"]
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < cpu_limit(1)
 
 
 def test_values_that_take_too_long_are_refused() -> None:
@@ -239,7 +240,7 @@ def test_chained_cycles_are_bounded() -> None:
     started = time.process_time()
     assert schema.check({"c": {"c": {}}}, "input") == []
     assert len(schema.check(reduce(lambda inner, _: {"c": inner}, range(60), {}), "input")) == 1
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < cpu_limit(1)
 
 
 def test_many_errors_are_not_collected() -> None:
@@ -251,7 +252,7 @@ def test_patterns_run_in_linear_time() -> None:
     """A pattern that takes exponential time in other engines is fast on a long text."""
     started = time.process_time()
     assert findings({"pattern": "^(a+)+$"}, "a" * 100_000 + "b") == [("input", "pattern")]
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < cpu_limit(1)
 
 
 def test_text_outside_json() -> None:
