@@ -147,10 +147,11 @@ class _Replayed:
         from psycopg.adapt import Transformer
         from psycopg.types.numeric import Int8Dumper
 
+        from wfcore.adapters.sql.postgres.connections import _PLANNER_SETTINGS
         from wfcore.adapters.sql.postgres.pipeline import BY_KEY
 
         connection.adapters.register_dumper(int, Int8Dumper)
-        connection.execute(BY_KEY)
+        connection.execute(f"{_PLANNER_SETTINGS}; {BY_KEY}")
         self._inner = connection.pgconn
         self._transformer = Transformer(connection)
         self._names: dict[str, bytes] = {}
