@@ -9,7 +9,8 @@ from typing import Any
 from process_roles import Spec, lines
 from stores import Store
 
-from wfcore.domain.run.entries import Opened, Succeeded, decode_entry
+from wfcore.adapters.sql.journal.conversion import to_entry
+from wfcore.domain.run.entries import Opened, Succeeded
 from wfcore.runtime.execution.outcomes import address_of
 
 SLOT = datetime(datetime.now(UTC).year, 1, 1, tzinfo=UTC)
@@ -63,7 +64,7 @@ class Scenario:
         for run, address, at, key, then in lines(self.place / "steps"):
             outcomes.setdefault((run, *address), []).append((at, key, then))
         found = self.rows("SELECT execution, entry FROM wfcore_journal")
-        done = [(run, entry) for run, text in found if isinstance(entry := decode_entry(text), Succeeded | Opened)]
+        done = [(run, entry) for run, text in found if isinstance(entry := to_entry(text), Succeeded | Opened)]
         latest = [max(one for one in outcomes[run, *address_of(entry)] if one[0] <= entry.at) for run, entry in done]
         return {key: then for _, key, then in latest}
 

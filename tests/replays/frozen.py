@@ -20,14 +20,13 @@ from typing import Any
 import attrs
 import msgspec
 
-from wfcore.adapters.sql.journal.conversion import is_compacted, restored
+from wfcore.adapters.sql.journal.conversion import is_compacted, restored, to_entry
 from wfcore.domain.run.effects import Effect
 from wfcore.domain.run.entries import Entry, Forked, Pinned, Resumed, Retried, Started
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, skill_plan
-from wfcore.domain.run.versions import decode_stored
 from wfcore.runtime.execution.append import left_open, result_of
 from wfcore.runtime.execution.plans import pinned_by
 
@@ -74,7 +73,7 @@ class Frozen:
 
     def decoded(self) -> list[Entry]:
         """The entries as a journal in tables reads them: rows say a part of the first."""
-        entries = [decode_stored(text) for text in self.entries]
+        entries = [to_entry(text) for text in self.entries]
         if is_compacted(entries[0]):
             first = self.runs[0]
             about = [self.execution[key] for key in ("kind", "resourceId", "threadId")]

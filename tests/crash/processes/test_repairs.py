@@ -10,7 +10,8 @@ from repair_roles import FAILED, WAITING
 from scenarios import KILLED, Scenario
 from stores import Store
 
-from wfcore.domain.run.entries import Moved, decode_entry
+from wfcore.adapters.sql.journal.conversion import to_entry
+from wfcore.domain.run.entries import Moved
 
 pytestmark = pytest.mark.xdist_group("crash")
 
@@ -82,7 +83,7 @@ def half_moved(scenario: Scenario) -> list[int]:
     moved = {
         execution
         for execution, text in scenario.rows("SELECT execution, entry FROM wfcore_journal")
-        if isinstance(decode_entry(text), Moved)
+        if isinstance(to_entry(text), Moved)
     }
     rows = scenario.rows("SELECT execution FROM wfcore_runs WHERE variation_id IS NOT NULL AND id LIKE 'waiting-%'")
     return sorted(moved ^ {execution for (execution,) in rows})

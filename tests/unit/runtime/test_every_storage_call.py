@@ -16,6 +16,7 @@ from faults import WAYS, Faults, Watched, every_call
 
 from wfcore import bootstrap
 from wfcore.adapters.models.scripted import ScriptedModel
+from wfcore.adapters.sql.journal.conversion import to_entry
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.repositories.memories import SqlMemories
 from wfcore.adapters.sql.sqlite.database import Database
@@ -23,7 +24,7 @@ from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.core import Core
 from wfcore.domain.kernel.errors import Invalid, Unavailable, WfcoreError
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.run.entries import Failed, Said, decode_entry
+from wfcore.domain.run.entries import Failed, Said
 from wfcore.domain.run.machine.requests import BROKEN_OFF
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.webhooks import sign
@@ -539,6 +540,6 @@ def journal_of(file: Path) -> list[str]:
         texts = connection.execute(
             "SELECT entry FROM wfcore_journal JOIN wfcore_runs USING (execution) WHERE id = 'working' ORDER BY pos"
         ).fetchall()
-    entries = [decode_entry(text) for (text,) in texts]
+    entries = [to_entry(text) for (text,) in texts]
     broken_off = [entry for entry in entries if isinstance(entry, Failed) and entry.reason == BROKEN_OFF]
     return [type(entry).__name__ for entry in entries if not isinstance(entry, Said) and entry not in broken_off]

@@ -99,8 +99,8 @@ def request_fingerprint(me: Principal, what: str, tree: Tree) -> bytes:
 
 
 def short_fingerprint(value: JSON) -> bytes:
-    """A fingerprint cut to 128 bits. A collision would only let a caller join a run of its own."""
-    return bytes.fromhex(fingerprint(value))[:16]
+    """A fingerprint cut to 64 bits. A collision would only let a caller join a run of its own."""
+    return bytes.fromhex(fingerprint(value))[:8]
 
 
 def _user_issues(data: Tree) -> list[Issue]:

@@ -11,7 +11,7 @@ from postgres_server import new_database
 from sql_texts import statement
 
 from wfcore import bootstrap
-from wfcore.adapters.sql.journal import journal as sql_journal
+from wfcore.adapters.sql.journal import conversion
 from wfcore.adapters.sql.journal.checksums import chained
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.domain.kernel.errors import Unavailable
@@ -65,7 +65,7 @@ async def rewrite(core: Any, change: Callable[[list[Any]], None]) -> None:
         ).fetchall()
         before = 0
         for execution, pos, text in rows:
-            entry = json.loads(text)
+            entry = json.loads(text or conversion.DERIVED)
             change(entry)
             ((written, before),) = chained([json.dumps(entry).encode()], before if pos > 1 else 0)
             place = (written, before, execution, pos)
@@ -85,7 +85,7 @@ def from_version_0(tag: str, fields: list[Any]) -> tuple[str, list[Any]]:
 
 async def test_entries_of_an_older_version_are_lifted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same entries are read as before, the first one included, and the run goes on behind them."""
-    monkeypatch.setattr(sql_journal, "decode_stored", lambda line: decode_stored(line, {0: from_version_0}))
+    monkeypatch.setattr(conversion, "decode_stored", lambda line: decode_stored(line, {0: from_version_0}))
     async with parked(url) as (core, me, run):
         before, events = await entries(core, run), await core.runs.events(me, run.id)
         await rewrite(core, to_version_0)

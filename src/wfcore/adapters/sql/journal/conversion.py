@@ -11,8 +11,9 @@ from wfcore.adapters.sql.repositories.row_values import from_key
 from wfcore.adapters.sql.schema.names import NO_RESOURCE
 from wfcore.domain.kernel.ids import is_uuid
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.entries import Actor, Entry, Started, shortened
+from wfcore.domain.run.entries import Actor, Entry, Started, encode_entry, shortened
 from wfcore.domain.run.state import Interrupt, RunStatus, interrupt_id
+from wfcore.domain.run.versions import decode_stored
 from wfcore.ports.journal import (
     Execution,
     ExecutionRef,
@@ -32,6 +33,9 @@ MOST_FIRST_RUNS: Final = 1_000
 
 STATUSES: Final = {str(status): status for status in RunStatus}
 """A look-up takes a tenth of the time of `RunStatus(text)`."""
+
+DERIVED: Final = b'["start",1,0,"",null,{},{}]'
+"""A compacted entry without a value of its own, which is stored as an empty text."""
 
 OTHER_TARGETS: Final = {"assistant": NO_RESOURCE + 1, "action": NO_RESOURCE + 2}
 
@@ -87,6 +91,17 @@ def compacted(entries: Sequence[Entry], run: NewRun, new: NewExecution) -> Seque
     own = {name: value for name, value in info.items() if name not in shared}
     by = None if started.by == Actor(new.user_id) else started.by
     return [structs.replace(started, at=0, run_id="", by=by, info=own), *entries[1:]]
+
+
+def stored_entry(entry: Entry) -> bytes:
+    """A compacted entry as it is stored: as JSON text, or empty."""
+    text = encode_entry(entry)
+    return b"" if text == DERIVED else text
+
+
+def to_entry(text: str) -> Entry:
+    """The inverse. ValueError for a tag or version that this release does not know."""
+    return decode_stored(text or DERIVED)
 
 
 def stored_thread(thread_id: str, run_id: str) -> str | None:

@@ -16,7 +16,6 @@ from wfcore.adapters.sql.repositories.verdicts import SqlVerdicts
 from wfcore.adapters.sql.store import CommitTransaction, Damaged, Store
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.entries import Entry, encode_entry
-from wfcore.domain.run.versions import decode_stored
 from wfcore.ports.journal import (
     Append,
     Claimed,
@@ -61,7 +60,7 @@ class SqlJournal(SqlClaims):
         wake_at, worker = 0 if append.wakes else append.wake_at, append.claimed_by
         starter = conversion.stored_starter(new.started_by)
         row = (org, *pinned, thread, starter, wake_at)
-        texts = chained(map(encode_entry, conversion.compacted(append.entries, run, new)), 0)
+        texts = chained(map(conversion.stored_entry, conversion.compacted(append.entries, run, new)), 0)
         write = partial(writes.begin, row, worker, org, run, new, append, texts)
         try:
             number, holder = await self._commits.run(write, run.id)
@@ -170,7 +169,7 @@ class SqlJournal(SqlClaims):
         while True:
             try:
                 rows = await self._database.look_up(sql.READ, execution.id, org, chain.pos, ENTRIES_PER_READ)
-                entries += [decode_stored(text) for text in chain.checked(rows)]
+                entries += [conversion.to_entry(text) for text in chain.checked(rows)]
             except Damaged as error:
                 raise JournalDamaged(f"the journal of execution {execution.id} is damaged") from error
             if len(rows) < ENTRIES_PER_READ:
@@ -201,7 +200,7 @@ class SqlJournal(SqlClaims):
             return None
         chain = Chain(0)
         try:
-            entries = [decode_stored(text) for text in chain.checked(rows)]
+            entries = [conversion.to_entry(text) for text in chain.checked(rows)]
         except (Damaged, ValueError):
             return None
         self._checksums.reach(execution.ref.id, chain.pos, chain.checksum)

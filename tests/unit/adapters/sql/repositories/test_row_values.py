@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from wfcore.adapters.sql.repositories.row_values import from_key, to_key
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.bootstrap import open as open_core
-from wfcore.domain.run.entries import decode_entry
+from wfcore.domain.run.entries import Started
+from wfcore.ports.journal import run_info
 from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +45,9 @@ class TestKeys:
 
 class TestWaitingRuns:
     async def test_one_transaction_stores_a_waiting_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A run that waits at once is written once, without a claim and a due time; its journal repeats nothing."""
+        """A run that waits at once is written once, without a claim and a due time. Its first entry has what the rows
+        of the run do not have: its input, or nothing.
+        """
         async with open_core(f"sqlite:///{tmp_path}/a.db", settings=Settings(synchronous="NORMAL", grace=0)) as core:
             await core.directory.create_organization("One", id=ORG)
             me = core.principal(ORG, user="u1")
@@ -61,9 +64,15 @@ class TestWaitingRuns:
                 f"wfcore_{table}" for table in ("executions", "runs", "journal", "interrupts")
             ]
             assert view.to_wire() == (await core.runs.get(me, view.id)).to_wire()
-            ((entry, wake_at, held),) = database.look_up_connection.execute(
+            other = await core.runs.start(me, workflow=flow.id, input={"n": 1})
+            rows = database.look_up_connection.execute(
                 "SELECT entry, wake_at, claimed_by FROM wfcore_journal JOIN wfcore_executions ON id = execution"
             ).fetchall()
-            assert (wake_at, held) == (None, None)
-            started = decode_entry(entry)
-            assert (started.at, started.run_id, started.info) == (0, "", {})  # type: ignore[union-attr]
+            assert rows == [("", None, None), ('["start",1,0,"",null,{"n":1},{}]', None, None)]
+            for run, given_input in ((view.id, {}), (other.id, {"n": 1})):
+                row = await core.ports.journal.find_run(ORG, run)
+                assert row is not None
+                (started,) = await core.ports.journal.read(row.execution)
+                assert isinstance(started, Started)
+                assert (started.at, started.run_id, started.by.user_id) == (row.created_at, run, "u1")
+                assert (started.input, started.info) == (given_input, run_info("workflow", flow.id, row.thread_id))
