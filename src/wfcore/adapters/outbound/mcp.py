@@ -126,6 +126,7 @@ class McpTools:
         transport = _Transport(self._guard, self._most_bytes)
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         session = asyncio.create_task(self._run_session(transport, use, result))
+        session.add_done_callback(_retrieve)
         try:
             await asyncio.wait((result, session), timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
             if result.done():
@@ -200,6 +201,12 @@ def sdk() -> ModuleType:
 
 def _may_log(record: logging.LogRecord) -> bool:
     return not _logs_muted.get()
+
+
+def _retrieve(session: "asyncio.Task[None]") -> None:
+    """Mark the error of a session as known: else asyncio logs it when its caller was cancelled or waits no more."""
+    if not session.cancelled():
+        session.exception()
 
 
 def _first(error: BaseException) -> BaseException:

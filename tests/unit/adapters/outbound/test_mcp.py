@@ -1,6 +1,7 @@
 """Tools of MCP servers: listing and calling, in both versions of the protocol, and hostile servers."""
 
 import asyncio
+import gc
 import json
 import logging
 import sys
@@ -245,6 +246,33 @@ async def test_a_session_that_cannot_be_cancelled_is_left(monkeypatch: pytest.Mo
         assert await tools(stub).call("add", {"a": 1}) == "3"
         assert used[0]._pool.connections == []
     released.set()
+
+
+async def test_a_session_that_fails_while_it_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The SDK can raise when its session is cancelled. A caller that was cancelled gets only that, and the error is
+    not reported to the event loop, which would log it.
+    """
+    begun, reports = asyncio.Event(), list[Any]()
+
+    @asynccontextmanager
+    async def failing(self: McpTools, transport: Any) -> AsyncIterator[Any]:
+        try:
+            begun.set()
+            yield await asyncio.Event().wait()
+        finally:
+            raise RuntimeError(CANARY)
+
+    monkeypatch.setattr(McpTools, "_session", failing)
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
+    call = asyncio.create_task(McpTools("http://127.0.0.1:9", {}, AddressGuard()).list())
+    await begun.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    del call
+    await asyncio.sleep(0)  # the event loop forgets the task
+    gc.collect()
+    assert reports == []
 
 
 @pytest.mark.parametrize("status", [401, 403])
