@@ -75,6 +75,8 @@ class EffectsInFlight:
         Without those that wait for another call with their key.
         """
         held = [effect for effect in pending.values() if effect.not_before <= now and self.is_held(effect)]
+        if not held and not self._awaited:  # nearly always
+            return []
         first = {key: call for key, call in self._awaited.items() if call in held}
         self._awaited = first
         calls = [call for call in held if isinstance(call, CallTool)]
@@ -188,8 +190,9 @@ class EffectsInFlight:
         """
         for key, task in list(self.tasks.items()):
             effect = pending.get(key[0])
-            if task.cancelled() or effect is None or effect.attempt != key[1]:
-                task.cancel()
+            if effect is None or effect.attempt != key[1] or task.cancelled():
+                if not task.done():
+                    task.cancel()
                 del self.tasks[key]
                 self._forget(key)
 

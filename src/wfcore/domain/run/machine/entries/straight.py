@@ -22,7 +22,6 @@ IDLE: Final = NodeState.idle
 BEGUN: Final = NODES[IDLE][NodeEvent.start]
 DONE: Final = NODES[BEGUN][NodeEvent.finish]
 RUNNING: Final = Phase.running
-NOT_BEGUN: Final[Address] = ()
 
 
 def go_straight(run: RunState, entries: Sequence[Entry], start: int = 0) -> int:
@@ -32,9 +31,16 @@ def go_straight(run: RunState, entries: Sequence[Entry], start: int = 0) -> int:
     Returns how many were applied. The next one has changed nothing, because it is not possible, or something else can
     follow it.
     """
+    outcome, frame = entries[start], run.root
+    if type(outcome) is not Succeeded or outcome.within:
+        return 0
+    first = outcome.node, outcome.visit, outcome.step
+    effect = frame.pending.get(first)
+    if effect is None or effect.attempt != outcome.attempt or frame.plan.straight[outcome.node] < 0:
+        return 0
     if run.phase is not RUNNING or run.requested_at is not None or "config" in run.info:
         return 0
-    frame, limits, sink = run.root, run.limits, run.sink
+    limits, sink = run.limits, run.sink
     plan, nodes, flow, pending, visits, outputs = (
         frame.plan, frame.nodes, frame.flow, frame.pending, frame.visits, frame.outputs,
     )  # fmt: skip
@@ -42,20 +48,15 @@ def go_straight(run: RunState, entries: Sequence[Entry], start: int = 0) -> int:
         return 0
     straight, is_known, plans, left = plan.straight, plan.is_next_known, plan.nodes, frame.left
     need, taken, to_visit = flow.need, flow.taken, limits.max_node_visits - run.visited
-    count, first, begun, visit, rendered = 0, NOT_BEGUN, -1, 0, None
+    count, index, begun, visit, rendered = 0, outcome.node, -1, 0, None
     for position in range(start, len(entries)):
         entry = entries[position]
         if type(entry) is not Succeeded or entry.within or count >= to_visit:
             break
-        index = entry.node
         if count:
-            if index != begun or entry.visit != visit or entry.step or entry.attempt != 1:
+            if entry.node != begun or entry.visit != visit or entry.step or entry.attempt != 1:
                 break
-        else:
-            first = index, entry.visit, entry.step
-            effect = pending.get(first)
-            if effect is None or effect.attempt != entry.attempt:
-                break
+            index = begun
         following = straight[index]
         if following < 0 or nodes[following] is not IDLE or following in left:
             break
