@@ -17,6 +17,7 @@ from wfcore.domain.run.effects import WAIT, WORKFLOW, CallModel, CallTool, Compo
 from wfcore.domain.run.entries import Actor, Started
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
+from wfcore.domain.run.machine.states.state import Batch
 from wfcore.domain.run.plan import NodePlan, compile_plan
 
 GIVEN: Final = "{{ input }}"
@@ -117,21 +118,29 @@ def _requested(machine: Machine, node: NodePlan, data: Mapping[str, JSON]) -> No
     batch = machine.root.batches.get(AT)
     if batch is None:
         calls = [effect.params for effect in machine.pending.values() if isinstance(effect, CallTool)]
-        return NodeTrial(would_send=[_call(node, calls[0])], action=(_single(data), calls[0]))
+        return NodeTrial(
+            would_send=[_call(node, calls[0])], action=(_action("action", {**data, "params": GIVEN}), calls[0])
+        )
     if node.requires_approval:
         arguments: JSON = [*batch.calls] if batch.many else batch.calls[0]
         return NodeTrial(would_send=[{"kind": "approval", "toolId": node.tool, "arguments": arguments}])
     sent = [_call(node, call) for call in batch.calls]
     if node.tool == WAIT:
         return NodeTrial(would_send=sent)
-    if not batch.many:
-        return NodeTrial(would_send=sent, action=(_single(data), batch.calls[0]))
-    action = _action("action", {**data, "forEach": "input", "params": "{{ item }}"})
-    return NodeTrial(would_send=sent, action=(action, [*batch.calls]))
+    return NodeTrial(would_send=sent, action=_calls(batch, data))
 
 
-def _single(data: Mapping[str, JSON]) -> dict[str, JSON]:
-    return _action("action", {**data, "params": GIVEN})
+def _calls(batch: Batch, data: Mapping[str, JSON]) -> tuple[Mapping[str, JSON], JSON]:
+    """The single action that makes these calls, and its input: their parameters, each with its key if it has one."""
+    name = "item" if batch.many else "input"
+    given: list[JSON] = [*batch.calls]
+    rendered = {"params": f"{{{{ {name} }}}}"}
+    if batch.slots:
+        given = [{"params": call, "key": key} for call, (key, _) in zip(batch.calls, batch.slots, strict=True)]
+        rendered = {"params": f"{{{{ {name}.params }}}}", "concurrencyKey": f"{{{{ {name}.key }}}}"}
+    if batch.many:
+        return _action("action", {**data, "forEach": "input", **rendered}), given
+    return _action("action", {**data, **rendered}), given[0]
 
 
 def _action(kind: str, data: Mapping[str, JSON]) -> dict[str, JSON]:

@@ -58,6 +58,14 @@ class TestPerform:
         node = act("echo", more={"forEach": "input"}, value="{{ item }}")
         assert (await tried(bench, node, [1, 2], perform=True))["output"] == [1, 2]
 
+    async def test_calls_with_a_key(self, bench: Bench) -> None:
+        """One call and those of a list, with keys of what the node reads."""
+        key = {"concurrencyKey": "{{ input.who }}"}
+        found = await tried(bench, act("echo", more=key, value="{{ input.n }}"), {"who": "a", "n": 3}, perform=True)
+        assert (found["output"], found["error"]) == (3, None)
+        node = act("echo", more={"forEach": "input", "concurrencyKey": "k-{{ item.n }}"}, value="{{ item.n }}")
+        assert (await tried(bench, node, [{"n": 1}, {"n": 2}], perform=True))["output"] == [1, 2]
+
     async def test_a_failure(self, bench: Bench) -> None:
         """Without another attempt; left by `error` where the graph catches it."""
         node = act("flaky", fails=1, more={"retry": {"maxAttempts": 5}})

@@ -83,6 +83,32 @@ class TestWhatWouldBeSent:
         assert found.action[1] == [{"n": 1}, {"n": 2}]
         assert action_plan(found.action[0]).nodes[1].for_each is not None
 
+    def test_a_call_with_a_key(self) -> None:
+        """The key is rendered with what the node reads, and is text afterwards, as the parameters are."""
+        data = {
+            "toolId": "t",
+            "params": {"n": "{{ input.n }}"},
+            "concurrencyKey": "{{ nodes.before.output }}-{{ input.n }}",
+        }
+        found = tried(data, {"n": 1}, before="{{ run.id }}")
+        assert found.action is not None
+        assert found.action[1] == {"params": {"n": 1}, "key": "{{ run.id }}-1"}
+        performed = action_plan(found.action[0]).nodes[1]
+        assert performed.params is not None
+        assert performed.concurrency_key is not None
+        scope = {"input": found.action[1]}
+        assert performed.params.render(scope) == {"n": 1}
+        assert performed.concurrency_key.render(scope) == "{{ run.id }}-1"
+
+    def test_calls_of_a_list_with_keys(self) -> None:
+        data = {"toolId": "t", "forEach": "input", "params": {"n": "{{ item.n }}"}, "concurrencyKey": "k-{{ item.n }}"}
+        found = tried(data, [{"n": 1}, {"n": 2}])
+        assert found.action is not None
+        assert found.action[1] == [{"params": {"n": n}, "key": f"k-{n}"} for n in (1, 2)]
+        performed = action_plan(found.action[0]).nodes[1]
+        assert performed.concurrency_key is not None
+        assert performed.concurrency_key.render({"item": {"key": "k-2"}}) == "k-2"
+
     def test_a_workflow(self) -> None:
         found = tried({"toolId": "core.workflow", "params": {"workflowId": 7, "input": {"n": 1}}})
         assert found.would_send == [{"kind": "workflow", "workflowId": 7, "input": {"n": 1}}]
