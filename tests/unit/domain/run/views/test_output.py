@@ -18,6 +18,10 @@ from wfcore.domain.run.machine.states.output import reason_of
         ("model_failed", {"reason": "model"}),
         ("content_filter", {"reason": "model", "cause": "content_filter"}),
         ("unknown_outcome", {"reason": "unknown_outcome"}),
+        ("depth", {"reason": "bounds", "cause": "depth"}),
+        ("not_found", {"reason": "access", "cause": "not_found"}),
+        ("not_deployed", {"reason": "access", "cause": "not_deployed"}),
+        ("input", {"reason": "tool", "cause": "input"}),
     ],
 )
 def test_a_failure_shows_one_of_few_reasons(cause: str, shown: dict[str, object]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import CallTool, Effect
+from wfcore.domain.run.effects import FAIL, CallTool, Effect
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.machine.states.state import Frame, RunState
 from wfcore.domain.run.plan import NodePlan
@@ -16,10 +16,10 @@ SERVER_FAULT: Final = "defect"
 REASONS: Final[Mapping[str, str]] = {
     **{reason: reason for reason in ("failed", "expression", "tool", "timeout", "bounds", "access", "model")},
     **{reason: reason for reason in ("unknown_outcome", SERVER_FAULT)},
-    **dict.fromkeys(("bound", "agent_rounds", "budget"), "bounds"),
-    **dict.fromkeys(("connection_required", "connection_cancelled"), "tool"),
+    **dict.fromkeys(("bound", "agent_rounds", "budget", "depth"), "bounds"),
+    **dict.fromkeys(("connection_required", "connection_cancelled", "input"), "tool"),
     "expired": "timeout",
-    "refused": "access",
+    **dict.fromkeys(("refused", "not_found", "not_deployed"), "access"),
     "denied": "failed",
 }
 """The `info.reason` of each cause of a failure (interface, Records and lists); any other cause is of a model."""
@@ -58,7 +58,7 @@ def node_error(
     run: RunState, node: NodePlan, message: str, cause: str, effect: Effect | None = None
 ) -> dict[str, JSON]:
     """The error of a node, which may be that of an effect."""
-    if cause == "failed" and isinstance(effect, CallTool):
+    if cause == "failed" and isinstance(effect, CallTool) and effect.tool != FAIL:
         cause = "tool"
     return error_of(run, message, {"nodeId": node.id, **reason_of(cause)})
 
