@@ -19,7 +19,7 @@ from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 
-__all__ = ["MAX_RENDERED", "Template", "compile_template", "template_issues"]
+__all__ = ["MAX_RENDERED", "Template", "compile_template", "expressions", "template_issues"]
 
 MAX_RENDERED: Final = 1 << 20
 """The most characters that the expressions of one template may yield, as text or compact JSON."""
@@ -96,15 +96,18 @@ def compile_template(value: JSON) -> Template:
     return Template(value, False, references, _renderer(value), reads_item)
 
 
-def template_issues(value: JSON, path: str) -> list[Issue]:
-    """One issue for each string that is not a valid template, at its wire path, under the rule `expression`."""
-    issues = []
+def expressions(value: JSON, path: str) -> Iterator[tuple[str, Expression | ExpressionError]]:
+    """Every expression in the strings of a JSON value, or why it is not valid, with the wire path of its string."""
     for where, text in strings(value, path):
-        try:
-            split(text)
-        except ExpressionError as error:
-            issues.append(Issue(where, error.message, "expression"))
-    return issues
+        for part in parts_of(text):
+            if not isinstance(part, str):
+                yield where, part
+
+
+def template_issues(value: JSON, path: str) -> list[Issue]:
+    """One issue for each expression that is not valid, at the wire path of its string, under the rule `expression`."""
+    found = ((where, one) for where, one in expressions(value, path) if isinstance(one, ExpressionError))
+    return [Issue(where, error.message, "expression") for where, error in found]
 
 
 def strings(value: JSON, path: str) -> Iterator[tuple[str, str]]:
@@ -121,24 +124,40 @@ def strings(value: JSON, path: str) -> Iterator[tuple[str, str]]:
 
 
 def split(text: str) -> list[str | Expression]:
-    """The parts of a string: plain text and expressions, in order."""
-    parts: list[str | Expression] = []
+    """The parts of a string: plain text and expressions, in order. Raises ExpressionError for the first that is not
+    valid.
+    """
+    parts = list[str | Expression]()
+    for part in parts_of(text):
+        if isinstance(part, ExpressionError):
+            raise part
+        parts.append(part)
+    return parts
+
+
+def parts_of(text: str) -> Iterator[str | Expression | ExpressionError]:
+    """The parts of a string. After an expression that is not closed there is no other part."""
     end = 0
     while (start := text.find("{{", end)) >= 0:
-        parts.append(text[end:start])
-        close = _close(text, start + 2)
-        parts.append(_compiled(text, start + 2, close))
-        end = close + 2
-    return [part for part in [*parts, text[end:]] if part != ""]
+        if start > end:
+            yield text[end:start]
+        try:
+            end = _close(text, start + 2) + 2
+        except ExpressionError as error:
+            yield error
+            return
+        yield _compiled(text, start + 2, end - 2)
+    if end < len(text):
+        yield text[end:]
 
 
-def _compiled(text: str, start: int, end: int) -> Expression:
-    """The expression between two offsets. Raises ExpressionError with the position in `text`."""
+def _compiled(text: str, start: int, end: int) -> Expression | ExpressionError:
+    """The expression between two offsets, or its error with the position in `text`."""
     source = text[start:end]
     try:
         return compile_expression(source.strip())
     except ExpressionError as error:
-        raise error.within(text, start + len(source) - len(source.lstrip())) from None
+        return error.within(text, start + len(source) - len(source.lstrip()))
 
 
 def _close(text: str, start: int) -> int:

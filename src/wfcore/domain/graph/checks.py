@@ -12,7 +12,7 @@ from typing import Protocol, TypeGuard
 import attrs
 
 from wfcore.domain.expressions.expression import ExpressionError, compile_expression
-from wfcore.domain.expressions.templates import compile_template, template_issues
+from wfcore.domain.expressions.templates import expressions
 from wfcore.domain.json.schema import schema_issues
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.ids import is_uuid, normalize_email
@@ -250,12 +250,14 @@ def expression(value: JSON, known: Known) -> Sequence[Issue]:
 
 
 def template(value: JSON, known: Known) -> Sequence[Issue]:
-    """A value whose strings may hold expressions, under the same rules as `expression`."""
-    try:
-        compiled = compile_template(value)
-    except ExpressionError as error:
-        return template_issues(value, "") or found("expression", str(error))
-    return unresolved(compiled.references, known)
+    """A value whose strings may hold expressions, under the same rules as `expression`, each at its own path."""
+    issues: dict[Issue, None] = {}  # an unknown node that a string names twice is one issue
+    for where, one in expressions(value, ""):
+        if isinstance(one, ExpressionError):
+            issues[Issue(where, one.message, "expression")] = None
+        elif missing := unresolved(one.references, known):
+            issues |= dict.fromkeys(prefixed(where, missing))
+    return list(issues)
 
 
 def unresolved(references: Collection[str], known: Known) -> Sequence[Issue]:

@@ -7,6 +7,7 @@ Unknown keys of `data` and of a branch are kept verbatim: a builder may store it
 and `modelSettings` refuse unknown keys, which are probably misspelled.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -25,7 +26,6 @@ from wfcore.domain.graph.checks import (
     must,
     schema,
     template,
-    then,
     unique,
     uuid,
 )
@@ -273,6 +273,14 @@ NodeData = StartData | ActionData | ConditionData | AgentData | HumanApprovalDat
 
 
 @attrs.frozen
+class KeysRule:
+    """A rule between keys of `data`: it only gets data in which none of them has an issue."""
+
+    keys: frozenset[str]
+    check: Check
+
+
+@attrs.frozen
 class NodeDeclaration:
     """A type of node: its data, the rules between their keys, its handles with a text for each, and its texts.
 
@@ -284,12 +292,21 @@ class NodeDeclaration:
     description: str
     data: type[NodeData]
     handles: Mapping[str | None, str]
-    rules: tuple[Check, ...] = ()
+    rules: tuple[KeysRule, ...] = ()
     handles_from: str | None = None
 
     def check(self) -> Check:
-        """The check of `data`."""
-        return then(check_of(self.data), *self.rules)
+        """The check of `data`: each key, and the rules between keys without an issue."""
+        of_keys, rules = check_of(self.data), self.rules
+
+        def check(data: JSON, known: Known) -> Sequence[Issue]:
+            issues = of_keys(data, known)
+            if not rules or not isinstance(data, dict):
+                return issues
+            faulty = {_key_of(issue.path) for issue in issues}
+            return [*issues, *(one for rule in rules if not rule.keys & faulty for one in rule.check(data, known))]
+
+        return check
 
     def to_wire(self) -> dict[str, JSON]:
         """The declaration as a builder reads it."""
@@ -313,6 +330,11 @@ class NodeDeclaration:
         }
         root = parts.pop(component_name(self.data))
         return {**root, "$defs": parts} if parts else root
+
+
+def _key_of(path: str) -> str:
+    """The first key of a path; the keys of rules are identifiers."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 _DONE = "After the node is done"
@@ -345,7 +367,7 @@ NODE_TYPES: Mapping[NodeType, NodeDeclaration] = {
             "Runs a skill, or calls a model once.",
             AgentData,
             {None: _DONE, "error": _FAILED},
-            (has_work,),
+            (KeysRule(frozenset({"agent_id", "message", "instructions"}), has_work),),
         ),
         NodeDeclaration(
             NodeType.HUMAN_APPROVAL,
@@ -357,7 +379,11 @@ NODE_TYPES: Mapping[NodeType, NodeDeclaration] = {
                 "denied": "After a denial; without an edge from here, this path ends",
                 "expired": "After `timeoutSeconds`; without an edge from here, `onTimeout` decides",
             },
-            (enough_approvers, has_escalation, before_timeout),
+            (
+                KeysRule(frozenset({"approvers", "requiredApprovals"}), enough_approvers),
+                KeysRule(frozenset({"escalateAfterSeconds", "escalateTo"}), has_escalation),
+                KeysRule(frozenset({"timeoutSeconds", "remindAfterSeconds", "escalateAfterSeconds"}), before_timeout),
+            ),
         ),
     )
 }

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 from msgspec import UnsetType
 
-from wfcore.domain.expressions.expression import ExpressionError
-from wfcore.domain.expressions.templates import compile_template
+from wfcore.domain.expressions.expression import Expression
+from wfcore.domain.expressions.templates import expressions
 from wfcore.domain.graph.checks import (
     MAX_ISSUES,
     Check,
@@ -78,7 +78,7 @@ def _passes_fast_check(structure: JSON, limits: GraphLimits) -> bool:
     """Whether the structure has no issues. Nearly all pass, at a quarter of the cost of listing issues."""
     try:
         graph = msgspec.convert(structure, _GRAPH)
-    except (msgspec.ValidationError, OverflowError):
+    except (msgspec.ValidationError, OverflowError, UnicodeError):  # the last for a surrogate in a message
         return False
     nodes, edges = graph.nodes or (), graph.edges or ()
     names = {node.id for node in nodes}
@@ -242,10 +242,10 @@ def _valid_data(graph: Graph, known: Known) -> Iterator[Issue]:
 def _item_in_scope(graph: Graph, known: Known) -> Iterator[Issue]:
     for index, node in enumerate(graph.nodes):
         for path, value in _templates_without_item(node):
-            if _reads_item(value):
+            for where in _readers_of_item(value):
                 fields = "`params` and `concurrencyKey`"
                 message = f"reads `item`, which is available only in {fields} of an action with `forEach`"
-                yield _at(node, f"nodes[{index}].data.{path}", message, "reference")
+                yield _at(node, f"nodes[{index}].data.{join_path(path, where)}", message, "reference")
 
 
 def _templates_without_item(node: Node) -> Iterator[tuple[str, JSON]]:
@@ -268,12 +268,11 @@ def _as_template(expression: JSON) -> str:
     return f"{{{{ {expression} }}}}" if isinstance(expression, str) else ""
 
 
-def _reads_item(value: JSON) -> bool:
-    """Whether this template reads `item`; false for one that does not compile, which another rule reports."""
-    try:
-        return compile_template(value).reads_item
-    except ExpressionError:
-        return False
+def _readers_of_item(value: JSON) -> Iterable[str]:
+    """The paths of the strings of a template that read `item`. What does not compile is left to another rule."""
+    return dict.fromkeys(
+        where for where, one in expressions(value, "") if isinstance(one, Expression) and one.reads_item
+    )
 
 
 def _else_is_connected(graph: Graph, known: Known) -> Iterator[Issue]:

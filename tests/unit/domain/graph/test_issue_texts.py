@@ -124,7 +124,7 @@ def data_issues(kind: str, data: Any) -> list[tuple[str, str, str]]:
         (
             "action",
             {"toolId": "core.http", "params": {"a": ["{{ nodes.t.output }}"]}},
-            "params",
+            "params.a[0]",
             "reads the unknown node `t`",
             "reference",
         ),

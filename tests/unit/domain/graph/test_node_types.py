@@ -49,7 +49,7 @@ DATA: list[tuple[str, dict[str, Any], str, str]] = [
     ("action", {"toolId": "no.such"}, "toolId", "reference"),
     ("action", {"params": []}, "params", "type"),
     ("action", {"params": {"a": [{"b": "{{ 1 + }}"}]}}, "params.a[0].b", "expression"),
-    ("action", {"params": {"a": "{{ nodes.nobody.output }}"}}, "params", "reference"),
+    ("action", {"params": {"a": "{{ nodes.nobody.output }}"}}, "params.a", "reference"),
     ("action", {"forEach": 1}, "forEach", "type"),
     ("action", {"forEach": ""}, "forEach", "expression"),
     ("action", {"forEach": "nodes.nobody.output"}, "forEach", "reference"),
@@ -181,6 +181,23 @@ def is_json(value: Any) -> bool:
 
 class TestData:
     """Node data, type by type."""
+
+    def test_rules_between_keys_are_checked_beside_each_other(self) -> None:
+        """Each is checked where none of its keys has another issue."""
+        data = {
+            "approvers": {"emails": ["a@x.org"]},
+            "requiredApprovals": 3,
+            "escalateAfterSeconds": 9,
+            "remindAfterSeconds": 9,
+            "timeoutSeconds": 5,
+        }
+        paths = ["requiredApprovals", "escalateTo", "remindAfterSeconds", "escalateAfterSeconds"]
+        assert [issue.path for issue in deploy_data("humanApproval", data)] == paths
+        faulty = {**data, "message": 5, "timeoutSeconds": "5", "approvers": {"emails": [1]}}
+        found = [issue.path for issue in deploy_data("humanApproval", faulty)]
+        assert sorted(found) == ["approvers.emails[0]", "escalateTo", "message", "timeoutSeconds"]
+        assert [issue.path for issue in deploy_data("agent", {"model": 1})] == ["model", "message"]
+        assert [issue.path for issue in deploy_data("agent", {"message": 1})] == ["message"]
 
     @pytest.mark.parametrize(("kind", "data", "below", "rule"), DATA)
     def test_each_fault_has_its_rule_and_path(self, kind: str, data: dict[str, Any], below: str, rule: str) -> None:

@@ -234,7 +234,7 @@ class TestDeploying:
         ("kind", "data", "path"),
         [
             ("action", {"toolId": "core.http", "forEach": "item"}, "forEach"),
-            ("action", {"toolId": "core.http", "params": {"a": "{{ item }}"}}, "params"),
+            ("action", {"toolId": "core.http", "params": {"a": ["{{ item }}"]}}, "params.a[0]"),
             ("action", {"toolId": "core.http", "forEach": "input.a", "params": {"a": "{{ item }}"}}, None),
             ("condition", {"branches": [{"handle": "a", "when": "item == 1"}]}, "branches[0].when"),
             ("agent", {"message": "{{ item.name }}"}, "message"),
@@ -247,10 +247,17 @@ class TestDeploying:
         found = deploy([node("s", "start"), node("a", kind, **data)], edges("s -> a"))
         assert found == ([] if path is None else [(f"nodes[1].data.{path}", "reference")])
 
-    def test_a_template_that_does_not_compile_is_one_issue(self) -> None:
-        """The rule about `item` ignores it."""
-        found = deploy([node("s", "start"), node("a", message="{{ 1 + }} {{ item }}")], edges("s -> a"))
-        assert found == [("nodes[1].data.message", "expression")]
+    def test_every_expression_of_a_template_is_checked(self) -> None:
+        """Also beside those that do not compile: each at the path of its string, and what comes twice once."""
+        params = {"a": "{{ 1 + }} {{ item }} {{ foo }}", "b": ["{{ nodes.x.output }} {{ nodes.x.output }}"], "c": "{{"}
+        found = deploy([node("s", "start"), node("a", "action", toolId="core.http", params=params)], edges("s -> a"))
+        assert sorted(found) == [
+            ("nodes[1].data.params.a", "expression"),
+            ("nodes[1].data.params.a", "expression"),
+            ("nodes[1].data.params.a", "reference"),
+            ("nodes[1].data.params.b[0]", "reference"),
+            ("nodes[1].data.params.c", "expression"),
+        ]
 
     @pytest.mark.parametrize("branches", [None, ["x"], [{"handle": "a", "when": 1}]])
     def test_malformed_branches_are_reported_once(self, branches: Any) -> None:
