@@ -147,11 +147,11 @@ class Targets:
         kind, number = Kind(execution.kind), execution.resource_id
         if version == "pinned":
             move((await self.authorize(me, execution, "use")).status, Operation.RUN_DRAFT)
-            refusal = ""
-            if machine.plan.names_skills and not self._runs_draft(execution, machine):
+            refusal, is_lent = "", kind is Kind.WORKFLOW and not self._runs_draft(execution, machine)
+            if is_lent and machine.plan.names_skills:
                 async with self._ports.storage.reading(org) as work:
                     refusal = await lost_access(work, org, await _variation(work, kind, number, now))
-            return Chosen(machine.plan, refusal=refusal if kind is Kind.WORKFLOW else "")
+            return Chosen(machine.plan, refusal=refusal)
         look_up = self._workflow if kind is Kind.WORKFLOW else self._skill
         target = await look_up(me, number, version == "draft")
         if target.variation_id == now:

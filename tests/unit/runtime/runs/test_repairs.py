@@ -4,9 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from bench import Bench, act, ask, graph, reason
+from bench import Bench, act, ask, deployed_skill, graph, opened, reason, why
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
+from wfcore.ports.providers import ModelError
+from wfcore.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -174,6 +176,24 @@ class TestRetry:
         assert (await bench.ended(await bench.core.runs.retry(bench.me, failed.id))).output == 2
         with pytest.raises(NotFound):
             await bench.core.runs.retry(bench.other, failed.id)
+
+
+@pytest.mark.parametrize("version", ["pinned", "published"])
+async def test_runs_of_a_skill(version: str) -> None:
+    """Retried, forked, and retried beside others, on the variation that they had too."""
+    model = ScriptedModel([ModelError("no credit", retryable=False), "second", "third"])
+    async with opened("sqlite://", models={"default": model}) as bench:
+        runs, number = bench.core.runs, await deployed_skill(bench)
+        failed = await bench.ended(await runs.start(bench.me, skill=number, message="hello"))
+        assert why(failed)[1] == "model"
+        seen = await runs.retry_all(bench.me, filter={}, version=version, preview=True)
+        assert [(one.run_id, one.moved) for one in seen] == [(failed.id, True)]
+        (one,) = await runs.retry_all(bench.me, filter={}, version=version)
+        assert one.retried_by is not None
+        done = await bench.ended(await runs.get(bench.me, one.retried_by))
+        assert (done.status, done.output) == ("done", "second")
+        fork = await bench.ended(await runs.fork(bench.me, done.id, before="agent", version=version))
+        assert (fork.status, fork.output) == ("done", "third")
 
 
 class TestRetryAll:
