@@ -439,6 +439,10 @@ class TestHistory:
         found = (await ada.get("/agent/v1/runs/stats?since=2020-01-01T00:00:00Z")).json()
         assert (found["total"], [row["workflowId"] for row in found["byWorkflow"]]) == (2, [does])
         assert sum(row["total"] for row in found["byHour"]) == 2
+        backwards = await ada.get("/agent/v1/runs/stats?since=2020-01-02T00:00:00Z&until=2020-01-01T00:00:00Z")
+        assert (
+            assert_envelope(backwards, 400, "BAD_REQUEST", "INVALID_ARGUMENT")["info"]["errors"][0]["path"] == "since"
+        )
 
     async def test_runs_are_paged_and_filtered(self, either: World) -> None:
         """Pages of every size have every run once, newest first; status and workflow are filters."""

@@ -98,12 +98,12 @@ class RunReading:
     async def stats(self, me: Principal, *, since: int | None = None, until: int | None = None) -> RunStats:
         """The runs that `page` lists for a period, counted. Epoch milliseconds; default: the last 24 hours.
 
-        Invalid when `since` is later than `until`.
+        Malformed when `since` is later than `until`.
         """
         until = self._ports.clock.now() + 1 if until is None else until
         since = until - DAY if since is None else since
         if since > until:
-            refuse([Issue("since", "must not be later than `until`", "range")])
+            refuse([Issue("since", "must not be later than `until`", "query")])
         counts = await self._ports.journal.count_runs(me.org_uuid, since=since, until=until, principal=me)
         return RunStats(since, until, [one for one in counts if me.reaches(one.kind, one.resource_id)])
 
