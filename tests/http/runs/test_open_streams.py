@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 from waiting import HANG
 
 from wfcore.adapters.http import app
+from wfcore.adapters.http.connections import ConnectionLimits, uvicorn_options
 from wfcore.adapters.http.core.stream_guard import ENDED
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.kernel.ids import parse_token
@@ -117,6 +118,24 @@ async def test_a_stream_ends_after_the_loss(real_world: World, lose: Loss) -> No
     row = await real_world.core.ports.journal.find_run(real_world.org, "r")
     assert row is not None
     assert row.status.under_way
+    let_go(real_world.org)
+
+
+async def test_the_connection_closes_with_the_stream(real_world: World) -> None:
+    """Under `wfcore serve`, the client that lost its right sees the end of the connection, and not only of the body."""
+    it = await scene(real_world)
+    await it.eve.post("/agent/v1/runs", json=it.start | {"runId": "r"}, headers=POLL)
+    async with serving(app(real_world.core), **uvicorn_options(ConnectionLimits(), [])) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        token = it.eve.headers["Authorization"]
+        writer.write(f"GET /agent/v1/runs/r/events HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\n\r\n".encode())
+        async with asyncio.timeout(HANG):
+            await reader.readuntil(b"run_started")
+            await revoke(it)
+            rest = await reader.read()
+        writer.close()
+    assert ENDED in rest
+    assert rest.endswith(b"\r\n0\r\n\r\n")
     let_go(real_world.org)
 
 

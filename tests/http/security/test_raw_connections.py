@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Any
 
 import attrs
@@ -81,6 +82,8 @@ def error_of(response: bytes, status: int) -> dict[str, Any]:
     assert head.startswith(b"HTTP/1.1 %d " % status), response
     assert b"connection: close" in head.lower()
     error: dict[str, Any] = json.loads(body)["error"]
+    assert b"x-request-id: %s\r\n" % error["requestId"].encode() in head + b"\r\n"
+    assert head.partition(b"\r\n")[0].endswith(HTTPStatus(status).phrase.encode())
     return error
 
 
@@ -121,6 +124,15 @@ async def test_valid_requests_share_a_connection(world: World) -> None:
     async with server(world) as port:
         response = await sent(port, GET + chunked + last)
     assert re.findall(rb"HTTP/1.1 (\d+)", response) == [b"200", b"405", b"200"]
+
+
+async def test_a_request_can_name_the_whole_address(world: World) -> None:
+    """The form of a request to a proxy is the same request (RFC 9112, 3.2.2)."""
+    head = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    async with server(world) as port:
+        for target in (b"http://x/healthz", b"HTTP://x:80/healthz?"):
+            assert (await sent(port, b"GET " + target + head)).endswith(OK)
+        assert b" 404 " in await sent(port, b"GET http://x" + head)
 
 
 async def test_a_head_that_is_too_long_is_431(world: World) -> None:

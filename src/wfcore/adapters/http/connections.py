@@ -7,6 +7,7 @@ requests than this server (request smuggling): such messages are refused, and th
 
 import asyncio
 import re
+from http import HTTPStatus
 from typing import Any, Final
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from h11._receivebuffer import ReceiveBuffer
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from wfcore.adapters.http.core.event_response import CLOSES
 from wfcore.adapters.http.core.responses import error_response
 from wfcore.adapters.http.joined_writes import JoinedWrites
 from wfcore.domain.kernel.errors import Malformed, Unavailable, WfcoreError
@@ -135,6 +137,8 @@ class StrictProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         self.transport.flush()
+        if self.scope.get("state", {}).get(CLOSES):
+            self.transport.close()
         super().on_response_complete()
         self._set_deadline()
 
@@ -175,10 +179,11 @@ class StrictProtocol(H11Protocol):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            response = error_response(error, str(uuid4()))
-            headers = [*response.raw_headers, (b"connection", b"close")]
+            request_id = str(uuid4())
+            response = error_response(error, request_id)
+            headers = [*response.raw_headers, (b"x-request-id", request_id.encode()), (b"connection", b"close")]
             for event in (
-                h11.Response(status_code=error.http, headers=headers),
+                h11.Response(status_code=error.http, headers=headers, reason=HTTPStatus(error.http).phrase.encode()),
                 h11.Data(data=bytes(response.body)),
                 h11.EndOfMessage(),
             ):

@@ -20,6 +20,9 @@ MOST_SECONDS: Final = 0.5
 HEADERS: Final = {"Cache-Control": "no-store", "Connection": "keep-alive", "X-Accel-Buffering": "no"}
 HEARTBEAT: Final = b":\n\n"
 
+CLOSES: Final = "wfcore.closes"
+"""The key of a scope's `state` after whose response the server closes the connection: its caller lost a right."""
+
 OnDisconnect = Callable[[Message], Awaitable[None]]
 """Awaited when the client disconnects before the end of the stream."""
 
@@ -66,6 +69,8 @@ class EventResponse(Response):
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         if scope["method"] != "HEAD":
             await self._stream(receive)
+        if self._last:
+            scope.setdefault("state", {})[CLOSES] = True
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _stream(self, receive: Receive) -> None:

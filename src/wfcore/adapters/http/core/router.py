@@ -1,7 +1,8 @@
 """Finds the route of a path. Paths are matched segment by segment before decoding: `%2F` does not split one."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
 import attrs
@@ -9,6 +10,8 @@ import attrs
 from wfcore.adapters.http.core.responses import MethodNotAllowed
 from wfcore.adapters.http.core.route import Route
 from wfcore.domain.kernel.errors import NotFound
+
+_ABSOLUTE: Final = re.compile(rb"https?://[^/]*/?", re.IGNORECASE)
 
 
 @attrs.define
@@ -31,18 +34,11 @@ class Router:
     def find(self, method: str, segments: Iterable[str]) -> tuple[Route, dict[str, str]]:
         """The route and its path parameters; HEAD finds the route of GET. Raises NotFound or MethodNotAllowed.
 
+        Where a literal segment leads to no route, it is a parameter: `/runs/retry/events` is of the run `retry`.
         A parameter with a NUL, which some stores cannot look up, becomes "": no resource has either as its id.
         """
-        node, parameters = self._root, dict[str, str]()
-        for segment in segments:
-            if segment in node.named:
-                node = node.named[segment]
-            elif node.parameter and segment:
-                name, node = node.parameter
-                parameters[name] = "" if "\0" in segment else segment
-            else:
-                raise NotFound
-        if not node.routes:
+        node, parameters = next(_matches(self._root, [*segments], 0), (None, {}))
+        if node is None:
             raise NotFound
         route = node.routes.get("GET" if method == "HEAD" else method)
         if route is None:
@@ -60,6 +56,22 @@ class Router:
         return node
 
 
+def _matches(node: _Node, segments: Sequence[str], at: int) -> Iterator[tuple[_Node, dict[str, str]]]:
+    """The nodes with routes to which the segments from `at` on lead, those of literal segments first."""
+    if at == len(segments):
+        if node.routes:
+            yield node, {}
+        return
+    segment = segments[at]
+    if segment in node.named:
+        yield from _matches(node.named[segment], segments, at + 1)
+    if node.parameter and segment:
+        name, below = node.parameter
+        value = "" if "\0" in segment else segment
+        for found, parameters in _matches(below, segments, at + 1):
+            yield found, {name: value, **parameters}
+
+
 def _head(node: _Node) -> list[str]:
     return ["HEAD"] if "GET" in node.routes else []
 
@@ -67,6 +79,8 @@ def _head(node: _Node) -> list[str]:
 def segments_of(scope: Mapping[str, Any], root: str) -> list[str]:
     """The decoded segments of the request's path below `root`. Raises NotFound when they are not UTF-8."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    if not raw.startswith(b"/"):  # the absolute form of a request to a proxy (RFC 9112, 3.2.2)
+        raw = _ABSOLUTE.sub(b"/", raw)
     try:
         segments = raw.decode().split("/")[1:]
         if b"%" in raw:
