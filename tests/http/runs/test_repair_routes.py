@@ -2,14 +2,27 @@
 
 import httpx
 import pytest
-from clients import CONFLICT, INVALID, Json, World, assert_envelope, chain, counting, deployed, keyed, node, performed
+from clients import (
+    APPROVAL,
+    CONFLICT,
+    INVALID,
+    POLL,
+    Json,
+    World,
+    assert_envelope,
+    chain,
+    counting,
+    deployed,
+    keyed,
+    node,
+    performed,
+)
 
 pytestmark = pytest.mark.anyio
 
 BROKEN = node("broken", "action", toolId="core.fail", params={"message": "no"})
 MENDED = node("broken", "action", toolId="core.transform", params={"value": "mended"})
 RUNS = "/agent/v1/runs"
-POLL = {"Accept": "application/json"}
 
 
 async def failed(client: httpx.AsyncClient, number: int) -> str:
@@ -92,13 +105,30 @@ async def test_a_run_is_forked(either: World) -> None:
 
 
 async def test_an_ended_execution_is_deleted(either: World) -> None:
-    """200 with the record, then 404; its key is 409 `deleted`."""
+    """409 with another ETag than that of its record; 200 with the record, then 404; its key is 409 `deleted`."""
     ada = await either.user()
     number = await deployed(ada, chain(MENDED))
     body = {"workflowId": number, "input": {}}
     await ada.post(RUNS, json=body, headers=keyed("once"))
-    answer = await ada.delete(f"{RUNS}/once")
+    etag = (await ada.get(f"{RUNS}/once")).headers["ETag"]
+    stale = await ada.delete(f"{RUNS}/once", headers={"If-Match": '"x"'})
+    assert assert_envelope(stale, *CONFLICT)["info"] == {"reason": "stale", "etag": etag}
+    answer = await ada.delete(f"{RUNS}/once", headers={"If-Match": etag})
     assert (answer.status_code, answer.json()["runId"]) == (200, "once")
     assert (await ada.get(f"{RUNS}/once")).status_code == 404
     again = await ada.post(RUNS, json=body, headers=keyed("once", **POLL))
     assert assert_envelope(again, *CONFLICT)["info"]["reason"] == "deleted"
+
+
+async def test_runs_with_the_names_of_routes(either: World) -> None:
+    """What is below their ids is theirs; `runs/retry` and `runs/stats` are not their records."""
+    ada = await either.user()
+    number = await deployed(ada, chain(APPROVAL))
+    for name in ("retry", "stats"):
+        await ada.post(RUNS, json={"workflowId": number, "input": {}}, headers=keyed(name, **POLL))
+        assert (await ada.get(f"{RUNS}/{name}/graph")).status_code == 200
+        cancelled = await ada.post(f"{RUNS}/{name}/cancel")
+        assert (cancelled.status_code, cancelled.json()["runId"]) == (202, name)
+    assert (await ada.get(f"{RUNS}/stats")).json()["total"] == 2
+    assert_envelope(await ada.get(f"{RUNS}/retry"), 405, "BAD_REQUEST", "INVALID_ARGUMENT")
+    assert (await ada.get(f"{RUNS}/stats/other")).status_code == 404

@@ -35,6 +35,7 @@ from wfcore.ports.journal import (
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.runtime.common.authorization import administer, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
+from wfcore.runtime.common.preconditions import check_match
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import Projection, new_run, settled
 from wfcore.runtime.execution.plans import pinned_by
@@ -291,11 +292,11 @@ class RepairableRuns(Runs):
     # Delete
 
     @needs("workflows:write")
-    async def delete(self, me: Principal, run_id: str) -> RunView:
+    async def delete(self, me: Principal, run_id: str, *, if_match: str | None = None) -> RunView:
         """Delete the whole execution of a run that has ended; requires manage of its target, and no use.
 
         Its ids stay taken. Its usage and the messages of its conversation stay. Errors: NotFound, Forbidden; Conflict
-        with `info.reason` `not_ended`.
+        with `info.reason` `not_ended`, or `stale` when the ETag of the run's record is not in `if_match`.
         """
         for _ in range(TRIES):
             found = await self._ports.journal.find_turn(me.org_uuid, run_id) if is_run_id(run_id) else None
@@ -303,6 +304,8 @@ class RepairableRuns(Runs):
                 raise NotFound
             row, execution = found
             await self._authorize_manage(me, execution)
+            if if_match is not None:
+                check_match(if_match, (await self.get(me, run_id)).to_wire())
             machine = await self._machine(execution)
             if not machine.ended:
                 raise conflict(

@@ -5,9 +5,9 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from wfcore.adapters.http.core.request_parsing import idempotency_key
+from wfcore.adapters.http.core.request_parsing import idempotency_key, if_match
 from wfcore.adapters.http.core.responses import json_response
-from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, Call, Route
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, Call, Route
 from wfcore.adapters.http.core.turns import RUNS
 from wfcore.api.repairs import ForkRun, RepairOutcomes, RetryRun, RetryRuns
 from wfcore.api.runs import RunRecord
@@ -41,7 +41,7 @@ class RepairRoutes:
         )  # fmt: skip
         yield Route(
             "runs.delete", "DELETE", ONE, self.delete, "Delete an execution that has ended, with all its runs",
-            scopes_of(runs.delete), RunRecord,
+            scopes_of(runs.delete), RunRecord, headers=(IF_MATCH,),
         )  # fmt: skip
 
     async def retry(self, call: Call) -> Response:
@@ -57,7 +57,8 @@ class RepairRoutes:
         return json_response({"runs": [one.to_wire() for one in outcomes]})
 
     async def delete(self, call: Call) -> Response:
-        return json_response((await self._runs.delete(call.me, call.run_id)).to_wire())
+        deleted = await self._runs.delete(call.me, call.run_id, if_match=if_match(call.headers))
+        return json_response(deleted.to_wire())
 
     def _accepted(self, call: Call, view: RunView) -> Response:
         return json_response(view.to_wire(), HTTPStatus.ACCEPTED, {"Location": call.url(RUNS, view.id)})
