@@ -85,6 +85,25 @@ async def test_tokens_interfaces_and_runs_have_tags(world: World) -> None:
         assert "ETag" not in (await ada.get(place)).headers
 
 
+@pytest.mark.parametrize(("base", "body"), [("/api/v1/workflows", flow()), ("/api/v1/skills", {"name": "S"})])
+async def test_the_tag_changes_with_what_the_reader_may_do(world: World, base: str, body: Any) -> None:
+    """The rights are in the body. A write takes the tag of any reader."""
+    ada, group = await owner(world), (await world.core.directory.create_group(world.org, "Editors")).id
+    bits = {world.org: {"use": True, "manage": False}, group: {"use": True, "manage": True}}
+    access = {"visibility": "shared", "groupPermissions": bits}
+    bob, eve = await world.user("bob"), await world.user("eve", groups=[group])
+    place = (await eve.post(base, json={**body, "accessConfig": access})).headers["Location"]
+    read = await bob.get(place)
+    assert read.json()["canManage"] is False
+    await ada.patch("/api/v1/members/bob", json={"groups": [group]})
+    again = await bob.get(place, headers={"If-None-Match": read.headers["ETag"]})
+    assert (again.status_code, again.json()["canManage"]) == (200, True)
+    assert (await eve.get(place)).headers["ETag"] == again.headers["ETag"] != read.headers["ETag"]
+    for etag, status in ((read.headers["ETag"], 200), (again.headers["ETag"], 409)):
+        answer = await bob.patch(place, json={"description": "d"}, headers={"If-Match": etag})
+        assert answer.status_code == status, answer.text
+
+
 @pytest.mark.parametrize(("base", "body"), [
     ("/api/v1/workflows", flow(chain(counting("draft")), trigger={"trigger_type": "manual"})),
     ("/api/v1/skills", {"name": "S", "instructions": ["Be brief"], "budget": {"maxTokens": 5}}),

@@ -90,8 +90,18 @@ class ResourceView:
 
     @property
     def etag(self) -> str:
-        """A strong validator (RFC 9110, 8.8.3): changes whenever the resource does."""
-        return f'"{self.resource.kind}-{self.resource.id}-{self.resource.revision}"'
+        """A strong validator (RFC 9110, 8.8.3): changes whenever the resource does, and what its reader may do."""
+        rights = "" if self.can_manage and self.can_use else "-m" if self.can_manage else "-u"
+        return f'"{self._tag}{rights}"'
+
+    def matches(self, if_match: str) -> bool:
+        """Whether one of these tags is of the resource as it is now, whoever has read it."""
+        given = {tag.strip() for tag in if_match.split(",")}
+        return not given.isdisjoint({"*", *(f'"{self._tag}{rights}"' for rights in ("", "-m", "-u"))})
+
+    @property
+    def _tag(self) -> str:
+        return f"{self.resource.kind}-{self.resource.id}-{self.resource.revision}"
 
     def to_wire(self, root: str = "") -> dict[str, JSON]:
         """The resource on the wire; `root` is the path prefix under which the server is mounted."""
@@ -147,7 +157,7 @@ class ResourceBase:
         access = authorize(me, resource, grant)
         assert resource is not None  # noqa: S101  (authorize raised)
         found = ResourceView(resource, access)
-        if if_match is not None and not {"*", found.etag} & {tag.strip() for tag in if_match.split(",")}:
+        if if_match is not None and not found.matches(if_match):
             raise conflict("this has changed since it was read", "stale", etag=found.etag)
         return found
 
