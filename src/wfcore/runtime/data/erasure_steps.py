@@ -100,8 +100,9 @@ class ErasureSteps:
         me = attrs.evolve(principal_of(self.org, member), user_id=by)
         await work.directory.remove_member(user_id)
         await check_departure(work, self.org, member, None)
-        await withdraw_offers(work, me, now, user_id)
-        await end_delegations(work, user_id)
+        for name in (user_id, pseudonym):  # the rows that were rewritten have the pseudonym
+            await withdraw_offers(work, me, now, name)
+            await end_delegations(work, name)
         await audit(work, me, now, "member", "erase", pseudonym)
         self.row = attrs.evolve(self.row, is_removed=True)
         await work.erasures.save(self.row)

@@ -131,6 +131,24 @@ async def test_resources_are_transferred(bench: Bench) -> None:
     assert len(numbers) == 2
 
 
+@pytest.mark.parametrize("area", ["workflows", "skills"])
+async def test_offers_and_delegations_end(bench: Bench, area: str) -> None:
+    """Offers to the member, and delegations from and to it; those of others stay."""
+    core, me, bob = bench.core, await bench.joined("me", "owner"), await bench.joined("bob")
+    ann, cases = await bench.joined("ann"), getattr(core, area)
+    offers = ((bob, "ann"), (bob, "me"))
+    numbers = [(await cases.create(giver, name="f")).id for giver, _ in offers]
+    for number, (giver, heir) in zip(numbers, offers, strict=True):
+        await cases.transfer_ownership(giver, number, user_id=heir)
+    for giver, other in ((ann, "bob"), (bob, "ann"), (bob, "me")):
+        await core.delegations.create(giver, to=other)
+    await core.erasures.erase(me, "ann")
+    pending = [(await cases.get(me, number)).resource.pending_transfer for number in numbers]
+    assert [one is None for one in pending] == [True, False]
+    assert [one.to_user for one in await core.delegations.page(me)] == ["me"]
+    await cases.transfer_ownership(bob, numbers[0], user_id="me")
+
+
 async def test_a_run_that_depends_on_an_erased_text_is_deleted(bench: Bench) -> None:
     """A branch that compares what the member wrote could not be taken again."""
     core, me = bench.core, await bench.joined("me", "owner")
