@@ -90,8 +90,8 @@ class ResourceRepository(Protocol):
         """
         ...
 
-    async def offered_to(self, user_id: str) -> list[Resource]:
-        """Resources whose ownership a pending transfer offers to this user, deleted ones included, by id ascending."""
+    async def offers_of(self, user_id: str) -> list[Resource]:
+        """Resources with a pending transfer that this user made or is named by, deleted ones included, by id."""
         ...
 
     async def add_variation(self, id: int, variation: Variation) -> None: ...

@@ -10,7 +10,7 @@ import attrs
 
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.lifecycle import Status
-from wfcore.domain.resources.ownership import is_offered_to
+from wfcore.domain.resources.ownership import is_party
 from wfcore.domain.resources.resource import Resource, Variation
 from wfcore.ports.storage import Duplicate, Stale
 
@@ -81,8 +81,8 @@ class MemoryResources:
         )
         return [resource for resource, _ in zip(found, range(limit), strict=False)]
 
-    async def offered_to(self, user_id: str) -> list[Resource]:
-        return [resource for _, resource in sorted(self.table.rows.items()) if is_offered_to(user_id, resource)]
+    async def offers_of(self, user_id: str) -> list[Resource]:
+        return [resource for _, resource in sorted(self.table.rows.items()) if is_party(user_id, resource)]
 
     async def add_variation(self, id: int, variation: Variation) -> None:
         if (id, variation.id) in self.table.variations:

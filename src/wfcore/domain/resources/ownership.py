@@ -59,13 +59,14 @@ def is_owner(principal: Principal, config: AccessConfig) -> bool:
 
 def is_pending_owner(principal: Principal, resource: Resource) -> bool:
     """Whether the pending request names the principal."""
-    return is_offered_to(principal.user_id, resource)
-
-
-def is_offered_to(user_id: str, resource: Resource) -> bool:
-    """Whether the pending request names this user."""
     pending = resource.pending_transfer
-    return pending is not None and pending.pending_owner_user_id == user_id
+    return pending is not None and pending.pending_owner_user_id == principal.user_id
+
+
+def is_party(user_id: str, resource: Resource) -> bool:
+    """Whether this user made the pending request, or is named by it."""
+    pending = resource.pending_transfer
+    return pending is not None and user_id in (pending.pending_owner_user_id, pending.requested_by_user_id)
 
 
 def request(resource: Resource, target: Principal, *, by: str, path: str, now: datetime) -> Change:
@@ -87,7 +88,7 @@ def withdraw(resource: Resource, step: TransferStep, *, now: datetime) -> Change
 
 
 def lapse(resource: Resource, *, now: datetime) -> Change:
-    """Remove the request because the pending owner left. It is not a step, so it is legal in every state."""
+    """Remove the request because a party of it left. It is not a step, so it is legal in every state."""
     return Change(changed(resource, now, pending_transfer=None))
 
 

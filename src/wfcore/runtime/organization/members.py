@@ -129,8 +129,8 @@ class Members:
 
     @needs("members:write")
     async def delete(self, me: Principal, user_id: str, *, if_match: str | None = None) -> MemberView:
-        """Remove the member, revoke its tokens, end its delegations and withdraw the ownership transfers that
-        name it.
+        """Remove the member, revoke its tokens, end its delegations and withdraw the ownership transfers
+        from and to it.
 
         Conflicts as for `patch`, and `last_member`.
         """
@@ -157,9 +157,9 @@ class Members:
 
 
 async def withdraw_offers(work: UnitOfWork, me: Principal, now: datetime, user_id: str) -> None:
-    """End the ownership transfers to a member that is removed."""
+    """End the ownership transfers to a member that is removed, and those that the member requested."""
     for repository in map(work.resources, Kind):
-        for offered in await repository.offered_to(user_id):
+        for offered in await repository.offers_of(user_id):
             lapsed = lapse(offered, now=now).resource
             await repository.save(offered, lapsed)
             await audit_change(work, me, now, offered, lapsed)

@@ -133,10 +133,10 @@ async def test_resources_are_transferred(bench: Bench) -> None:
 
 @pytest.mark.parametrize("area", ["workflows", "skills"])
 async def test_offers_and_delegations_end(bench: Bench, area: str) -> None:
-    """Offers to the member, and delegations from and to it; those of others stay."""
+    """Offers to the member and by it, and delegations from and to it; those of others stay."""
     core, me, bob = bench.core, await bench.joined("me", "owner"), await bench.joined("bob")
     ann, cases = await bench.joined("ann"), getattr(core, area)
-    offers = ((bob, "ann"), (bob, "me"))
+    offers = ((bob, "ann"), (ann, "bob"), (bob, "me"))
     numbers = [(await cases.create(giver, name="f")).id for giver, _ in offers]
     for number, (giver, heir) in zip(numbers, offers, strict=True):
         await cases.transfer_ownership(giver, number, user_id=heir)
@@ -144,7 +144,7 @@ async def test_offers_and_delegations_end(bench: Bench, area: str) -> None:
         await core.delegations.create(giver, to=other)
     await core.erasures.erase(me, "ann")
     pending = [(await cases.get(me, number)).resource.pending_transfer for number in numbers]
-    assert [one is None for one in pending] == [True, False]
+    assert [one is None for one in pending] == [True, True, False]
     assert [one.to_user for one in await core.delegations.page(me)] == ["me"]
     await cases.transfer_ownership(bob, numbers[0], user_id="me")
 

@@ -78,6 +78,17 @@ class TestOwners:
         assert changed.resource.access.owner_user_id == "other"
 
     @pytest.mark.parametrize("area", ["workflows", "skills"])
+    async def test_an_offer_ends_with_its_owner(self, bench: Bench, boss: Principal, area: str) -> None:
+        """Nobody else could withdraw it. The former owner's resource can be managed, and has no pending offer."""
+        cases: Any = getattr(bench.core, area)
+        number = (await cases.create(bench.me, name="f")).id
+        await cases.transfer_ownership(bench.me, number, user_id="other")
+        await bench.core.members.delete(boss, "me")
+        assert (await cases.get(boss, number)).resource.pending_transfer is None
+        with pytest.raises(NotFound):
+            await cases.accept_transfer(bench.other, number)
+
+    @pytest.mark.parametrize("area", ["workflows", "skills"])
     async def test_an_offer_ends_with_the_member_it_names(self, bench: Bench, boss: Principal, area: str) -> None:
         """For live and deleted resources, and it is audited; offers to others stay."""
         cases: Any = getattr(bench.core, area)

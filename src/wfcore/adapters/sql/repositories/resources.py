@@ -23,7 +23,7 @@ from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.resources import access
 from wfcore.domain.resources.access import AccessConfig, Principal
-from wfcore.domain.resources.ownership import is_offered_to
+from wfcore.domain.resources.ownership import is_party
 from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.ports.storage import Duplicate, Stale
 
@@ -115,12 +115,12 @@ class SqlResources:
     async def _last_id(self) -> int:
         return (await self.connection.run(LAST_ID, (self.org, self.kind.value))).scalar_one() or 0
 
-    async def offered_to(self, user_id: str) -> list[Resource]:
+    async def offers_of(self, user_id: str) -> list[Resource]:
         offered = sa.select(resources).where(
             *self._of_organization(resources), resources.c.pending_transfer.is_not(None)
         )
         rows = (await self.connection.execute(offered.order_by(resources.c.id))).mappings()
-        return [found for row in rows if is_offered_to(user_id, found := to_resource(row, self.org_uuid))]
+        return [found for row in rows if is_party(user_id, found := to_resource(row, self.org_uuid))]
 
     async def add_variation(self, id: int, variation: Variation) -> None:
         row = {"org": self.org, "kind": self.kind.value, "resource_id": id}

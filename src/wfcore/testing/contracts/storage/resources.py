@@ -97,8 +97,8 @@ class ResourcesContract:
             assert await work.workflows.page(principal("u1"), limit=9) == []
             assert await work.workflows.page(principal("u2"), limit=9) == [new]
 
-    async def test_transfers_are_found_by_the_named_user(self, store: Storage) -> None:
-        """Of one kind and organization, deleted ones too, by id; a request to another user is not found."""
+    async def test_transfers_are_found_by_their_parties(self, store: Storage) -> None:
+        """Of one kind and organization, deleted ones too, by id; a request of other users is not found."""
         async with store.transaction(OTHER_ORG) as work:
             await work.workflows.add(attrs.evolve(FULL, kind=Kind.WORKFLOW, org_uuid=OTHER_ORG))
         async with store.transaction(ORG) as work:
@@ -108,9 +108,10 @@ class ResourcesContract:
             for resource in (mine, FULL, *others):
                 await work.resources(FULL.kind).add(resource)
         async with store.reading(ORG) as work:
-            assert await work.resources(FULL.kind).offered_to("u2") == [FULL, mine]
-            assert await work.resources(FULL.kind).offered_to("u1") == []
-            assert await work.skills.offered_to("u2") == []
+            assert await work.resources(FULL.kind).offers_of("u1") == [FULL, mine]
+            assert await work.resources(FULL.kind).offers_of("u2") == [others[0], FULL, mine]
+            assert await work.resources(FULL.kind).offers_of("u4") == []
+            assert await work.skills.offers_of("u2") == []
 
     async def test_deleted_resources_are_listed_for_managers(self, store: Storage) -> None:
         """`status` None: all except deleted ones. `deleted`: only those that the principal can manage."""
