@@ -25,6 +25,7 @@ from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.resources.resource import Resource
 from wfcore.ports.providers import Memory
 from wfcore.runtime.common.authorization import authorize, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed, tree_of
@@ -83,11 +84,13 @@ class Memories:
         `key` is an Idempotency-Key: the same key and body return the same response.
         """
         new = parsed(CreateMemory, body, fields, key=key)
-        await self._allow(me, skill, "manage")
+        resource = await self._authorized(me, skill, "manage")
         text, now, metadata = new.memory, self._ports.clock.now(), given(new.metadata) or {}
         made = Memory(self._ports.ids.uuid(), text, text_hash(text), metadata, now, now, given(new.user_id))
-        if key is not None:
-            made = await self._with_key(me, skill, key, to_json(new), made)
+        if key is None:
+            move(resource.status, Operation.EDIT)
+        else:
+            made = await self._with_key(me, resource, key, to_json(new), made)
         await self._backend.add(me.org_uuid, skill, made)
         return MemoryView(made)
 
@@ -158,23 +161,30 @@ class Memories:
         return MemoryView(found)
 
     async def _allow(self, me: Principal, skill: int, grant: str) -> None:
+        resource = await self._authorized(me, skill, grant)
+        if grant == "manage":
+            move(resource.status, Operation.EDIT)
+
+    async def _authorized(self, me: Principal, skill: int, grant: str) -> Resource:
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = await work.skills.get(skill)
         authorize(me, resource, grant)
         assert resource is not None  # noqa: S101  (authorize raised)
-        if grant == "manage":
-            move(resource.status, Operation.EDIT)
+        return resource
 
-    async def _with_key(self, me: Principal, skill: int, key: str, data: Mapping[str, JSON], new: Memory) -> Memory:
+    async def _with_key(
+        self, me: Principal, skill: Resource, key: str, data: Mapping[str, JSON], new: Memory
+    ) -> Memory:
         """The memory of this idempotency key, which is `new` the first time.
 
         Backends have their own transactions, so the response is stored before the memory: a repeated request adds the
         memory that an interrupted one did not. The key outlives the memory, so the text is not stored with it.
         """
-        request: JSON = [skill, data]
+        request: JSON = [skill.id, data]
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if kept := await stored_response(work, me, "memory", key, request, tuple[str, int]):
                 return attrs.evolve(new, id=kept[0], created_at=kept[1], updated_at=kept[1])
+            move(skill.status, Operation.EDIT)
             await store_response(work, me, "memory", key, request, (new.id, new.created_at))
         return new
 

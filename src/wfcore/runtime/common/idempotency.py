@@ -25,6 +25,11 @@ async def stored_response(
     return msgspec.convert(kept.response, response)
 
 
+async def is_used(work: UnitOfWork, me: Principal, kind: str, key: str | None) -> bool:
+    """Whether there is a stored response for this principal and key."""
+    return key is not None and await work.idempotency.find(kind, me.user_id, key) is not None
+
+
 async def store_response(
     work: UnitOfWork, me: Principal, kind: str, key: str | None, request: JSON, response: object
 ) -> None:

@@ -90,11 +90,15 @@ class RecordServiceBase(Generic[Record]):
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if kept := await stored_response(work, me, self.kind, key, request, type(row)):
                 return kept
+            await self._check(work, row)
             await self._rows(work).add(row)
             view = await self._view(work, me, row)
             await store_response(work, me, self.kind, key, request, redact(view))
             await self._audit(work, me, "create", row)
             return view
+
+    async def _check(self, work: UnitOfWork, row: Record) -> None:
+        """Raises an error for a new row that refers to what does not exist."""
 
     async def _save(self, work: UnitOfWork, me: Principal, new: Record, data: Mapping[str, JSON]) -> Record:
         """Save a changed row; the audit names the fields of the body."""

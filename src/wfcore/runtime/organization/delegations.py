@@ -73,8 +73,6 @@ class Delegations(RecordServiceBase[Delegation]):
             None if workflows is None else tuple(workflows),
         )  # fmt: skip
         _check_giver(me, made)
-        async with self._ports.storage.reading(me.org_uuid) as work:
-            await self._check(work, made)
         return await self._create(me, made, key=key, request=to_json(new))
 
     @needs(WRITE)

@@ -31,8 +31,9 @@ from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import check_not_limited, needs
 from wfcore.runtime.common.bodies import Tree, parsed, tree_of
-from wfcore.runtime.common.idempotency import store_response, stored_response
+from wfcore.runtime.common.idempotency import is_used, store_response, stored_response
 from wfcore.runtime.common.loop_slice import beside_loop, size_of
+from wfcore.runtime.common.requests import key_issues
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
 from wfcore.runtime.resources.deployment import look_up_tools
 from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking_issues
@@ -303,17 +304,22 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         key: str | None = None,
         id: int | None = None,
     ) -> T:
-        """The body of a create, or of a patch of the resource `id`. Reports the faults of `accessConfig` with all."""
+        """The body of a create, or of a patch of the resource `id`. Reports the faults of `accessConfig` with all.
+
+        A create whose `key` was used repeats the first one: the groups that it refers to can be gone.
+        """
         size = size_of(fields if body is None else body)
         tree = await beside_loop(size, tree_of, cls, body, fields, NAMES)
         access = tree.get("accessConfig") if isinstance(tree, Mapping) else None
-        found = await self._access_faults(me, access, id) if isinstance(access, dict) else []
+        found = await self._access_faults(me, access, id, key) if isinstance(access, dict) else []
         rules = self._rule_issues, lambda _: found
         return await beside_loop(size, parsed, cls, tree, {}, *rules, key=key)
 
-    async def _access_faults(self, me: Principal, access: Tree, id: int | None) -> list[Issue]:
+    async def _access_faults(self, me: Principal, access: Tree, id: int | None, key: str | None) -> list[Issue]:
         """The errors of an access configuration; its owner is only compared with that of a resource of the caller."""
         async with self._ports.storage.reading(me.org_uuid) as work:
+            if not key_issues(key) and await is_used(work, me, self.kind.value, key):
+                return []
             known = None if id is None else await work.resources(self.kind).get(id)
             current = known.access if known and derive(me, known.access).can_manage else None
             return await self._access_issues(work, me, access, current)

@@ -213,6 +213,16 @@ class TestChanges:
         assert kept is not None
         assert "tea" not in repr(kept)
 
+    async def test_a_create_is_repeated_after_the_skill_is_deleted(self, bench: Bench) -> None:
+        """It returns the first response; another key is a Conflict."""
+        number, cases = await skill(bench), bench.core.memories
+        made = await cases.create(bench.me, number, {"memory": "tea"}, key="k")
+        await bench.core.skills.delete(bench.me, number)
+        assert await cases.create(bench.me, number, {"memory": "tea"}, key="k") == made
+        for key in ("other", None):
+            with pytest.raises(Conflict):
+                await cases.create(bench.me, number, {"memory": "tea"}, key=key)
+
 
 class Restless(InMemoryMemories):
     """A backend in which another update always comes first."""

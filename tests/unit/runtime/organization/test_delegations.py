@@ -84,6 +84,17 @@ class TestRecords:
         assert made[0].from_user == "boss"
         assert await team.delegations.page(team.boss) == made[:1]
 
+    async def test_a_create_is_repeated_when_its_end_is_over_or_a_member_left(self, team: Team) -> None:
+        """It returns the first response; another key is checked."""
+        until = iso(from_ms(team.bench.clock.now() + 60_000))
+        for who, body in ((team.boss, {"to": "bob", "until": until}), (team.root, {"from": "boss", "to": "ann"})):
+            made = await team.delegations.create(who, body, key="k")
+            team.bench.clock.advance(61)
+            await team.bench.core.members.delete(team.root, body["to"])
+            assert await team.delegations.create(who, body, key="k") == made
+            with pytest.raises(Invalid):
+                await team.delegations.create(who, body, key="other")
+
     @pytest.mark.parametrize(
         ("body", "fault", "expected"),
         [

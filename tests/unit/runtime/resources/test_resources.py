@@ -236,6 +236,22 @@ class TestCreate:
         assert (await flows.create(bench.other, name="g", key="k")).id != first.id
         assert len(await flows.page(bench.me)) == 2
 
+    @pytest.mark.parametrize("area", ["workflows", "skills"])
+    async def test_a_create_is_repeated_after_a_group_is_gone(self, bench: Bench, area: str) -> None:
+        """It returns the first response. Another body with the key is a conflict, another key is checked."""
+        cases, boss = getattr(bench.core, area), await bench.joined("boss", "owner")
+        group = (await bench.core.groups.create(boss, name="G")).id
+        grants = {key: {"use": True, "manage": True} for key in (bench.org, group)}
+        access = {"visibility": "shared", "groupPermissions": grants}
+        first = await cases.create(bench.me, name="f", access=access, key="k")
+        await bench.core.groups.delete(boss, group)
+        assert (await cases.create(bench.me, name="f", access=access, key="k")).to_wire() == first.to_wire()
+        with pytest.raises(Conflict):
+            await cases.create(bench.me, name="g", access=access, key="k")
+        for key, name in (("other", "f"), ("k", "")):
+            with pytest.raises(Invalid):
+                await cases.create(bench.me, name=name, access=access, key=key)
+
     @pytest.mark.parametrize("key", ["", "a b", "x" * 256, "é"])
     async def test_a_key_is_visible_ascii(self, bench: Bench, key: str) -> None:
         """Any other Idempotency-Key is refused, and nothing is created."""
