@@ -55,6 +55,14 @@ def is_server(database: str) -> bool:
     return address_of(database).startswith("postgresql:")
 
 
+def shown(url: str) -> str:
+    """The URL of a database as messages show it: without the user, the password and the options."""
+    if not is_server(url):
+        return url
+    options = server_options(address_of(url))
+    return f"postgresql://{options.get('host', '')}/{options.get('dbname', '')}"
+
+
 def server_options(url: str) -> dict[str, Any]:
     """The options of libpq for a URL of PostgreSQL. Of several hosts it uses the first that accepts writes.
 

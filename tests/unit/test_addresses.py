@@ -9,7 +9,7 @@ from postgres_server import with_schema
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import wfcore
-from wfcore.addresses import address_of, is_off_loop, is_server, server_options
+from wfcore.addresses import address_of, is_off_loop, is_server, server_options, shown
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,21 @@ def test_a_url_can_name_a_driver(given: str, address: str) -> None:
     assert address_of(given) == address
     assert is_server(given) is address.startswith("postgresql:")
     assert is_off_loop(given) is ("aiosqlite" in given)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("sqlite:///a.db", "sqlite:///a.db"),
+        ("sqlite://", "sqlite://"),
+        ("postgresql://u:secret@h:1/n", "postgresql://h/n"),
+        ("postgresql+psycopg://u:sec?ret@h,i/n?sslmode=require", "postgresql://h,i/n"),
+        ("postgres://h/n?user=u&password=sec@ret", "postgresql://h/n"),
+    ],
+)
+def test_a_message_shows_no_password(given: str, text: str) -> None:
+    """Nor the user and the options, in which a password can be too."""
+    assert shown(given) == text
 
 
 @pytest.mark.parametrize("create", [sa.create_engine, create_async_engine])

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import CycloptsError, Parameter
 
+from wfcore.addresses import shown
 from wfcore.cli.plain import plain
+from wfcore.domain.kernel.errors import NotFound
 
 if TYPE_CHECKING:
     from wfcore.core import Core
+    from wfcore.domain.people.people import Organization
     from wfcore.domain.resources.access import Principal
     from wfcore.ports.providers import Tool
     from wfcore.ports.telemetry import Telemetry
@@ -96,6 +99,14 @@ def print_result(value: Any) -> None:
 def print_message(line: str) -> None:
     """Print a line on stderr, which is for messages and not for results."""
     print(plain(line), file=sys.stderr)  # noqa: T201
+
+
+async def known_organization(core: "Core", id: str, database: str) -> "Organization":
+    """The organization. Raises NotFound for an unknown one."""
+    found = await core.ports.storage.organization(id)
+    if found is None:
+        raise NotFound(f"unknown organization `{id}` in `{shown(database)}`")
+    return found
 
 
 async def local_principal(core: "Core") -> "Principal":

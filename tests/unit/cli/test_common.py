@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from postgres_server import new_database
 
 from wfcore.cli.common import IN_MEMORY, open_core
 from wfcore.cli.main import main
@@ -46,3 +47,28 @@ def test_every_command_accepts_a_database(
     assert main([*command, "--database", "sqlite:///other.db"]) == 0
     assert json.loads(capsys.readouterr().out)
     assert not (tmp_path / "other.db").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["org", "show", "x"],
+        ["org", "delete", "x", "--yes"],
+        ["org", "limit", "x", "1"],
+        ["org", "export", "x", "--to", "x.zip"],
+        ["group", "create", "g", "--org", "x"],
+        ["member", "add", "--org", "x", "--user-id", "u", "--email", "u@example.org"],
+        ["token", "create", "--org", "x", "--user-id", "u", "--all-scopes"],
+    ],
+)
+def test_an_unknown_organization_shows_no_password(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message names the database, without what is secret in its URL."""
+    monkeypatch.chdir(tmp_path)
+    url = new_database()
+    monkeypatch.setenv("WFCORE_DATABASE", f"{url}{'&' if '?' in url else '?'}application_name=sec-ret")
+    assert main(command) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: unknown organization `x` in `postgresql://")
+    assert "sec-ret" not in shown

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from cyclopts import CycloptsError, Parameter
 
 from wfcore.cli.client import TARGET, Api, CommandTarget, Refused, connected, opened, signed_in
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_message, print_result
+from wfcore.cli.common import (
+    DATABASE,
+    Config,
+    Database,
+    Flag,
+    Schema,
+    known_organization,
+    open_core,
+    print_message,
+    print_result,
+)
 from wfcore.cli.confirm import Yes, confirm
 
 if TYPE_CHECKING:
@@ -80,13 +90,10 @@ async def limit_organization(
     workflow
         The id of a workflow: limit its runs only, which count for the organization too.
     """
-    from wfcore.domain.kernel.errors import NotFound
-
     most = None if max_concurrent_runs == "none" else max_concurrent_runs
     limited = f"organization `{id}`" if workflow is None else f"workflow `{workflow}`"
     async with open_core(database, config, schema) as core:
-        if await core.ports.storage.organization(id) is None:
-            raise NotFound(f"unknown organization `{id}` in `{database}`")
+        await known_organization(core, id, database)
         await core.directory.limit_runs(id, most, workflow=workflow)
     print_message(f"limit of concurrent runs of {limited}: {max_concurrent_runs}")
 
@@ -104,12 +111,8 @@ async def delete_organization(
 
     Its runs that are under way end.
     """
-    from wfcore.domain.kernel.errors import NotFound
-
     async with open_core(database, config, schema) as core:
-        found = await core.ports.storage.organization(id)
-        if found is None:
-            raise NotFound(f"unknown organization `{id}` in `{database}`")
+        found = await known_organization(core, id, database)
         await confirm(f"delete organization `{found.name}` with all of its data?", yes=yes)
         await core.retention.delete_organization(id)
     print_message(f"deleted organization `{found.name}`")
@@ -271,11 +274,9 @@ async def export_organization(
 ) -> None:
     """Export the data of an organization: a ZIP archive of JSON Lines, with their JSON Schemas and attachments."""
     from wfcore.cli.bars import bar
-    from wfcore.domain.kernel.errors import NotFound
 
     async with open_core(database, config, schema) as core:
-        if await core.ports.storage.organization(id) is None:
-            raise NotFound(f"unknown organization `{id}` in `{database}`")
+        await known_organization(core, id, database)
         with bar("rows") as show:
             await _write(await core.exports.organization(id, show), to)
 
@@ -300,9 +301,6 @@ async def _write(
 @asynccontextmanager
 async def _directory_of(org: str, database: str, config: str | None, schema: str | None) -> "AsyncIterator[Directory]":
     """The directory of an existing organization. Raises NotFound for an unknown one."""
-    from wfcore.domain.kernel.errors import NotFound
-
     async with open_core(database, config, schema) as core:
-        if await core.ports.storage.organization(org) is None:
-            raise NotFound(f"unknown organization `{org}` in `{database}`")
+        await known_organization(core, org, database)
         yield core.directory

@@ -5,11 +5,11 @@ from typing import Final, Literal
 from cyclopts import App
 
 from wfcore.cli.client import TARGET, CommandTarget, Json, Reference, connected
-from wfcore.cli.common import DATABASE, Config, Database, Schema, open_core, print_result
+from wfcore.cli.common import DATABASE, Config, Database, Schema, known_organization, open_core, print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.files import read_workflow
 from wfcore.cli.output import print_rows
-from wfcore.domain.kernel.errors import Conflict, NotFound
+from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
@@ -102,9 +102,7 @@ async def show_organization(
 ) -> None:
     """Print an organization of a database as JSON, with how many rows of each kind it has."""
     async with open_core(database, config, schema) as core:
-        found = await core.ports.storage.organization(id)
-        if found is None:
-            raise NotFound(f"unknown organization `{id}` in `{database}`")
+        found = await known_organization(core, id, database)
         sizes = await core.ports.storage.maintenance.sizes(id)
         limits = await core.directory.run_limits(id)
     counts: dict[str, JSON] = {"runs": sizes.runs, "messages": sizes.messages, "audit": sizes.audit}
