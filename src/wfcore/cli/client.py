@@ -12,6 +12,7 @@ from cyclopts import CycloptsError, Parameter
 
 from wfcore.cli.common import DATABASE, open_core
 from wfcore.cli.credentials import read_credentials
+from wfcore.cli.options import INCOMPLETE
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.errors import NotFound, Unavailable, WfcoreError
@@ -226,9 +227,7 @@ def _headers(target: CommandTarget) -> dict[str, str]:
 async def opened(target: CommandTarget, *, worker: bool = False) -> "AsyncIterator[tuple[Core, Principal]]":
     """The database of the target, and the member who acts. Raises CycloptsError when the target is not complete."""
     if not target.org or not target.user_id:
-        raise CycloptsError(
-            msg="a database needs --org and --user-id (WFCORE_ORG, WFCORE_USER_ID), a server --server or `wfcore login`"
-        )
+        raise CycloptsError(msg=INCOMPLETE)
     async with open_core(target.database, target.config, target.schema, worker=worker, models=True) as core:
         yield core, await member_of(core, target.org, target.user_id)
 

@@ -14,15 +14,41 @@ _CHECKS: Final = ("config", "check")
 """The command that reports every fault of a file itself."""
 
 
+_SERVER: Final = {"server", "token"}
+_DATABASE: Final = {"database", "schema", "org", "user_id"}
+"""The options that name one of the two targets of a command, whose data it works on."""
+
+INCOMPLETE: Final = (
+    "a database needs --org and --user-id (WFCORE_ORG, WFCORE_USER_ID), a server --server or `wfcore login`"
+)
+
+
 def fill(root: App, _: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
     """Fill in the options that the command line left out (a config hook of cyclopts)."""
     options = {_key(argument): argument for argument in arguments if argument.name.startswith("--")}
+    if on_database := _names_database(options):
+        options = {key: option for key, option in options.items() if key not in _SERVER}
     for key, option in options.items():
         variable = PREFIX + key.upper()
         if not option.tokens and variable in os.environ:
             _set(option, _texts(option, os.environ[variable]), variable, "the environment")
     if "config" in options and options["config"].tokens and commands != _CHECKS:
         _fill_from_file(root, options["config"].tokens[0].value, options)
+    if on_database and not (options["org"].tokens and options["user_id"].tokens):
+        raise CycloptsError(msg=INCOMPLETE)
+
+
+def _names_database(options: Mapping[str, Argument]) -> bool:
+    """Whether the command line names a database for a command that could work on a server: no other source names one.
+
+    Raises CycloptsError when it names both.
+    """
+    named = {key for key, option in options.items() if option.tokens}
+    if not options.keys() >= _SERVER | _DATABASE or not named & _DATABASE:
+        return False
+    if named & _SERVER:
+        raise CycloptsError(msg="name either a server or a database")
+    return True
 
 
 def _fill_from_file(root: App, path: str, options: Mapping[str, Argument]) -> None:

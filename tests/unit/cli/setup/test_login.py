@@ -120,6 +120,42 @@ def test_what_a_command_names_comes_first() -> None:
     assert signed_in(CommandTarget()) == CommandTarget(server=SERVER, token="good")
 
 
+DATABASE = ("--database", "sqlite:///staging.db")
+MEMBER = ("--org", "o", "--user-id", "u")
+
+
+@pytest.mark.parametrize("variable", ["WFCORE_SERVER", None])
+@pytest.mark.parametrize(
+    ("options", "environment", "expected"),
+    [
+        ([*DATABASE, *MEMBER], {}, (1, "is not a member of organization `o`")),
+        (MEMBER, {}, (1, "is not a member of organization `o`")),
+        (DATABASE, {"WFCORE_ORG": "o", "WFCORE_USER_ID": "u"}, (1, "is not a member of organization `o`")),
+        (DATABASE, {}, (2, "a database needs --org and --user-id")),
+        (("--org", "o"), {}, (2, "a database needs --org and --user-id")),
+        ((*DATABASE, *MEMBER, "--server", SERVER), {}, (2, "name either a server or a database")),
+        ((*DATABASE, *MEMBER, "--token", "t"), {}, (2, "name either a server or a database")),
+    ],
+)
+def test_an_option_for_a_database_overrides_a_server(
+    options: list[str],
+    environment: dict[str, str],
+    expected: tuple[int, str],
+    variable: str | None,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Whether the environment or the last login names the server: no command changes another target."""
+    monkeypatch.chdir(home)
+    write_credentials(Credentials(SERVER, {SERVER: "good"}))
+    for name, value in environment.items() | ({(variable, SERVER)} if variable else set()):
+        monkeypatch.setenv(name, value)
+    respond(monkeypatch, lambda *_: pytest.fail("the server received a request"))
+    status = main(["workflow", "delete", "7", "--yes", *options])
+    assert (status, expected[1] in capsys.readouterr().err) == (expected[0], True)
+
+
 class Issuer:
     """An issuer with the device grant (RFC 8628): the user consents at the third poll."""
 
