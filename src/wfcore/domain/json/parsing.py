@@ -9,15 +9,16 @@ Only those are parsed again by a slow parser, which confirms a fault and gives i
 """
 
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 import attrs
 import orjson
 
-from wfcore.domain.json.nesting import is_deeper
+from wfcore.domain.json.nesting import MAX_VALUE_DEPTH, is_deeper
 from wfcore.domain.kernel.errors import Issue, Malformed, refuse
 from wfcore.domain.kernel.json_type import JSON
 
@@ -54,6 +55,11 @@ def parse_json(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> JSON:
     if _may_have_faults(body, tree):
         refuse(first_issues(_located_faults(body)))
     return tree
+
+
+def faults_of(tree: object) -> list[Issue]:
+    """The faults of a value that Python code gave: what is not JSON, and what `parse_json` refuses in a text."""
+    return first_issues(Issue(wire_path(steps), message, "json") for steps, message in _faults(tree, ()))
 
 
 def wire_path(steps: Iterable[str | int]) -> str:
@@ -140,24 +146,46 @@ def _integer(text: str) -> int | _IntegerTooLarge:
     return int(text) if fits else _IntegerTooLarge()
 
 
-def _faults(value: JSON, steps: _Steps) -> Iterator[tuple[_Steps, str]]:
+def _faults(value: object, steps: _Steps) -> Iterator[tuple[_Steps, str]]:
     """The paths and messages of faults. Recursion is safe: the depth is bounded."""
-    if isinstance(value, str) and "\0" in value:
-        yield steps, "NUL in a string"
-    elif isinstance(value, _IntegerTooLarge):
-        yield steps, f"an integer outside -{MAX_INTEGER} to {MAX_INTEGER}"
-    elif isinstance(value, list):
+    if isinstance(value, (list, tuple, Mapping)) and len(steps) > MAX_VALUE_DEPTH:
+        yield steps, f"nested deeper than {MAX_VALUE_DEPTH} levels"
+    elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             yield from _faults(item, (*steps, index))
-    elif isinstance(value, dict):
+    elif isinstance(value, Mapping):
         yield from _object_faults(value, steps)
+    elif fault := _scalar_fault(value):
+        yield steps, fault
 
 
-def _object_faults(value: dict[str, JSON], steps: _Steps) -> Iterator[tuple[_Steps, str]]:
+def _object_faults(value: Mapping[object, object], steps: _Steps) -> Iterator[tuple[_Steps, str]]:
     if isinstance(value, _RepeatedKeys):
-        for key in value.names:
-            yield (*steps, key), f"repeated key `{_shown(key)}`"
+        for name in value.names:
+            yield (*steps, name), f"repeated key `{_shown(name)}`"
     for key, item in value.items():
-        if "\0" in key:
-            yield steps, "NUL in a key"
-        yield from _faults(item, (*steps, key))
+        if not isinstance(key, str):
+            yield steps, f"a key of type `{type(key).__name__}`"
+        elif fault := _text_fault(key):
+            yield steps, f"{fault} in a key"
+        else:
+            yield from _faults(item, (*steps, key))
+
+
+def _scalar_fault(value: object) -> str | None:
+    if isinstance(value, str):
+        return f"{fault} in a string" if (fault := _text_fault(value)) else None
+    if isinstance(value, _IntegerTooLarge) or (isinstance(value, int) and abs(value) > MAX_INTEGER):
+        return f"an integer outside -{MAX_INTEGER} to {MAX_INTEGER}"
+    if isinstance(value, float):
+        return None if math.isfinite(value) else "a number that is not finite"
+    return None if value is None or isinstance(value, int) else f"a value of type `{type(value).__name__}`"
+
+
+def _text_fault(text: str) -> str | None:
+    if "\0" in text:
+        return "NUL"
+    return None if text.isascii() or not _SURROGATE.search(text) else "a lone surrogate"
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from wfcore.domain.json.codec import check
+from wfcore.domain.json.codec import check, value_issues
 from wfcore.domain.json.values import is_value, structure, to_json, wire_names, without_nulls
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
@@ -41,9 +41,12 @@ def checked(
     `fields` are the keyword arguments, in snake case; `names` has short forms of theirs. `rules` are the rules of the
     domain on the tree; each must accept a tree of any shape. `key` is the Idempotency-Key. Null for an optional
     field of a `creation` is the same as absent, so that what was read can be created again.
-    Raises Malformed or Invalid with every fault of the key, the shape and the rules; TypeError for a body with fields.
+    Raises Malformed for what is not JSON; Malformed or Invalid with every fault of the key, the shape and the rules;
+    TypeError for a body with fields.
     """
     tree = tree_of(cls, body, fields, names)
+    if issues := value_issues(tree):
+        refuse(issues)
     if type(tree) is dict or isinstance(tree, Mapping):  # a union is a new object for each call
         tree = without_nulls(cls, tree)
     refuse([*key_issues(key), *check(cls, tree), *(issue for rule in rules for issue in rule(tree))])

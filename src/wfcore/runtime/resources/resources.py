@@ -17,7 +17,7 @@ from wfcore.api.resources import (
     PatchSkill,
     PatchWorkflow,
 )
-from wfcore.domain.json.codec import check
+from wfcore.domain.json.codec import check, value_issues
 from wfcore.domain.json.values import UNSET, changed, given, structure, to_json
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.ids import slugify_name
@@ -247,6 +247,8 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
     async def validate(self, me: Principal, body: Tree) -> list[Issue]:
         """Every issue of an unsaved body, including those that only prevent a deploy. Writes nothing."""
         size = size_of(body)
+        if found := await beside_loop(size, value_issues, body):
+            return found
         found = [*check(self.validate_body, body), *await beside_loop(size, self._rule_issues, body)]
         if isinstance(access := body.get("accessConfig"), dict):
             async with self._ports.storage.reading(me.org_uuid) as work:

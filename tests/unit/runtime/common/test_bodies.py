@@ -1,8 +1,13 @@
 """Bodies of use cases: one value, whichever way the caller gave it."""
 
+from types import MappingProxyType
+from typing import Any
+
 import pytest
 
 from wfcore.api.resources import CreateSkill, CreateWorkflow, PatchWorkflow, ToolSetting
+from wfcore.domain.json.codec import value_issues
+from wfcore.domain.json.parsing import MAX_ISSUES
 from wfcore.domain.json.values import UNSET
 from wfcore.domain.kernel.errors import Invalid, Issue, Malformed
 from wfcore.runtime.common.bodies import parsed, tree_of
@@ -38,6 +43,47 @@ def test_all_faults_are_reported_at_once() -> None:
         parsed(CreateWorkflow, {"name": 7}, {}, lambda _: [Issue("trigger", "wrong", "enum")], key="")
     paths = {error["path"] for error in caught.value.info["errors"]}
     assert paths == {"Idempotency-Key", "name", "type", "trigger"}
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        (float("nan"), "x"),
+        (float("-inf"), "x"),
+        ([1, {2}], "x[1]"),
+        (b"", "x"),
+        ("a\0b", "x"),
+        ("\ud83d", "x"),
+        (2**63, "x"),
+        (-(2**80), "x"),
+        ({"y": {1: 2}}, "x.y"),
+        ({"\ud83d": 1}, "x"),
+    ],
+)
+def test_what_is_not_json_is_refused_with_its_path(given: Any, path: str) -> None:
+    """What no request can have, and NUL, lone surrogates and integers outside 64 bits. Before other faults."""
+    tree = {"name": 7, "workflowStructure": {"x": given, "null": None}}
+    for body, fields in ((tree, {}), (None, {"name": 7, "workflow_structure": tree["workflowStructure"]})):
+        with pytest.raises(Malformed) as caught:
+            parsed(CreateWorkflow, body, fields)
+        assert [(error["path"], error["rule"]) for error in caught.value.info["errors"]] == [
+            (f"workflowStructure.{path}", "json")
+        ]
+
+
+def test_what_holds_itself_is_refused() -> None:
+    """Each fault is reported at the deepest level that is looked at, and no more than a response has room for."""
+    structure: dict[str, Any] = {}
+    structure["a"] = structure["b"] = structure
+    with pytest.raises(Malformed) as caught:
+        parsed(CreateWorkflow, {"workflowStructure": structure}, {})
+    assert len(caught.value.info["errors"]) == MAX_ISSUES + 1
+
+
+@pytest.mark.parametrize("given", [2**63 - 1, 1 - 2**63, 1e300, "\\u0000", "\U0001f600", None, MappingProxyType({})])
+def test_what_is_json_is_not_refused(given: Any) -> None:
+    """Large numbers, texts that only look like escapes, and any mapping."""
+    assert value_issues({"x": [given, None]}) == []
 
 
 def test_null_creates_as_if_absent() -> None:

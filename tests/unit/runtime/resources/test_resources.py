@@ -259,6 +259,24 @@ class TestCreate:
             await bench.core.workflows.create(bench.me, name="f", key=key)
         assert await bench.core.workflows.page(bench.me) == []
 
+    @pytest.mark.parametrize("given", [float("nan"), {1}, "\ud83d", {1: 2}, 2**80])
+    async def test_a_structure_that_is_not_json(self, bench: Bench, given: Any) -> None:
+        """Every use case that takes one names its path; so does a start with such an input. Nothing is stored."""
+        flows, structure = bench.core.workflows, {"nodes": [{"id": "s", "type": "start", "data": {"x": given}}]}
+        number = await bench.deployed(one(act("echo")))
+        for call, place in (
+            (flows.create(bench.me, name="f", structure=structure), "workflowStructure.nodes[0].data.x"),
+            (flows.patch(bench.me, number, structure=structure), "workflowStructure.nodes[0].data.x"),
+            (bench.core.runs.start(bench.me, workflow=number, input={"x": given}), "input.x"),
+        ):
+            with pytest.raises(Malformed) as error:
+                await call
+            assert [(fault["path"], fault["rule"]) for fault in error.value.info["errors"]] == [(place, "json")]
+        issues = await flows.validate(bench.me, {"workflowStructure": structure})
+        assert [(issue.path, issue.rule) for issue in issues] == [("workflowStructure.nodes[0].data.x", "json")]
+        assert len(await flows.page(bench.me)) == 1
+        assert await bench.core.runs.page(bench.me) == []
+
     async def test_task_is_upgraded(self, bench: Bench) -> None:
         """`type: task` is stored as `workflow`; its agents become a graph in the order of priority."""
         skills = [(await deployed_skill(bench)) for _ in range(2)]
