@@ -4,14 +4,15 @@ Both are the same application, so that a command behaves the same with either.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 from cyclopts import CycloptsError, Parameter
 
-from wfcore.cli.common import DATABASE, open_core
+from wfcore.cli.common import DATABASE, driving, open_core
 from wfcore.cli.credentials import read_credentials
+from wfcore.cli.files import load_tools
 from wfcore.cli.options import INCOMPLETE
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
@@ -56,6 +57,8 @@ class CommandTarget:
         A TOML file of settings.
     schema
         The PostgreSQL schema with the tables; by default `wfcore`.
+    tools
+        Python tools for a command on a database, as MODULE:NAME or FILE.py:NAME.
     """
 
     server: str | None = None
@@ -65,6 +68,7 @@ class CommandTarget:
     database: str = DATABASE
     config: str | None = None
     schema: str | None = None
+    tools: Annotated[list[str], Parameter(negative=())] = attrs.field(factory=list)
 
 
 TARGET: Final = CommandTarget()
@@ -93,11 +97,12 @@ class Tagged:
 
 
 class Api:
-    """Requests of one user. `org` is the UUID of the organization, if it is known."""
+    """Requests of one user. `org` is the UUID of the organization, if it is known; `core` is that of a database."""
 
-    def __init__(self, client: "AsyncClient", org: str | None) -> None:
+    def __init__(self, client: "AsyncClient", org: str | None, core: "Core | None" = None) -> None:
         self._client = client
         self.org = org
+        self._core = core
 
     async def get(self, path: str, **query: object) -> JSON:
         return (await self.read(path, **query)).value
@@ -121,6 +126,13 @@ class Api:
                 raise Refused(response.status_code, as_object(parse_json(await response.aread())))
             async for chunk in response.aiter_bytes():
                 yield chunk
+
+    @asynccontextmanager
+    async def driving(self, run_id: str) -> AsyncIterator[None]:
+        """On a database, drive the run with its later turns meanwhile; a server drives its own."""
+        turn = None if self._core is None else await self._core.ports.journal.find_run(self.org or "", run_id)
+        async with nullcontext() if self._core is None or turn is None else driving(self._core, turn.execution):
+            yield
 
     async def pages(self, path: str, key: str, limit: int | None = None, **query: object) -> list[Mapping[str, JSON]]:
         """The rows of all pages of a list, `limit` at most."""
@@ -182,11 +194,8 @@ def _text(value: object) -> str:
 
 
 @asynccontextmanager
-async def connected(target: CommandTarget, *, worker: bool = False) -> AsyncIterator[Api]:
-    """The API of the target. With `worker`, a database's runs are driven meanwhile; a server drives its own.
-
-    Raises CycloptsError when the target is not complete.
-    """
+async def connected(target: CommandTarget) -> AsyncIterator[Api]:
+    """The API of the target. Raises CycloptsError when it is not complete."""
     with needs_extra("http", "this command"):
         from httpx2 import AsyncClient
     target = signed_in(target)
@@ -194,13 +203,13 @@ async def connected(target: CommandTarget, *, worker: bool = False) -> AsyncIter
         if target.server is not None:
             client = AsyncClient(base_url=target.server.rstrip("/"), headers=_headers(target), timeout=TIMEOUT)
             token = parse_token(target.token or "")
-            org = None if token is None else token.org_uuid
+            org, core = None if token is None else token.org_uuid, None
         else:
-            transport = await stack.enter_async_context(_application(target, worker=worker))
+            core, me = await stack.enter_async_context(opened(target))
             headers = {"accept": "application/json", "sec-fetch-site": "none"}
-            client = AsyncClient(base_url="http://localhost", headers=headers, transport=transport)
-            org = target.org
-        yield Api(await stack.enter_async_context(client), org)
+            client = AsyncClient(base_url="http://localhost", headers=headers, transport=_application(core, me))
+            org = me.org_uuid
+        yield Api(await stack.enter_async_context(client), org, core)
 
 
 def signed_in(target: CommandTarget) -> CommandTarget:
@@ -224,27 +233,26 @@ def _headers(target: CommandTarget) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def opened(target: CommandTarget, *, worker: bool = False) -> "AsyncIterator[tuple[Core, Principal]]":
+async def opened(target: CommandTarget) -> "AsyncIterator[tuple[Core, Principal]]":
     """The database of the target, and the member who acts. Raises CycloptsError when the target is not complete."""
     if not target.org or not target.user_id:
         raise CycloptsError(msg=INCOMPLETE)
-    async with open_core(target.database, target.config, target.schema, worker=worker, models=True) as core:
+    tools = load_tools(target.tools)
+    async with open_core(target.database, target.config, target.schema, tools=tools, models=True) as core:
         yield core, await member_of(core, target.org, target.user_id)
 
 
-@asynccontextmanager
-async def _application(target: CommandTarget, *, worker: bool) -> "AsyncIterator[AsyncBaseTransport]":
+def _application(core: "Core", me: "Principal") -> "AsyncBaseTransport":
     """The application over the database, in which every request is one of the target's member."""
     with needs_extra("server", "a command on a database"):
         from httpx2 import ASGITransport
 
         from wfcore.adapters.http import app
-    async with opened(target, worker=worker) as (core, me):
 
-        async def authenticate(_: "HTTPConnection") -> "Principal":
-            return me
+    async def authenticate(_: "HTTPConnection") -> "Principal":
+        return me
 
-        yield ASGITransport(app(core, authenticate=authenticate, studio=None))
+    return ASGITransport(app(core, authenticate=authenticate, studio=None))
 
 
 async def member_of(core: "Core", org: str, user_id: str) -> "Principal":

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from wfcore.core import Core
     from wfcore.domain.people.people import Organization
     from wfcore.domain.resources.access import Principal
+    from wfcore.ports.journal import ExecutionRef
     from wfcore.ports.providers import Tool
     from wfcore.ports.telemetry import Telemetry
 
@@ -80,6 +81,25 @@ async def open_core(
         except (ValueError, TypeError) as error:
             raise CycloptsError(msg=str(error)) from None
         yield opened
+
+
+@asynccontextmanager
+async def driving(core: "Core", execution: "ExecutionRef") -> AsyncIterator[None]:
+    """Drive this execution meanwhile, and no other: other ones can need tools that this process does not have.
+
+    With another engine than the database, only its workers drive.
+    """
+    from wfcore.adapters.dispatch.one_execution import OneExecutionDispatcher
+
+    if core.ports.settings.dispatch.engine != "database":
+        yield
+        return
+    dispatcher = OneExecutionDispatcher(core.ports.journal, core.ports.clock, execution)
+    await dispatcher.start(core.driver)
+    try:
+        yield
+    finally:
+        await dispatcher.stop(core.ports.settings.grace)
 
 
 def freeze_heap() -> None:

@@ -242,12 +242,15 @@ class EmbeddedDispatcher:
         free, claimed = min(self.free, CLAIM_BATCH), list[ExecutionRef]()
         if free > 0 and await self._is_something_due():
             with self._reserving(free):
-                claimed = await self._journal.claim_due(worker, self._clock.now(), free)
+                claimed = await self._claim_due(worker, free)
         self._is_behind = len(claimed) == CLAIM_BATCH
         self._is_hurried |= self._is_behind
         for execution in claimed:
             self.adopt(execution)
             self._on_polled(execution)
+
+    async def _claim_due(self, worker: int, free: int) -> list[ExecutionRef]:
+        return await self._journal.claim_due(worker, self._clock.now(), free)
 
     @contextlib.contextmanager
     def _reserving(self, count: int) -> Iterator[None]:

@@ -8,7 +8,7 @@ from uuid import uuid4
 from cyclopts import CycloptsError
 
 from wfcore.cli.commands.directory import Organization
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, open_core, print_message
+from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, driving, open_core, print_message
 from wfcore.cli.files import load_tools
 from wfcore.cli.lines import Lines
 from wfcore.cli.plain import plain
@@ -54,7 +54,7 @@ async def chat(
     """
     if assistant == (skill is not None):
         raise CycloptsError(msg="use either --skill or --assistant")
-    async with open_core(database, config, schema, tools=load_tools(tools), worker=True) as core:
+    async with open_core(database, config, schema, tools=load_tools(tools), models=True) as core:
         me = await _member(core, org, user_id)
         return await ChatSession(core, me, skill, session or str(uuid4()), Lines(sys.stdin.fileno())).run()
 
@@ -96,8 +96,9 @@ class ChatSession:
         """Follow a turn and the turns that resume it. Returns the last one."""
         while True:
             try:
-                async for event in await self._core.runs.follow(self._me, turn.id):
-                    self._screen.show(event)
+                async with driving(self._core, turn.row.execution):
+                    async for event in await self._core.runs.follow(self._me, turn.id):
+                        self._screen.show(event)
             finally:
                 self._screen.end_line()
             turn = await self._core.runs.get(self._me, turn.id)

@@ -13,6 +13,7 @@ from wfcore.cli.common import (
     Flag,
     Schema,
     Tools,
+    driving,
     local_principal,
     open_core,
     print_message,
@@ -59,7 +60,7 @@ async def run(
         raise CycloptsError(msg="use either --yes or --no")
     given, body = read_input(input), read_workflow(file)
     always: Literal["approve", "deny"] | None = "approve" if yes else "deny" if no else None
-    async with open_core(database, config, schema, tools=load_tools(tools), worker=True) as core:
+    async with open_core(database, config, schema, tools=load_tools(tools), models=True) as core:
         me = await local_principal(core)
         flow = await _deploy(core, me, file, body)
         if flow is None or flow.variation is None:
@@ -87,8 +88,9 @@ async def _run_to_end(
     """Run turn after turn: a decision on the interrupts of one begins the next. Returns the last turn."""
     turn = await core.runs.start(me, workflow=number, input=given)
     while True:
-        async for event in await core.runs.follow(me, turn.id):
-            prompt.progress.show(event)
+        async with driving(core, turn.row.execution):
+            async for event in await core.runs.follow(me, turn.id):
+                prompt.progress.show(event)
         turn = await core.runs.get(me, turn.id)
         if turn.status != "interrupted":
             return turn

@@ -91,7 +91,7 @@ async def start(
     body: dict[str, JSON] = {} if message is None else {"message": message}
     if draft:
         body["version"] = "draft"
-    async with connected(target, worker=follow or watch) as api:
+    async with connected(target) as api:
         if skill is None:
             body |= {"workflowId": await api.number_of("workflow", reference or ""), "input": read_input(input)}
         else:
@@ -196,7 +196,7 @@ async def retry(
         except WfcoreError:
             raise CycloptsError(msg=f"--output: `{text}` must be NODE=JSON") from None
     body: dict[str, JSON] = {"version": version, "from": again, "skip": skip, "outputs": outputs}
-    async with connected(target, worker=follow or watch) as api:
+    async with connected(target) as api:
         sent = {name: value for name, value in body.items() if value}
         return await _begun(api, f"{RUNS}/{run_id}/retry", sent, follow=follow, watch=watch)
 
@@ -226,7 +226,7 @@ async def fork(
     body: dict[str, JSON] = {"before": before, "version": version}
     if input is not None:
         body["input"] = read_input(input)
-    async with connected(target, worker=follow or watch) as api:
+    async with connected(target) as api:
         return await _begun(api, f"{RUNS}/{run_id}/fork", body, follow=follow, watch=watch)
 
 
@@ -299,7 +299,7 @@ async def answer(
         body["interruptId"] = interrupt
     if data is not None:
         body["data"] = read_input(data)
-    async with connected(target, worker=follow or watch) as api:
+    async with connected(target) as api:
         if decision == "approve" and data is None and sys.stdin.isatty():
             body |= await _form_data(api, run_id, interrupt)
         return await _begun(api, f"{RUNS}/{run_id}/resume", body, follow=follow, watch=watch)
@@ -318,7 +318,10 @@ async def _begun(api: Api, path: str, body: JSON, *, follow: bool, watch: bool, 
     accepted = as_object(await api.post(path, body, **({"idempotency_key": key} if key else {})))
     run_id = as_text(accepted["runId"])
     print(run_id, flush=True)  # noqa: T201
-    return await _follow(api, run_id, watch=watch) if follow or watch else 0
+    if not (follow or watch):
+        return 0
+    async with api.driving(run_id):
+        return await _follow(api, run_id, watch=watch)
 
 
 async def _follow(api: Api, run_id: str, *, watch: bool) -> int:

@@ -146,3 +146,41 @@ def test_a_run_is_watched(acme: Organization) -> None:
     assert (again.status, again.out, "✔ w" in again.err) == (0, "9\n", True)
     failed = acme.call("run", "start", "fails", "--watch")
     assert (failed.status, "failed  no stock" in failed.err) == (1, True)
+
+
+def with_tool(acme: Organization, tool: str, folder: Path) -> None:
+    """A workflow with the name of a Python tool, which only `TOOL.py:TOOL` has."""
+    (folder / f"{tool}.py").write_text(f"def {tool}() -> str:\n    '''Say it.'''\n    return '{tool}'\n")
+    file = folder / tool / "workflows" / f"{tool}.json"
+    file.parent.mkdir(parents=True)
+    structure = sketch("s -> t", t={"toolId": tool, "params": {}})
+    file.write_text(json.dumps({"name": tool, "workflowStructure": structure}))
+    applied = acme.call("apply", tool, "--deploy")
+    assert (applied.status, f"unknown tool `{tool}`" in applied.err) == (2, True)
+    assert acme.call("apply", tool, "--deploy", "--tools", f"{tool}.py:{tool}").status == 0
+
+
+def test_a_followed_run_has_the_tools_and_no_other_run_is_driven(
+    acme: Organization, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that nobody drives waits for a process with its tools; the same start again drives it."""
+    with_tool(acme, "first", tmp_path)
+    with_tool(acme, "second", tmp_path)
+    acme.call("run", "start", "first", "--key", "waits")
+    monkeypatch.setenv("WFCORE_TOOLS", "second.py:second")
+    followed = acme.call("run", "start", "second", "--key", "followed", "--follow")
+    assert (followed.status, followed.out) == (0, 'followed\n"second"\n')
+    assert [(row["runId"], row["status"]) for row in acme.call("run", "list", "--json").json] == [
+        ("followed", "done"),
+        ("waits", "queued"),
+    ]
+    again = acme.call("run", "start", "first", "--key", "waits", "--follow", "--tools", "first.py:first")
+    assert (again.status, again.out) == (0, 'waits\n"first"\n')
+
+
+def test_a_draft_runs_with_the_tools(acme: Organization, tmp_path: Path) -> None:
+    """Of the command; without them the start is refused."""
+    with_tool(acme, "third", tmp_path)
+    draft = ("run", "start", "third", "--draft", "--follow")
+    assert "unknown tool `third`" in acme.call(*draft).err
+    assert acme.call(*draft, "--tools", "third.py:third").out.endswith('"third"\n')
