@@ -13,8 +13,8 @@ from wfcore.settings.installation import PREFIX, Configuration, DatabaseSettings
 from wfcore.settings.models import ModelSettings
 from wfcore.settings.oauth import OAuthSettings
 
-_ANY_NAME: Final = ("shards.", "studio.theme.", "studio.labels.")
-"""The keys of these tables are shards, CSS properties and keys of texts, which have any name."""
+_ANY_NAME: Final = ("shards.", "studio.theme.", "studio.labels.", "tool_calls.")
+"""The keys of these tables are shards, CSS properties, keys of texts and tools, which have any name."""
 
 _MODEL: Final = re.compile(rf"models_.+_(?:{'|'.join(ModelSettings.__struct_fields__)})", re.DOTALL)
 

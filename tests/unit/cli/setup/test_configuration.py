@@ -40,6 +40,13 @@ def test_every_fault_comes_in_one_answer(
     ]
 
 
+def test_keys_of_any_name_are_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of tables whose keys an operator chooses; the id of a tool has a dot."""
+    file = tmp_path / "a.toml"
+    file.write_text('[tool_calls]\n"core.http" = "600/minute"\n[studio.theme]\n--wf-accent = "red"\n')
+    assert main(["config", "check", "--config", str(file)]) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
