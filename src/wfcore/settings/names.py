@@ -16,6 +16,12 @@ from wfcore.settings.oauth import OAuthSettings
 _ANY_NAME: Final = ("shards.", "studio.theme.", "studio.labels.", "tool_calls.")
 """The keys of these tables are shards, CSS properties, keys of texts and tools, which have any name."""
 
+_OF_DATABASE: Final = {
+    f"{PREFIX}DATABASE_{field.upper()}": f"{PREFIX}DATABASE" if field == "url" else PREFIX + field.upper()
+    for field in DatabaseSettings.__struct_fields__
+}
+"""What is a key of `[database]` in a file, with the variable that is read."""
+
 _MODEL: Final = re.compile(rf"models_.+_(?:{'|'.join(ModelSettings.__struct_fields__)})", re.DOTALL)
 
 
@@ -55,10 +61,10 @@ def nearest(name: str, known: Collection[str]) -> str | None:
 
 def unknown_variables(environ: Mapping[str, str], options: Collection[str]) -> list[UnknownName]:
     """The variables `WFCORE_...` that neither a setting nor one of these options of commands has."""
-    keys = {name.replace(".", "_") for name in setting_names() if not name.startswith("models.")}
+    keys = {name.replace(".", "_") for name in setting_names() if not name.startswith(("models.", "database."))}
     known = {PREFIX + key.upper() for key in (*keys, *options, "config")}
     return [
-        UnknownName(name, "the environment", nearest(name, known))
+        UnknownName(name, "the environment", _OF_DATABASE.get(name) or nearest(name, known))
         for name in sorted(environ)
         if name.startswith(PREFIX) and name not in known and not _has_any_name(name)
     ]

@@ -83,3 +83,21 @@ def test_a_server_warns(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     assert capsys.readouterr().err == (
         "warning: `WFCORE_DATABSE` in the environment: is not a setting, did you mean `WFCORE_DATABASE`?\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("variable", "read"),
+    [
+        ("WFCORE_DATABASE_URL", "WFCORE_DATABASE"),
+        ("WFCORE_DATABASE_SCHEMA", "WFCORE_SCHEMA"),
+        ("WFCORE_DATABASE_BUSY_SECONDS", "WFCORE_BUSY_SECONDS"),
+    ],
+)
+def test_the_keys_of_the_table_database_are_no_variables(
+    variable: str, read: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing reads them: the fault names the variable that is read."""
+    monkeypatch.setenv(variable, "1")
+    assert main(["config", "check"]) == 2
+    expected = f"error: `{variable}` in the environment: is not a setting, did you mean `{read}`?\n"
+    assert capsys.readouterr().err == expected
