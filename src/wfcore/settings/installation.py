@@ -97,7 +97,7 @@ from wfcore.ports.blobs import Blobs
 from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import RATE, Clock
-from wfcore.runtime.common.installation import Retention, Settings
+from wfcore.runtime.common.installation import MAX_BUSY_SECONDS, Retention, Settings
 from wfcore.settings.dispatch import DispatchSettings, check_shards
 from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 from wfcore.settings.oauth import OAuthSettings
@@ -122,6 +122,7 @@ T = TypeVar("T")
 CallRate = Annotated[str, Meta(pattern=RATE)]
 Cost = Annotated[float, Meta(gt=0, le=1e12)]
 Days = Annotated[float, Meta(gt=0, le=1e6)]
+BusySeconds = Annotated[float, Meta(gt=0, le=MAX_BUSY_SECONDS)]
 Backend = Annotated[str, Meta(pattern=r"^(memory|database|(redis|valkey)s?://\S+)\Z")]
 Name = Annotated[str, Meta(min_length=1)]
 Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]+\Z")]
@@ -214,7 +215,7 @@ class DatabaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     url: str | None = None
     schema: str | None = None
-    busy_seconds: Seconds | None = None
+    busy_seconds: BusySeconds | None = None
 
 
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -222,7 +223,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     database: str | None = None
     schema: str | None = None
-    busy_seconds: Seconds = Settings().busy_seconds
+    busy_seconds: BusySeconds = Settings().busy_seconds
     blobs: Name | None = None
     secret_key: str | None = None
     previous_secret_keys: list[str] = []

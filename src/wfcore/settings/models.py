@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from wfcore.domain.json.codec import CENTURY
 from wfcore.domain.projections.cost import Price
 from wfcore.ports.providers import ModelProvider
 
@@ -19,7 +20,7 @@ UNSUPPORTED: Final = {"openai": ("max_output_tokens",), "anthropic": (), "script
 
 Count = Annotated[int, Meta(ge=1)]
 Tries = Annotated[int, Meta(ge=0, le=10)]
-Seconds = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0, le=CENTURY)]
 Amount = Annotated[float, Meta(ge=0, le=1e9)]
 Url = Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(?:/[^\s?#]*)?\Z")]
 

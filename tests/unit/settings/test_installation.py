@@ -103,6 +103,14 @@ def test_models_have_prices(toml: Path) -> None:
             load(str(toml), {"WFCORE_MODELS_HALF_INPUT_PRICE": text})
 
 
+@pytest.mark.parametrize("variable", ["BUSY_SECONDS", "LIMITS_MAX_RUN_SECONDS", "SERVER_KEEP_ALIVE_SECONDS"])
+@pytest.mark.parametrize("text", ["inf", "1e300", "nan"])
+def test_durations_are_finite(variable: str, text: str) -> None:
+    """Nothing that is computed from one overflows."""
+    with pytest.raises(BadSettings, match="seconds"):
+        load(None, {f"WFCORE_{variable}": text})
+
+
 def test_every_key_of_a_file_has_its_effect(toml: Path) -> None:
     """Limits and default model reach the runtime's settings, models become providers, the key becomes bytes."""
     toml.write_text(FULL)

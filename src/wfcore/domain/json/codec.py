@@ -168,7 +168,10 @@ RunId = Annotated[
 """An object with free keys, kept verbatim."""
 
 Positive = Annotated[int, Meta(ge=1, le=2**53 - 1)]
-Seconds = Annotated[int, Meta(ge=1, le=100 * 366 * 86_400, description="At most a hundred years")]
+CENTURY: Final = 100 * 366 * 86_400
+"""Seconds of at least a hundred years: the longest time that a request or a setting can name."""
+
+Seconds = Annotated[int, Meta(ge=1, le=CENTURY, description="At most a hundred years")]
 Time = Annotated[str, Meta(description="RFC 3339, UTC, milliseconds", examples=["2026-01-02T03:04:05.678Z"])]
 
 _COMPONENTS = "#/components/schemas/"

@@ -1,7 +1,7 @@
 """The settings and the secret keys of one installation."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 
@@ -11,6 +11,9 @@ from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.projections.cost import Price
 from wfcore.domain.run.entries import Limits
 from wfcore.ports.system import Rate
+
+MAX_BUSY_SECONDS: Final = 86_400.0
+"""SQLite counts milliseconds in 32 bits."""
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from functools import lru_cache
 import attrs
 
 from wfcore.api.organization import CreateGroup, CreateMember, PatchMember
-from wfcore.domain.json.codec import check
+from wfcore.domain.json.codec import CENTURY, check
 from wfcore.domain.json.values import UNSET, given, structure
 from wfcore.domain.kernel.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
 from wfcore.domain.kernel.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
@@ -146,6 +146,8 @@ class Directory:
         issues = [Issue("scopes", f"`{scope}` is not a token scope", "enum") for scope in unknown]
         if expires_in is not None and expires_in < 1:
             issues.append(Issue("expiresInSeconds", "must be at least 1", "minimum"))
+        if expires_in is not None and expires_in > CENTURY:
+            issues.append(Issue("expiresInSeconds", f"must be at most {CENTURY}", "maximum"))
         refuse(issues)
         async with self._ports.storage.transaction(org) as work:
             if await work.directory.member(user_id) is None:

@@ -125,6 +125,16 @@ class TestTokens:
             messages.add(error.value.message)
         assert len(messages) == 1
 
+    @pytest.mark.parametrize(("seconds", "rule"), [(0, "minimum"), (3_162_240_001, "maximum")])
+    async def test_a_lifetime_is_bounded(self, bench: Bench, seconds: int, rule: str) -> None:
+        """As in a request: at least a second, at most a hundred years."""
+        core = bench.core.directory
+        await core.add_member(bench.org, "u1")
+        with pytest.raises(Invalid) as refused:
+            await core.create_token(bench.org, "u1", scopes=[], expires_in=seconds)
+        assert [issue["rule"] for issue in refused.value.info["errors"]] == [rule]
+        assert await core.create_token(bench.org, "u1", scopes=[], expires_in=3_162_240_000)
+
     async def test_tokens_end(self, bench: Bench) -> None:
         """A token ends at the second of its expiry, and when it is revoked."""
         core, storage = bench.core.directory, bench.core.ports.storage
