@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from wfcore.domain.json.codec import dumps
-from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.json.parsing import DEFAULT_LIMITS, parse_json
 from wfcore.domain.kernel.errors import Issue, Malformed, join_path
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import needs_extra
@@ -65,7 +65,10 @@ def parse_yaml(content: bytes) -> JSON:
         from ruamel.yaml.error import YAMLError
 
     try:
-        return parse_json(dumps(_parser().load(content.decode())).encode())
+        tree = _parser().load(content.decode())
+        if _has_more_values(tree, DEFAULT_LIMITS.max_values):
+            raise _malformed(f"more than {DEFAULT_LIMITS.max_values} values", "json")
+        return parse_json(dumps(tree).encode())
     except UnicodeDecodeError:
         problem = "not UTF-8"
     except YAMLError as error:
@@ -73,6 +76,17 @@ def parse_yaml(content: bytes) -> JSON:
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"not representable as JSON: {error}"
     raise _malformed(problem, "json")
+
+
+def _has_more_values(tree: Any, limit: int) -> bool:
+    """Whether the value written as JSON has more than `limit` values: aliases make a short text a large value."""
+    todo, count = [tree], 0
+    while todo and count <= limit:
+        value = todo.pop()
+        count += 1
+        if isinstance(value, (dict, list)):
+            todo.extend(value.values() if isinstance(value, dict) else value)
+    return count > limit
 
 
 def write_yaml(tree: JSON) -> str:
@@ -106,7 +120,7 @@ def lines_of(content: bytes) -> dict[str, int]:
 
     try:
         root = YAML(typ="safe", pure=True).compose(io.StringIO(content.decode()))
-    except (YAMLError, ValueError):
+    except (YAMLError, ValueError, RecursionError):
         return {}
     found, seen, todo = {"": 1}, set[int](), [("", root)]
     for path, node in todo:  # grows meanwhile

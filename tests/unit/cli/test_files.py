@@ -70,6 +70,14 @@ def test_json_read_as_yaml_means_the_same(tree: object, tmp_path_factory: pytest
         ("a: .inf", ""),
         ("1: x", ""),
         ("a: &x [*x]", ""),
+        ("[" * 100_000, ""),
+        (
+            "\n".join(
+                f"{chr(97 + n)}: &{chr(97 + n)} [{', '.join([f'*{chr(96 + n)}' if n else 'x'] * 10)}]"
+                for n in range(10)
+            ),
+            "more than 200000 values",
+        ),
         ("a: !!python/object:os.system x", "tag"),
         ("a: !!set {x, y}", ""),
         ("--- a\n--- b", "another document"),
