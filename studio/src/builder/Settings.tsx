@@ -1,9 +1,9 @@
-import { useMemo, useState } from "react";
+import { useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
 import type { AccessConfig, GraphDiff, Json, JsonObject, Variation } from "../api/types";
 import { problemOf, useHost, useLoaded } from "../elements/context";
-import { Form } from "../forms/Form";
+import { focusUnreadable, Form } from "../forms/Form";
 import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -92,6 +92,7 @@ function Trigger({ editor, state, editing }: Props) {
   const { problem, errors, saved, send, change } = useUpdate(editor, "trigger.schedule");
   const field = useMemo(() => fieldOf(scheduleSchema(String(schedule.frequency), t)), [schedule.frequency, t]);
   const next = useLoaded(`next ${workflow.activeVariationId} ${workflow.isEnabled}`, () => editing.nextRuns(workflow.id));
+  const box = useRef<HTMLDivElement>(null);
   const names = field.kind === "group" ? field.fields.map((one) => one.name) : [];
   const trigger: JsonObject = kind === "schedule"
     ? { trigger_type: kind, schedule: Object.fromEntries(Object.entries(schedule).filter(([name]) => names.includes(name))) } : { ...(given?.trigger_type === kind ? given : {}), trigger_type: kind };
@@ -103,10 +104,14 @@ function Trigger({ editor, state, editing }: Props) {
           {KINDS.map((one) => <option key={one} value={one}>{t(`trigger.${one}`)}</option>)}
         </select>
       </div>
-      {kind === "schedule" && <Form field={field} value={schedule} errors={errors} disabled={false} onChange={(pointer, value) => { change(); setSchedule((old) => (withValue(old, pointer, value) ?? {}) as JsonObject); }} />}
+      {kind === "schedule" && (
+        <div ref={box}>
+          <Form field={field} value={schedule} errors={errors} disabled={false} onChange={(pointer, value) => { change(); setSchedule((old) => (withValue(old, pointer, value) ?? {}) as JsonObject); }} />
+        </div>
+      )}
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
       <div className="row">
-        <button type="button" className="button primary" onClick={() => void send(() => editor.update({ trigger }))}>{t("builder.save")}</button>
+        <button type="button" className="button primary" onClick={() => focusUnreadable(box.current) || void send(() => editor.update({ trigger }))}>{t("builder.save")}</button>
         {saved && <span className="muted" role="status">{t("settings.savedDraft")}</span>}
       </div>
       {workflow.status === "active" && next.value && next.value.length > 0 && (

@@ -1,9 +1,9 @@
-import { useState } from "react";
+import { useRef, useState } from "react";
 import type { Editing } from "../api/editing";
 import type { Json, JsonObject, NodeTrial, Structure } from "../api/types";
 import { problemOf } from "../elements/context";
 import { ancestors, type Sample } from "../expressions/scope";
-import { Form } from "../forms/Form";
+import { focusUnreadable, Form } from "../forms/Form";
 import { fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -42,7 +42,9 @@ export function TryNode({ workflowId, node, structure, editing, save, sample, la
   const [result, setResult] = useState<NodeTrial | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
+  const box = useRef<HTMLDetailsElement>(null);
   const run = async () => {
+    if (focusUnreadable(box.current)) return;
     setBusy(true);
     setProblem(null);
     try {
@@ -55,7 +57,7 @@ export function TryNode({ workflowId, node, structure, editing, save, sample, la
     setBusy(false);
   };
   return (
-    <details>
+    <details ref={box}>
       <summary>{t("try.title")}</summary>
       <div className="stack" style={{ marginTop: 12 }}>
         <p className="hint">{t("try.hint")}</p>

@@ -1,9 +1,9 @@
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
 import type { GraphDiff, Impact, Json, JsonObject } from "../api/types";
 import { problemOf, useHost } from "../elements/context";
-import { Form } from "../forms/Form";
+import { focusUnreadable, Form, useInvalidFocus } from "../forms/Form";
 import { check, type FieldError, fieldOf, initial, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -171,12 +171,15 @@ export function RunDialog({ editor, state, editing, from, onStarted, onClose }: 
   const [errors, setErrors] = useState<Map<string, FieldError>>(new Map());
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const focusInvalid = useInvalidFocus(box, errors, busy);
   const start = async () => {
+    if (focusUnreadable(box.current)) return;
     const held = (value ?? {}) as JsonObject;
     const input = hasSchema ? held : (held.input ?? {});
     const found = hasSchema ? check(schema, input) : new Map<string, FieldError>();
     setErrors(found);
-    if (found.size) return;
+    if (found.size) return focusInvalid(found);
     const body: JsonObject = { workflowId: state.workflow!.id, version: host.readonly || !editor.canEdit ? "published" : "draft", input };
     if (!host.emit("before-run", body)) return;
     setBusy(true);
@@ -201,7 +204,7 @@ export function RunDialog({ editor, state, editing, from, onStarted, onClose }: 
     }>
       <p className="muted">{t(from ? "builder.runFromHint" : editor.canEdit ? "builder.runHint" : "builder.runPublished")}</p>
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
-      <Form field={field} value={value} errors={errors} disabled={busy} onChange={(pointer, next) => setValue((old) => withValue(old, pointer, next))} />
+      <div ref={box}><Form field={field} value={value} errors={errors} disabled={busy} onChange={(pointer, next) => setValue((old) => withValue(old, pointer, next))} /></div>
     </Dialog>
   );
 }

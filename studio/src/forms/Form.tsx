@@ -41,6 +41,19 @@ export function useInvalidFocus(box: RefObject<HTMLElement | null>, errors: Erro
   return (found) => void (requested.current = found);
 }
 
+/** The first input of the box whose text is not a value yet. */
+export function unreadableIn(box: HTMLElement | null): HTMLElement | undefined {
+  const inputs = box?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>("input, textarea") ?? [];
+  return [...inputs].find((one) => one.dataset.unreadable !== undefined || one.validity.badInput);
+}
+
+/** Focuses the first input of the box whose text is not a value yet; false if there is none. */
+export function focusUnreadable(box: HTMLElement | null): boolean {
+  const found = unreadableIn(box);
+  found?.focus();
+  return found !== undefined;
+}
+
 /** The inputs of a JSON Schema. `errors` are shown at their fields. */
 export function Form(props: Props) {
   return <Part {...props} at={props.field.pointer} top />;
@@ -64,35 +77,48 @@ function Part({ field, value, errors, disabled, onChange, at, top = false }: Pro
       </fieldset>
     );
   }
-  if (field.kind === "list") {
-    const items = Array.isArray(value) ? value : [];
-    return (
-      <fieldset className="group">
-        <legend>{visible(field.title)}</legend>
-        {field.description && <p className="hint text">{visible(field.description)}</p>}
-        {items.map((one, index) => (
-          <div className="row entry" key={index}>
-            <div className="grow">
-              <Part field={{ ...field.item, name: `${index + 1}`, title: field.item.title || `${index + 1}` }} value={one} errors={errors}
-                disabled={disabled} onChange={onChange} at={`${at}/${index}`} />
-            </div>
-            <button type="button" className="button plain square" disabled={disabled} aria-label={t("form.remove", { n: index + 1 })}
-              onClick={() => onChange(at, items.filter((_, other) => other !== index))}>
-              <Icon name="close" />
-            </button>
+  if (field.kind === "list") return <List {...{ field, value, errors, disabled, onChange, at }} />;
+  return <Leaf field={field} value={value} error={errors.get(at)} disabled={disabled} onChange={(next) => onChange(at, next)} />;
+}
+
+/** A key for each of `count` entries, which stays with its entry when another one is removed. */
+function useKeys(count: number): { keys: number[]; remove: (index: number) => void } {
+  const kept = useRef<{ keys: number[]; next: number }>({ keys: [], next: 0 }).current;
+  while (kept.keys.length < count) kept.keys.push(kept.next++);
+  kept.keys.length = count;
+  return { keys: kept.keys, remove: (index) => void kept.keys.splice(index, 1) };
+}
+
+function List({ field, value, errors, disabled, onChange, at }: Omit<Props, "field"> & { field: Extract<Field, { kind: "list" }>; at: string }) {
+  const { t } = useLanguage();
+  const items = Array.isArray(value) ? value : [];
+  // The inputs keep what is typed: with its place as the key, an entry would show the text of the one before.
+  const { keys, remove } = useKeys(items.length);
+  return (
+    <fieldset className="group">
+      <legend>{visible(field.title)}</legend>
+      {field.description && <p className="hint text">{visible(field.description)}</p>}
+      {items.map((one, index) => (
+        <div className="row entry" key={keys[index]}>
+          <div className="grow">
+            <Part field={{ ...field.item, name: `${index + 1}`, title: field.item.title || `${index + 1}` }} value={one} errors={errors}
+              disabled={disabled} onChange={onChange} at={`${at}/${index}`} />
           </div>
-        ))}
-        <div>
-          <button type="button" className="button small" disabled={disabled}
-            onClick={() => onChange(at, [...items, initial(field.item) ?? (field.item.kind === "group" ? {} : "")])}>
-            <Icon name="plus" /> {t("form.add")}
+          <button type="button" className="button plain square" disabled={disabled} aria-label={t("form.remove", { n: index + 1 })}
+            onClick={() => { remove(index); onChange(at, items.filter((_, other) => other !== index)); }}>
+            <Icon name="close" />
           </button>
         </div>
-        <Message error={errors.get(at)} id={`${at}-problem`} />
-      </fieldset>
-    );
-  }
-  return <Leaf field={field} value={value} error={errors.get(at)} disabled={disabled} onChange={(next) => onChange(at, next)} />;
+      ))}
+      <div>
+        <button type="button" className="button small" disabled={disabled}
+          onClick={() => onChange(at, [...items, initial(field.item) ?? (field.item.kind === "group" ? {} : "")])}>
+          <Icon name="plus" /> {t("form.add")}
+        </button>
+      </div>
+      <Message error={errors.get(at)} id={`${at}-problem`} />
+    </fieldset>
+  );
 }
 
 function Message({ error, id }: { error: FieldError | undefined; id: string }) {
@@ -105,16 +131,19 @@ function Message({ error, id }: { error: FieldError | undefined; id: string }) {
   return <p className="problem" id={id}><Icon name="error" />{visible(text)}</p>;
 }
 
-function Leaf({ field, value, error, disabled, onChange }: {
+function Leaf({ field, value, error: given, disabled, onChange }: {
   field: Exclude<Field, { kind: "group" | "list" }>; value: Json | undefined; error: FieldError | undefined; disabled: boolean;
   onChange: (value: Json | undefined) => void;
 }) {
   const { t } = useLanguage();
   const id = useId();
+  // Without it the value of before would be sent: the owner of the form asks for it with `focusUnreadable`.
+  const [unreadable, setUnreadable] = useState(false);
+  const error: FieldError | undefined = unreadable ? (field.kind === "json" ? { rule: "json", message: "" } : { rule: "type", limit: field.kind, message: "" }) : given;
   const Custom = useContext(TextInputs)[String(field.schema.format)];
   const isTime = field.schema.format === "date-time";
   const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
-  const shared = { id, disabled, "aria-invalid": error ? true : undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
+  const shared = { id, disabled, "data-unreadable": unreadable || undefined, "aria-invalid": error ? true : undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
   const label = <>{visible(field.title)}{!field.required && field.kind !== "boolean" && <span className="hint"> · {t("form.optional")}</span>}</>;
   const below = (
     <>
@@ -167,13 +196,13 @@ function Leaf({ field, value, error, disabled, onChange }: {
           {field.choices.map((_, index) => <option key={index} value={index}>{text(index)}</option>)}
         </select>
       ) : field.kind === "json" ? (
-        <JsonInput shared={shared} value={value} onChange={onChange} />
+        <JsonInput shared={shared} value={value} onUnreadable={setUnreadable} onChange={onChange} />
       ) : Custom && (field.kind === "text" || field.kind === "long") ? (
         <Custom shared={shared} value={typeof value === "string" ? value : ""} onChange={(next) => onChange(next || undefined)} />
       ) : field.kind === "long" ? (
         <textarea className="input" {...shared} value={typeof value === "string" ? value : ""} onChange={(event) => onChange(event.target.value || undefined)} />
       ) : field.kind === "number" || field.kind === "integer" ? (
-        <NumberInput shared={shared} value={value} step={field.kind === "integer" ? 1 : "any"} onChange={onChange} />
+        <NumberInput shared={shared} value={value} step={field.kind === "integer" ? 1 : "any"} onUnreadable={setUnreadable} onChange={onChange} />
       ) : (
         <input className="input" {...shared} type={INPUT_TYPES[String(field.schema.format)] ?? "text"}
           {...(field.schema.format === "password" ? { autoComplete: "new-password" } : {})} value={typeof value === "string" ? (isTime ? localTime(value) : value) : ""}
@@ -192,11 +221,19 @@ function localTime(text: string): string {
 
 const instant = (local: string) => (local ? new Date(local).toISOString() : "");
 
+interface TypedProps {
+  shared: object;
+  value: Json | undefined;
+  /** Whether the text that is typed is not a value. */
+  onUnreadable: (unreadable: boolean) => void;
+  onChange: (value: Json | undefined) => void;
+}
+
 /** Keeps what is typed, so that an unfinished number is not lost. */
-function NumberInput({ shared, value, step, onChange }: { shared: object; value: Json | undefined; step: number | "any"; onChange: (value: Json | undefined) => void }) {
+function NumberInput({ shared, value, step, onUnreadable, onChange }: TypedProps & { step: number | "any" }) {
   const [text, setText] = useState(value === undefined || value === null ? "" : String(value));
   return (
-    <input className="input num" {...shared} type="number" step={step} value={text}
+    <input className="input num" {...shared} type="number" step={step} value={text} onInput={(event) => onUnreadable(event.currentTarget.validity.badInput)}
       onChange={(event) => {
         setText(event.target.value);
         onChange(event.target.value === "" ? undefined : Number(event.target.value));
@@ -204,23 +241,17 @@ function NumberInput({ shared, value, step, onChange }: { shared: object; value:
   );
 }
 
-function JsonInput({ shared, value, onChange }: { shared: object; value: Json | undefined; onChange: (value: Json | undefined) => void }) {
+function JsonInput({ shared, value, onUnreadable, onChange }: TypedProps) {
   const { t } = useLanguage();
   const [text, setText] = useState(value === undefined ? "" : JSON.stringify(value, null, 2));
-  const [bad, setBad] = useState(false);
   const change = (next: string) => {
     setText(next);
     try {
       onChange(next.trim() ? (JSON.parse(next) as Json) : undefined);
-      setBad(false);
+      onUnreadable(false);
     } catch {
-      setBad(true);
+      onUnreadable(true);
     }
   };
-  return (
-    <>
-      <textarea className="input mono" {...shared} spellCheck={false} placeholder={t("form.jsonHint")} value={text} onChange={(event) => change(event.target.value)} />
-      {bad && <p className="problem"><Icon name="error" />{t("form.json")}</p>}
-    </>
-  );
+  return <textarea className="input mono" {...shared} spellCheck={false} placeholder={t("form.jsonHint")} value={text} onChange={(event) => change(event.target.value)} />;
 }

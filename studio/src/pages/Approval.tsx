@@ -2,7 +2,7 @@ import { useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, Json } from "../api/types";
 import { problemOf, useHost, useNow } from "../elements/context";
-import { Form, useInvalidFocus } from "../forms/Form";
+import { Form, unreadableIn, useInvalidFocus } from "../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -77,11 +77,13 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
   const decide = async (decision: Decision["decision"]) => {
     const positive = decision === "approve" || decision === "connected";
     setProblem(null);
+    const unreadable = unreadableIn(form.current);
+    if (positive && unreadable) return unreadable.focus();
     if (positive && item.formSchema) {
       const found = check(item.formSchema, value);
       if (found.size) return showErrors(found);
     }
-    const data = field && (positive || value !== undefined) && !(decision === "deny" && check(item.formSchema!, value).size) ? value : undefined;
+    const data = field && (positive || value !== undefined) && !(decision === "deny" && (unreadable || check(item.formSchema!, value).size)) ? value : undefined;
     if (!host.emit("before-decide", { interruptId: item.interruptId, runId: item.runId, decision, data: data ?? null })) return;
     setSending(decision);
     try {

@@ -2,7 +2,7 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../../api/client";
 import type { Json, JsonObject } from "../../api/types";
 import { problemOf } from "../../elements/context";
-import { Form, useInvalidFocus } from "../../forms/Form";
+import { focusUnreadable, Form, useInvalidFocus } from "../../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../../forms/schema";
 import { Icon } from "../../kit/icons";
 import { visible } from "../../kit/safe";
@@ -42,6 +42,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   };
   const submit = async () => {
     setProblem(null);
+    if (focusUnreadable(box.current)) return;
     const found = check(schema, value);
     if (found.size) return fail(found);
     setBusy(true);
