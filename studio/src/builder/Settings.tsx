@@ -141,7 +141,11 @@ function Versions({ editor, state, editing, onClose }: Props & { onClose: () => 
   const compare = async (id: string) => {
     setDiff(null);
     setShown(shown === id ? null : id);
-    if (shown !== id) await send(async () => setDiff(await editing.diff(workflow.id, id)));
+    if (shown === id) return;
+    await send(async () => {
+      await editor.ensureSaved(t("builder.unsaved"));
+      setDiff(await editing.diff(workflow.id, id));
+    });
   };
   const rollBack = (id: string) => send(async () => {
     if (!host.emit("before-deploy", { workflowId: workflow.id })) return;

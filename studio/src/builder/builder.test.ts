@@ -115,7 +115,7 @@ describe("History", () => {
 /** A server with one draft; `next` is what the next write raises. */
 function server(structure: Structure = GRAPH) {
   let version = 1;
-  const held = { structure, writes: 0, next: null as unknown, kept: null as string | null, wait: null as Promise<void> | null };
+  const held = { structure, writes: 0, deploys: 0, next: null as unknown, kept: null as string | null, wait: null as Promise<void> | null };
   const workflow = (): Workflow => ({ id: 7, name: "F", description: null, status: "draft", canManage: true, variation: { workflowStructure: held.structure } });
   const calls = {
     read: async () => ({ workflow: workflow(), etag: `"${version}"` }),
@@ -133,7 +133,12 @@ function server(structure: Structure = GRAPH) {
       return { workflow: workflow(), etag: `"${version}"` };
     },
     issues: async () => [{ path: "workflowStructure.nodes[1].data", message: "no", rule: "x" }],
-    deploy: async () => workflow(),
+    deploy: async () => {
+      held.deploys++;
+      return workflow();
+    },
+    rollBack: async () => workflow(),
+    toggle: async () => workflow(),
   };
   const keeper = { get: () => held.kept, set: (text: string | null) => void (held.kept = text) };
   const other = (next: Structure) => {
@@ -201,6 +206,40 @@ describe("Editor", () => {
     }
     one.stop();
   });
+
+  const acts: [string, (one: Editor) => Promise<void>][] = [["a rollback", (one) => one.rollBack("v")], ["a switch", (one) => one.toggle()]];
+  it.each(acts)("shows after %s what somebody else saved before, and does not replace it", async (_, act) => {
+    const { held, other, editor } = server();
+    const one = editor();
+    await one.start();
+    other(more(GRAPH));
+    await act(one);
+    expect([one.current().structure.nodes.length, one.current().saving]).toEqual([4, "saved"]);
+    one.change(without(one.current().structure, ["pay"]));
+    await one.save();
+    expect(held.structure.nodes.map((node) => node.id)).toEqual(["start", "ask", "x"]);
+    held.next = new ApiError(503, "busy");
+    one.change(without(one.current().structure, ["ask"]));
+    await one.save();
+    other(more(held.structure));
+    await act(one);
+    expect([one.current().saving, one.current().conflict!.structure.nodes.length, held.structure.nodes.length]).toEqual(["conflict", 4, 4]);
+    one.stop();
+  });
+
+  it.each([[new ApiError(503, "busy"), "failed"], [new ApiError(422, "no"), "refused"], [new ApiError(409, "stale", { reason: "stale" }), "conflict"]])(
+    "deploys no older draft than the one that is shown (%s)", async (error, saving) => {
+      const { held, editor } = server();
+      const one = editor();
+      await one.start();
+      held.next = error;
+      one.change(more(GRAPH));
+      await expect(one.deploy()).rejects.toThrow("not saved");
+      expect([one.current().saving, held.deploys]).toEqual([saving, 0]);
+      if (saving !== "conflict") await one.deploy();
+      expect([held.deploys, held.writes]).toEqual(saving === "conflict" ? [0, 0] : [1, 1]);
+      one.stop();
+    });
 
   it("keeps unsaved changes for the next page, and sends them again", async () => {
     vi.useFakeTimers();

@@ -59,9 +59,17 @@ export function DeployDialog({ editor, state, editing, onClose }: { editor: Edit
   const [moves, setMoves] = useState(false);
   const [busy, setBusy] = useState(false);
   const errors = state.issues.filter((issue) => issue.severity !== "warning");
-  const load = useCallback(
-    () => editor.save().then(() => editing.impact(workflow.id)).then(setImpact, (error: unknown) => setProblem(problemOf(error))), [editor, editing, workflow.id],
-  );
+  const load = useCallback(async () => {
+    try {
+      await editor.ensureSaved(t("builder.unsaved"));
+      const found = await editing.impact(workflow.id);
+      // What somebody else saved is in the impact: it has to be on the canvas too.
+      await editor.reread();
+      setImpact(found);
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+  }, [editor, editing, workflow.id, t]);
   useEffect(() => void load(), [load]);
   const deploy = async () => {
     if (!host.emit("before-deploy", { workflowId: workflow.id })) return;
@@ -185,7 +193,7 @@ export function RunDialog({ editor, state, editing, from, onStarted, onClose }: 
     setBusy(true);
     setProblem(null);
     try {
-      await editor.save();
+      await editor.ensureSaved(t("builder.unsaved"));
       const changed: JsonObject = from && JSON.stringify(from.input) !== JSON.stringify(input) ? { input } : {};
       const run = await (from ? editing.fork(from.runId, { before: from.node, version: "draft", ...changed }) : editing.start(body));
       host.emit("run-start", { runId: run.runId, workflowId: state.workflow!.id });

@@ -75,6 +75,11 @@ export class Editor {
 
   current = () => this.state;
 
+  /** Whether changes wait that the server did not take, and that need the user. */
+  get isUnsaved(): boolean {
+    return ["failed", "refused", "conflict"].includes(this.state.saving);
+  }
+
   get canEdit(): boolean {
     return this.state.workflow?.canManage === true && this.state.workflow.status !== "deleted";
   }
@@ -180,6 +185,13 @@ export class Editor {
     if (this.state.saving === "dirty") this.later(SAVE_MS);
   }
 
+  /** Save the draft. Raises an Error with this message if the server does not have the last change then. */
+  async ensureSaved(otherwise = "the draft is not saved"): Promise<void> {
+    do await this.save();
+    while (this.canEdit && this.state.saving === "dirty");
+    if (this.isUnsaved) throw new Error(otherwise);
+  }
+
   private async write(keepalive = false): Promise<void> {
     const structure = this.history.current;
     this.set({ saving: "saving" });
@@ -256,9 +268,9 @@ export class Editor {
     this.turn = this.write(JSON.stringify(structure).length <= KEEPALIVE_BYTES);
   }
 
-  /** Deploy the saved draft; with the ETag of an impact, only if that still holds. Raises ApiError. */
+  /** Deploy the draft as it is here; with the ETag of an impact, only if that still holds. Raises ApiError, or Error if it cannot be saved. */
   async deploy(impact: string | null = null): Promise<void> {
-    await this.save();
+    await this.ensureSaved();
     await this.calls.deploy(this.id, impact ?? this.etag);
     await this.reread();
   }
@@ -283,11 +295,28 @@ export class Editor {
     await this.validate();
   }
 
-  private async reread(): Promise<void> {
-    const { workflow, etag } = await this.calls.read(this.id);
-    this.etag = etag;
-    this.set({ workflow: { ...this.state.workflow, ...workflow }, error: null });
+  /** Read what the server has now, not while it is written. Raises ApiError. */
+  async reread(): Promise<void> {
+    while (this.turn) await this.turn;
+    const reading = this.calls.read(this.id).then(({ workflow, etag }) => this.takeOver(workflow, etag));
+    this.turn = reading.catch(() => undefined).finally(() => void (this.turn = null));
+    await reading;
     await this.validate();
+  }
+
+  /** A graph that somebody else saved is shown, or offered beside changes of this page: with its ETag alone, the next save would replace it. */
+  private takeOver(workflow: Workflow, etag: string | null) {
+    const structure = structureOf(workflow);
+    const isSame = canonical(structure) === canonical(this.saved);
+    if (!isSame && this.history.current !== this.saved) {
+      return this.set({ saving: "conflict", conflict: conflictOf(workflow, etag, this.history.current) });
+    }
+    this.etag = etag;
+    if (!isSame) {
+      this.saved = structure;
+      this.history.change(structure);
+    }
+    this.set({ workflow: { ...this.state.workflow, ...workflow }, revision: this.state.revision + (isSame ? 0 : 1) });
   }
 }
 

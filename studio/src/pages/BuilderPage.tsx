@@ -53,7 +53,7 @@ function useEditor(id: number, editing: Editing): Editor {
     const hide = () => document.visibilityState === "hidden" && editor.flush();
     const leave = (event: BeforeUnloadEvent) => {
       editor.flush();
-      if (["failed", "refused", "conflict"].includes(editor.current().saving)) event.preventDefault();
+      if (editor.isUnsaved) event.preventDefault();
     };
     document.addEventListener("visibilitychange", hide);
     addEventListener("beforeunload", leave);
@@ -113,6 +113,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     return () => onEditor?.(null);
   }, [editor, onEditor]);
 
+  const save = () => editor.ensureSaved(t("builder.unsaved"));
   const select = useCallback((node: string) => {
     setSelected([node]);
     setOpen((old) => (old === "simulate" || old === "ask" ? old : null));
@@ -238,7 +239,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
                 onConnect={(handle, target) => link(one.id, handle, target)} onCut={(edge) => remove([], [edge])}
                 onSelect={select} onDelete={() => remove([one.id])}
                 trial={canEdit && one.type !== "start" && host.wants("run") ? (
-                  <TryNode workflowId={id} node={one.id} structure={structure} editing={editing} save={() => editor.save()} sample={sample} last={last} isReading={isReading} onSample={setSample}
+                  <TryNode workflowId={id} node={one.id} structure={structure} editing={editing} save={save} sample={sample} last={last} isReading={isReading} onSample={setSample}
                     onRunFrom={last?.run ? () => { setFrom({ node: one.id, runId: last.run!.id, input: last.input }); setAsking("run"); } : undefined} />
                 ) : null}
                 onClose={close} />
@@ -247,14 +248,14 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
         )}
         {open === "ask" && (
           <aside className="side" aria-label={t("ask.title")} hidden={isAside}>
-            <Ask workflowId={id} structure={structure} models={catalog.models} editing={editing} save={() => editor.save()} onPreview={setPreview} onClose={() => setOpen(null)}
+            <Ask workflowId={id} structure={structure} models={catalog.models} editing={editing} save={save} onPreview={setPreview} onClose={() => setOpen(null)}
               onApply={(next) => { editor.change(next); setOpen(null); requestAnimationFrame(() => canvas.current?.fit()); }} />
           </aside>
         )}
         {open === "simulate" && (
           <aside className="side" aria-label={t("simulate.title")} hidden={isAside}>
             <Simulate structure={structure} editing={editing} input={isObject(last?.input) ? last.input : null} onMarks={setMarks} onSelect={select} onClose={() => setOpen(null)}
-              policies={async () => { await editor.save(); return canEdit ? (await editing.impact(id)).value.policies : []; }} />
+              policies={async () => { await save(); return canEdit ? (await editing.impact(id)).value.policies : []; }} />
           </aside>
         )}
         {note && (

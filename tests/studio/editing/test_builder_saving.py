@@ -1,0 +1,89 @@
+"""The draft of the builder and the server: what happens to changes that are not saved, and to those of others."""
+
+
+import demo
+from appearance import check_accessibility
+from playwright.sync_api import expect
+from servers import Server
+from test_builder import SAVED, create, names, node, opened, settings, stored, without_writes
+from watching import Open
+
+LINE = demo.graph([demo.transform("first", 1), demo.transform("second", 2)], ("start", "first"), ("first", "second"))
+WITH_THEIRS = demo.graph(
+    [demo.transform("first", 1), demo.transform("second", 2), demo.transform("theirs", 3)],
+    ("start", "first"), ("first", "second"), ("first", "theirs"),
+)  # fmt: skip
+
+
+def test_a_deploy_shows_what_somebody_else_saved(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """It is on the canvas before it is published, and the next change keeps it."""
+    with server.client() as client:
+        workflow = create(client, LINE)
+        page = opened(open_page, workflow)
+        client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": WITH_THEIRS})
+        page.get_by_role("button", name="Deploy").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.locator(".changes .ok").filter(has_text="theirs")).to_be_visible()
+        expect(node(page, "theirs")).to_be_attached()
+        dialog.get_by_role("button", name="Deploy").click()
+        expect(dialog).to_have_count(0)
+        node(page, "second").click()
+        page.keyboard.press("Delete")
+        expect(node(page, "second")).to_have_count(0)
+        expect(page.locator(SAVED)).to_be_visible()
+        assert names(stored(client, workflow)) == ["start", "first", "theirs"]
+
+
+def test_a_rollback_keeps_what_somebody_else_saved(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    with server.client() as client:
+        workflow = demo.workflow(client, "Rolled back", demo.graph([demo.transform("first", 1)], ("start", "first")))
+        client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": LINE})
+        client.post(f"/api/v1/workflows/{workflow}/deploy")
+        page = opened(open_page, workflow)
+        client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": WITH_THEIRS})
+        dialog = settings(page, "Versions")
+        dialog.get_by_role("button", name="Deploy again").click()
+        expect(dialog).to_have_count(0)
+        expect(node(page, "theirs")).to_be_visible()
+        node(page, "second").click()
+        page.keyboard.press("Delete")
+        expect(node(page, "second")).to_have_count(0)
+        expect(page.locator(SAVED)).to_be_visible()
+        assert names(stored(client, workflow)) == ["start", "first", "theirs"]
+
+
+def test_nothing_is_done_with_an_older_draft(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """While the last change cannot be saved, a run, a trial and a deploy are refused and say why."""
+    with server.client() as client:
+        workflow = create(client, LINE)
+        page = opened(open_page, workflow)
+        page.route("**/api/v1/workflows/*", without_writes)
+        node(page, "second").click()
+        page.keyboard.press("Delete")
+        expect(page.locator(".saving.failed")).to_be_visible()
+        refused = page.get_by_role("alert").filter(has_text="would work with an older draft")
+        page.get_by_role("button", name="Run", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Run").click()
+        expect(dialog.locator(refused)).to_be_visible()
+        dialog.get_by_role("button", name="Cancel").click()
+        page.get_by_role("button", name="Deploy").click()
+        expect(dialog.locator(refused)).to_be_visible()
+        expect(dialog.get_by_role("button", name="Deploy")).to_be_disabled()
+        check_accessibility(page)
+        dialog.get_by_role("button", name="Cancel").click()
+        node(page, "first").click()
+        page.get_by_text("Try this node").click()
+        page.get_by_role("button", name="Try", exact=True).click()
+        expect(page.locator(".side").locator(refused)).to_be_visible()
+        page.unroute_all()
+        page.locator(".notices").get_by_role("button", name="Try again").click()
+        expect(page.locator(SAVED)).to_be_visible()
+        page.get_by_role("button", name="Deploy").click()
+        dialog.get_by_role("button", name="Deploy").click()
+        expect(dialog).to_have_count(0)
+        assert not client.get("/agent/v1/runs", params={"workflowId": workflow}).json()["runs"]
+        assert names(client.get(f"/api/v1/workflows/{workflow}").json()["variation"]["workflowStructure"]) == [
+            "start",
+            "first",
+        ]
