@@ -45,6 +45,22 @@ describe("Client", () => {
     expect(required).toHaveBeenCalledOnce();
   });
 
+  it("sends a request whose response was lost again with its key, and another one with a new key", async () => {
+    const keys: (string | null)[] = [];
+    const answers = [null, answer(503), answer(200), answer(200), answer(409), answer(200)];
+    vi.stubGlobal("fetch", async (_: string, options: RequestInit) => {
+      keys.push(new Headers(options.headers).get("Idempotency-Key"));
+      return answers[keys.length - 1] ?? Promise.reject(new TypeError("lost"));
+    });
+    const client = new Client({ baseUrl: "", getToken: () => undefined, onAuthRequired: () => expect.unreachable() });
+    for (const _ of answers) await client.once("/runs", { input: 1 }).catch(() => null);
+    await client.once("/runs", { input: 2 }).catch(() => null);
+    await client.once("/runs", { input: 1 }).catch(() => null);
+    const [first, second, third, fourth, fifth, sixth, seventh, eighth] = keys;
+    expect([second, third]).toEqual([first, first]);
+    expect(new Set([third, fourth, fifth, sixth, seventh, eighth]).size).toBe(6);
+  });
+
   it("reads the expiry of a JWT only", () => {
     expect(expiryOf(`a.${btoa('{"exp":12}')}.c`)).toBe(12);
     expect(expiryOf("svc_abc")).toBeNull();

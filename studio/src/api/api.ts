@@ -59,12 +59,12 @@ export class Api {
   }
 
   resume(runId: string, body: JsonObject): Promise<{ runId: string; status: string }> {
-    return this.client.post(`/agent/v1/runs/${one(runId)}/resume`, body, { "Idempotency-Key": crypto.randomUUID() });
+    return this.client.once(`/agent/v1/runs/${one(runId)}/resume`, body);
   }
 
   /** A new turn of a failed or cancelled run. Errors: 409 with `info.differences` if the version does not fit. */
   retry(runId: string, version: "pinned" | "published" | "draft"): Promise<{ runId: string; status: string }> {
-    return this.client.post(`/agent/v1/runs/${one(runId)}/retry`, { version }, { "Idempotency-Key": crypto.randomUUID() });
+    return this.client.once(`/agent/v1/runs/${one(runId)}/retry`, { version });
   }
 
   async inbox(

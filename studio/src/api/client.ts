@@ -28,6 +28,9 @@ export function expiryOf(token: string): number | null {
   }
 }
 
+/** A name that nobody guesses. `crypto.randomUUID` is not there over plain HTTP. */
+export const randomId = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
 export interface Tagged<T> {
   value: T;
   etag: string | null;
@@ -45,6 +48,8 @@ export interface ClientOptions {
  * A token is kept in memory until it expires or a response is 401; then it is requested once more.
  */
 export class Client {
+  /** The keys of requests whose response did not arrive, by path and body. */
+  private readonly keys = new Map<string, string>();
   private token: { value: string; from: GetToken; expires: number | null } | null = null;
 
   constructor(private readonly options: ClientOptions) {}
@@ -70,6 +75,21 @@ export class Client {
 
   post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<T> {
     return this.json<T>("POST", path, body, {}, undefined, headers);
+  }
+
+  /** A POST with an `Idempotency-Key`. The same one again after its response was lost has the same key: the server handles it once. */
+  async once<T>(path: string, body: unknown): Promise<T> {
+    const what = JSON.stringify([path, body]);
+    const key = this.keys.get(what) ?? randomId();
+    this.keys.set(what, key);
+    try {
+      const found = await this.post<T>(path, body, { "Idempotency-Key": key });
+      this.keys.delete(what);
+      return found;
+    } catch (error) {
+      if (error instanceof ApiError && error.status >= 400 && error.status < 500) this.keys.delete(what);
+      throw error;
+    }
   }
 
   /** A request whose response has an `ETag`. With `keepalive` it is sent even if the page is closed meanwhile. */

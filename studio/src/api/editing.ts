@@ -15,7 +15,7 @@ export class Editing {
 
   create(name: string, structure: Structure): Promise<Workflow> {
     const body = { name, type: "workflow", workflowStructure: structure };
-    return this.client.post("/api/v1/workflows", body, { "Idempotency-Key": crypto.randomUUID() });
+    return this.client.once("/api/v1/workflows", body);
   }
 
   /** The draft for who can manage the workflow, else what is deployed. */
@@ -108,12 +108,12 @@ export class Editing {
   }
 
   start(body: JsonObject): Promise<{ runId: string; status: string }> {
-    return this.client.post("/agent/v1/runs", body, { "Idempotency-Key": crypto.randomUUID() });
+    return this.client.once("/agent/v1/runs", body);
   }
 
   /** A new execution with the results of a run, which continues before a node. Errors: 409 if the draft does not fit. */
   fork(runId: string, body: JsonObject): Promise<{ runId: string; status: string }> {
-    return this.client.post(`/agent/v1/runs/${one(runId)}/fork`, body, { "Idempotency-Key": crypto.randomUUID() });
+    return this.client.once(`/agent/v1/runs/${one(runId)}/fork`, body);
   }
 
   async nodeTypes(): Promise<NodeType[]> {

@@ -115,7 +115,7 @@ export class Skills {
   }
 
   create(name: string): Promise<SkillRecord> {
-    return this.client.post("/api/v1/skills", { name }, { "Idempotency-Key": crypto.randomUUID() });
+    return this.client.once("/api/v1/skills", { name });
   }
 
   /** The draft for who can manage the skill, else what is deployed. */
@@ -156,7 +156,7 @@ export class Skills {
 
   remember(id: number, memory: string, userId: string): Promise<Memory> {
     const body = { memory, ...(userId ? { userId } : {}) };
-    return this.client.post(`/api/v1/skills/${one(id)}/memories`, body, { "Idempotency-Key": crypto.randomUUID() });
+    return this.client.once(`/api/v1/skills/${one(id)}/memories`, body);
   }
 
   async changeMemory(id: number, memoryId: string, memory: string): Promise<Memory> {

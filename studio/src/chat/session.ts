@@ -1,6 +1,6 @@
 import type { Api } from "../api/api";
 import { attachmentsOf, type Chats, type Conversation } from "../api/chats";
-import { ApiError } from "../api/client";
+import { ApiError, randomId } from "../api/client";
 import { follow } from "../api/sse";
 import type { Decision, InboxItem, Json, JsonObject, RunEvent, RunRecord, Target, Upload } from "../api/types";
 import { Chain, type Entry, entriesOf, runOf } from "./transcript";
@@ -302,8 +302,6 @@ export function executionsOf(records: RunRecord[]): RunRecord[][] {
     return turns;
   });
 }
-
-export const randomId = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 const nextOf = (run: RunRecord) => run.resumedBy ?? run.retriedBy ?? null;
 const pathOf = (runId: string) => `/agent/v1/runs/${encodeURIComponent(runId)}`;

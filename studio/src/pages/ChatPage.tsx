@@ -1,9 +1,10 @@
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { type ChatAppRow, Chats, type Conversation } from "../api/chats";
+import { randomId } from "../api/client";
 import type { Tool, Workflow } from "../api/types";
 import de from "../chat/de.json";
 import en from "../chat/en.json";
-import { ChatSession, type Partner, randomId } from "../chat/session";
+import { ChatSession, type Partner } from "../chat/session";
 import { type Names, Thread } from "../chat/Thread";
 import { useHost, useLoaded } from "../elements/context";
 import { LanguageContext, useLanguage } from "../i18n/context";

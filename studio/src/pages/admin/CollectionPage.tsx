@@ -1,5 +1,5 @@
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
-import type { Tagged } from "../../api/client";
+import { randomId, type Tagged } from "../../api/client";
 import { Records } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
 import { problemOf, useChanges, useHost } from "../../elements/context";
@@ -66,7 +66,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
   const create = async (value: JsonObject) => {
     const body = of.form!.body?.(value) ?? value;
     const written = JSON.stringify(body);
-    if (key.current.body !== written) key.current = { body: written, key: crypto.randomUUID() };
+    if (key.current.body !== written) key.current = { body: written, key: randomId() };
     const made = await context.records.create<T>(of.list, body, key.current.key);
     key.current = { body: "", key: "" };
     setMaking(false);
