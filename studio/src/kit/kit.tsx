@@ -138,21 +138,48 @@ export function CopyButton({ text, label }: { text: () => string; label?: string
 /** How many rows are rendered before the height of the list is known. */
 const FIRST_ROWS = 16;
 
-/** Rows of one height, of which only those in sight are in the document. */
-export function VirtualRows({ count, height, row, onEnd, footer, label, role = "list" }: {
-  count: number; height: number; row: (index: number) => ReactNode; onEnd?: () => void; footer?: ReactNode; label: string; role?: string;
+/** What a list of rows needs of the pages that they come from. */
+export interface Further {
+  /** What tells a row from the others, before and after a refresh. */
+  keyOf: (index: number) => string;
+  more: () => void;
+  /** Why the next page could not be read. */
+  failed: Problem | null;
+  retry: () => void;
+}
+
+/**
+ * Rows of one height, of which only those in sight are in the document. When rows of `pages` come or go above the first
+ * one in sight, that one stays where it is, except at the beginning of the list.
+ */
+export function VirtualRows({ count, height, row, pages, footer, label, role = "list" }: {
+  count: number; height: number; row: (index: number) => ReactNode; pages?: Further; footer?: ReactNode; label: string; role?: string;
 }) {
+  const { t } = useLanguage();
   const box = useRef<HTMLDivElement>(null);
+  const first = useRef<{ index: number; key: string; offset: number } | null>(null);
   const [range, setRange] = useState({ from: 0, to: FIRST_ROWS });
+  const hold = () => {
+    const before = first.current;
+    if (!box.current || !pages || !before || before.index === 0) return;
+    if (before.index < count && pages.keyOf(before.index) === before.key) return;
+    const now = Array.from({ length: count }, (_, index) => index).find((index) => pages.keyOf(index) === before.key);
+    if (now !== undefined) box.current.scrollTop = now * height + before.offset;
+  };
   const measure = () => {
     const element = box.current;
     if (!element) return;
-    const from = Math.max(0, Math.floor(element.scrollTop / height) - 8);
+    const top = Math.max(0, Math.floor(element.scrollTop / height));
+    first.current = pages && top < count ? { index: top, key: pages.keyOf(top), offset: element.scrollTop - top * height } : null;
+    const from = Math.max(0, top - 8);
     const to = Math.ceil((element.scrollTop + (element.clientHeight || 600)) / height) + 8;
     setRange((old) => (old.from === from && old.to === to ? old : { from, to }));
-    if (onEnd && element.scrollTop + element.clientHeight > count * height - 400) onEnd();
+    if (element.scrollTop + element.clientHeight > count * height - 400) pages?.more();
   };
-  useLayoutEffect(measure);
+  useLayoutEffect(() => {
+    hold();
+    measure();
+  });
   useEffect(() => {
     const element = box.current;
     if (!element) return;
@@ -162,12 +189,18 @@ export function VirtualRows({ count, height, row, onEnd, footer, label, role = "
   });
   const to = Math.min(count, range.to);
   return (
-    <div className="scroll" ref={box} onScroll={measure} tabIndex={-1}>
+    <div className="scroll" ref={box} onScroll={measure} tabIndex={-1} style={{ overflowAnchor: "none" }}>
       <div role={role} aria-label={label} className="rows" style={{ height: count * height, position: "relative" }}>
         <div role="presentation" style={{ transform: `translateY(${range.from * height}px)` }}>
           {Array.from({ length: Math.max(0, to - range.from) }, (_, index) => row(range.from + index))}
         </div>
       </div>
+      {pages?.failed && (
+        <div className="row wrap pad" role="alert">
+          <span className="problem"><Icon name="error" />{t("common.moreFailed")}</span>
+          <button type="button" className="button small" onClick={pages.retry}>{t("common.retry")}</button>
+        </div>
+      )}
       {footer}
     </div>
   );

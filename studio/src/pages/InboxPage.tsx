@@ -1,10 +1,11 @@
-import { type KeyboardEvent, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useLayoutEffect, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, JsonObject } from "../api/types";
-import { problemOf, useChanges, useHost } from "../elements/context";
+import { problemOf, useHost } from "../elements/context";
+import { type Pages, usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { Dialog, Empty, Failure, Loading, type Problem, Tabs, VirtualRows } from "../kit/kit";
+import { Dialog, Empty, Failure, Loading, Tabs, VirtualRows } from "../kit/kit";
 import { brief } from "../kit/safe";
 import { Approval, Deadline, type Skin, useMessage } from "./Approval";
 import { Target, useActorName } from "./parts";
@@ -86,7 +87,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
           <div className={`inbox${shown ? " has-detail" : ""}`}>
             <div className="list" id="inbox-list" role="tabpanel" onKeyDown={onKey} ref={rows}>
               {picked.length > 0 && !host.readonly && <Batch items={picked} onDone={() => { setChecked(new Set()); list.reload(); }} />}
-              <VirtualRows count={list.rows.length} height={ROW} label={t("inbox.list")} onEnd={list.more} row={(index) => {
+              <VirtualRows count={list.rows.length} height={ROW} label={t("inbox.list")} pages={list} row={(index) => {
                 const item = list.rows[index]!;
                 return (
                   <Request key={item.interruptId} item={item} current={item.interruptId === shown?.interruptId} checked={checked.has(item.interruptId)}
@@ -222,34 +223,8 @@ async function decideAll(api: ReturnType<typeof useHost>["api"], items: InboxIte
   return bad;
 }
 
-function useInbox(box: Box, order: string, workflowId: string | undefined) {
+function useInbox(box: Box, order: string, workflowId: string | undefined): Pages<InboxItem> {
   const { api } = useHost();
-  const key = JSON.stringify([box, order, workflowId]);
-  const [state, setState] = useState<{ key: string; rows: InboxItem[]; next: string | null; total?: number; problem: Problem | null; loading: boolean }>({
-    key, rows: [], next: null, problem: null, loading: true,
-  });
-  const busy = useRef(false);
-  const load = useCallback(async (token: string | null) => {
-    busy.current = true;
-    try {
-      const page = await api.inbox(box, order, workflowId ?? "", token);
-      setState((old) => ({
-        key, rows: token && old.key === key ? [...old.rows, ...page.rows] : page.rows, next: page.next, problem: null, loading: false,
-        ...(page.total === undefined ? {} : { total: page.total }),
-      }));
-    } catch (error) {
-      setState((old) => ({ ...old, key, rows: old.key === key ? old.rows : [], problem: problemOf(error), loading: false }));
-    }
-    busy.current = false;
-  }, [api, box, order, workflowId, key]);
-  useEffect(() => {
-    void load(null);
-  }, [load]);
-  useChanges(["interrupt", "run"], () => void load(null), 300);
-  const current = state.key === key;
-  return {
-    rows: current ? state.rows : [], total: current ? state.total : undefined, problem: current ? state.problem : null, loading: !current || state.loading,
-    more: () => { if (!busy.current && current && state.next) void load(state.next); },
-    reload: () => void load(null),
-  };
+  const load = (pageToken: string | null) => api.inbox(box, order, workflowId ?? "", pageToken);
+  return usePages(JSON.stringify([box, order, workflowId]), load, (item) => item.interruptId, ["interrupt", "run"], 300);
 }

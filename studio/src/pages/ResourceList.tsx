@@ -1,5 +1,7 @@
-import { type FormEvent, useCallback, useEffect, useRef, useState } from "react";
-import { type Place, problemOf, useChanges, useHost } from "../elements/context";
+import { type FormEvent, useEffect, useState } from "react";
+import type { Page } from "../api/api";
+import { type Place, problemOf, useHost } from "../elements/context";
+import { usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Empty, Failure, Loading, type Problem, Status, VirtualRows } from "../kit/kit";
@@ -19,7 +21,7 @@ export interface Row {
 interface Props {
   /** Also the beginning of the keys of the texts. */
   kind: "workflows" | "skills";
-  load: (query: { q?: string }, pageToken: string | null) => Promise<{ rows: Row[]; next: string | null }>;
+  load: (query: { q?: string }, pageToken: string | null) => Promise<Page<Row>>;
   placeOf: (id: string) => Place;
   create: (name: string) => Promise<Row>;
 }
@@ -30,23 +32,12 @@ export function ResourceList({ kind, load: page, placeOf, create }: Props) {
   const host = useHost();
   const [creating, setCreating] = useState(false);
   const [search, setSearch] = useState("");
-  const [state, setState] = useState<{ rows: Row[]; next: string | null; problem: Problem | null; loading: boolean }>({ rows: [], next: null, problem: null, loading: true });
-  const latest = useRef(search);
-  latest.current = search;
-  const load = useCallback(async (token: string | null) => {
-    try {
-      const found = await page(search ? { q: search } : {}, token);
-      if (latest.current !== search) return; // of a text that was changed meanwhile
-      setState((old) => ({ rows: token ? [...old.rows, ...found.rows] : found.rows, next: found.next, problem: null, loading: false }));
-    } catch (error) {
-      if (latest.current === search) setState((old) => ({ ...old, problem: problemOf(error), loading: false }));
-    }
-  }, [page, search]);
+  const [query, setQuery] = useState("");
   useEffect(() => {
-    const timer = setTimeout(() => void load(null), search ? 200 : 0);
+    const timer = setTimeout(() => setQuery(search), search ? 200 : 0);
     return () => clearTimeout(timer);
-  }, [load, search]);
-  useChanges([kind.slice(0, -1)], () => void load(null), 600);
+  }, [search]);
+  const list = usePages(query, (pageToken) => page(query ? { q: query } : {}, pageToken), (one) => String(one.id), [kind.slice(0, -1)], 600);
   return (
     <div className="page">
       <div className="head">
@@ -58,16 +49,16 @@ export function ResourceList({ kind, load: page, placeOf, create }: Props) {
         {!host.readonly && host.wants("create") && <button type="button" className="button primary" onClick={() => setCreating(true)}><Icon name="plus" />{t(`${kind}.new`)}</button>}
       </div>
       {creating && <NewResource kind={kind} placeOf={placeOf} create={create} onClose={() => setCreating(false)} />}
-      {state.problem && !state.rows.length ? <Failure problem={state.problem} onRetry={() => void load(null)} />
-        : state.loading ? <Loading rows={8} />
-        : !state.rows.length ? <Empty icon={kind} title={t(search ? "runs.noMatch" : `${kind}.empty`)} {...(search ? {} : { hint: t(`${kind}.emptyHint`) })} />
+      {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
+        : list.loading ? <Loading rows={8} />
+        : !list.rows.length ? <Empty icon={kind} title={t(query ? "runs.noMatch" : `${kind}.empty`)} {...(query ? {} : { hint: t(`${kind}.emptyHint`) })} />
         : (
           <>
             <div className="columns" aria-hidden="true">
               <span>{t("workflows.status")}</span><span>{t("workflows.name")}</span><span>{t("workflows.owner")}</span><span /><span className="end">{t("workflows.updated")}</span><span />
             </div>
-            <VirtualRows count={state.rows.length} height={47} label={t(`${kind}.title`)} onEnd={() => state.next && !state.loading && void load(state.next)} row={(index) => {
-              const one = state.rows[index]!;
+            <VirtualRows count={list.rows.length} height={47} label={t(`${kind}.title`)} pages={list} row={(index) => {
+              const one = list.rows[index]!;
               return (
                 <div role="listitem" key={one.id} style={{ height: 47 }}>
                   <PlaceLink to={placeOf(String(one.id))} className="line" label={`${brief(one.name, 120)}: ${t(`${kind}.open`)}`}>

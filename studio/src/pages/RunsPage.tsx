@@ -1,10 +1,11 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import type { RunFilters } from "../api/api";
 import { RUN_STATUSES, type RunRecord, type Workflow } from "../api/types";
-import { problemOf, useChanges, useHost, useNow } from "../elements/context";
+import { useHost, useNow } from "../elements/context";
+import { type Pages, usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { Empty, Failure, Loading, type Problem, Status, VirtualRows } from "../kit/kit";
+import { Empty, Failure, Loading, Status, VirtualRows } from "../kit/kit";
 import { brief } from "../kit/safe";
 import { durationOf, PlaceLink, Target, useActorName } from "./parts";
 
@@ -52,7 +53,7 @@ export default function RunsPage({ workflowId, query, onQuery }: RunsProps) {
               <span>{t("runs.status")}</span><span>{t("runs.target")}</span><span>{t("runs.by")}</span><span>{t("runs.origin")}</span>
               <span className="end">{t("runs.started")}</span><span className="end">{t("runs.duration")}</span>
             </div>
-            <VirtualRows count={list.rows.length} height={ROW} label={t("runs.title")} onEnd={list.more}
+            <VirtualRows count={list.rows.length} height={ROW} label={t("runs.title")} pages={list}
               row={(index) => <Line key={list.rows[index]!.runId} run={list.rows[index]!} now={now} />} />
           </>
         )}
@@ -113,74 +114,18 @@ function Filters({ chosen, set, clear, fixed }: {
   );
 }
 
-interface RunList {
-  rows: RunRecord[];
-  next: string | null;
-  problem: Problem | null;
-  loading: boolean;
-  more: () => void;
-  reload: () => void;
-}
-
-function useRuns(workflowId: string | undefined, chosen: Record<string, string>): RunList {
+function useRuns(workflowId: string | undefined, chosen: Record<string, string>): Pages<RunRecord> {
   const { api } = useHost();
   const key = JSON.stringify([workflowId, chosen]);
-  const [state, setState] = useState<{ key: string; rows: RunRecord[]; next: string | null; problem: Problem | null; loading: boolean }>({
-    key, rows: [], next: null, problem: null, loading: true,
-  });
-  const busy = useRef(false);
-  const latest = useRef(key);
-  latest.current = key;
   const filters = useMemo<RunFilters>(() => {
     const since = SINCE[chosen.since ?? ""];
     const { since: _, ...rest } = chosen;
     // A whole minute, so that the next pages ask with the same filter.
     return { ...rest, ...(workflowId ? { workflowId } : {}), ...(since ? { since: new Date(Math.floor((Date.now() - since) / 60_000) * 60_000).toISOString() } : {}) };
   }, [key]);
-
-  const load = useCallback(async (token: string | null, replace: boolean) => {
-    busy.current = true;
-    try {
-      const page = await api.runs(filters, token);
-      if (latest.current !== key) return; // of filters that were changed meanwhile
-      setState((old) => {
-        const before = replace || old.key !== key ? [] : old.rows;
-        const known = new Set(before.map((run) => run.runId));
-        const fresh = page.rows.filter((run) => !known.has(run.runId) && run.resumedBy === null);
-        return { key, rows: [...before, ...fresh], next: page.next, problem: null, loading: false };
-      });
-    } catch (error) {
-      if (latest.current !== key) return;
-      setState((old) => ({ ...old, key, rows: old.key === key ? old.rows : [], problem: problemOf(error), loading: false }));
-    }
-    busy.current = false;
-  }, [api, filters, key]);
-
-  useEffect(() => {
-    setState((old) => (old.key === key ? { ...old, loading: true } : { key, rows: [], next: null, problem: null, loading: true }));
-    void load(null, true);
-  }, [load, key]);
-  /** The first page again: new rows come in above, known ones change in place, and what was scrolled to stays. */
-  const refresh = useCallback(async () => {
-    const page = await api.runs(filters, null).catch(() => null);
-    if (!page) return;
-    setState((old) => {
-      if (old.key !== key) return old;
-      const fresh = new Map(page.rows.map((run) => [run.runId, run]));
-      const known = new Set(old.rows.map((run) => run.runId));
-      const gone = (run: RunRecord) => fresh.get(run.runId)?.resumedBy;
-      const oldest = page.rows.at(-1)?.createdAt ?? "";
-      const kept = old.rows.filter((run) => !gone(run) && (fresh.has(run.runId) || run.createdAt < oldest)).map((run) => fresh.get(run.runId) ?? run);
-      const added = page.rows.filter((run) => !known.has(run.runId) && run.resumedBy === null);
-      return { ...old, rows: [...added, ...kept], problem: null };
-    });
-  }, [api, filters, key]);
-  useChanges(["run", "interrupt"], () => void refresh(), 400);
-
-  const current = state.key === key;
-  return {
-    rows: current ? state.rows : [], next: current ? state.next : null, problem: current ? state.problem : null, loading: !current || state.loading,
-    more: () => { if (!busy.current && current && state.next) void load(state.next, false); },
-    reload: () => void load(null, true),
+  const load = async (pageToken: string | null) => {
+    const page = await api.runs(filters, pageToken);
+    return { ...page, rows: page.rows.filter((run) => run.resumedBy === null) };
   };
+  return usePages(key, load, (run) => run.runId, ["run", "interrupt"]);
 }

@@ -10,7 +10,7 @@ import { Title, useContextOf, useFocusReturn, useRecords } from "./CollectionPag
 
 const TEMPLATE = "minmax(120px, 0.9fr) minmax(100px, 1fr) minmax(120px, 1.2fr) minmax(120px, 1.4fr)";
 const DAYS = [1, 7, 30];
-const AUDIT = { list: "audit" } as const;
+const AUDIT = { list: "audit", id: (one: AuditEntry) => JSON.stringify(one) } as const;
 
 /** The page of what an entry is about, where the studio has one. */
 function placeOf({ resource }: AuditEntry): Place | null {
@@ -35,7 +35,7 @@ export function AuditPage({ me }: { me: Caller }) {
   const set = (name: string, value: string) => { setChosen({ ...chosen, [name]: value }); setAt(null); };
   const names = new Map(members.value?.map((one) => [one.userId, String(one.name || one.email || one.userId)]));
   const who = (one: AuditEntry) => brief(names.get(one.userId) ?? one.userId ?? t("who.system"), 80);
-  const box = useFocusReturn(at === null ? null : String(list.rows.indexOf(at)));
+  const box = useFocusReturn(at === null ? null : AUDIT.id(at));
   return (
     <div className="page admin" ref={box}>
       <div className="head"><h1>{t("nav.audit")}</h1></div>
@@ -68,11 +68,13 @@ export function AuditPage({ me }: { me: Caller }) {
                 <div className="columns" aria-hidden="true" style={{ gridTemplateColumns: TEMPLATE }}>
                   <span>{t("audit.at")}</span><span>{t("audit.user")}</span><span className="wide">{t("audit.action")}</span><span className="wide">{t("audit.resource")}</span>
                 </div>
-                <VirtualRows count={list.rows.length} height={47} label={t("nav.audit")} onEnd={list.more} row={(index) => {
+                <VirtualRows count={list.rows.length} height={47} label={t("nav.audit")} pages={list} row={(index) => {
                   const one = list.rows[index]!;
+                  const id = AUDIT.id(one);
+                  const isOpen = at !== null && id === AUDIT.id(at);
                   return (
-                    <div role="listitem" key={index} data-record={index} style={{ height: 47 }}>
-                      <button type="button" className={`line record${one === at ? " current" : ""}`} aria-pressed={one === at} style={{ gridTemplateColumns: TEMPLATE }} onClick={() => setAt(one)}>
+                    <div role="listitem" key={id} data-record={id} style={{ height: 47 }}>
+                      <button type="button" className={`line record${isOpen ? " current" : ""}`} aria-pressed={isOpen} style={{ gridTemplateColumns: TEMPLATE }} onClick={() => setAt(one)}>
                         <span className="clip"><time className="num" dateTime={one.at} title={dateTime(one.at)}>{ago(one.at)}</time><span className="narrow"> · {brief(one.action, 60)}</span></span>
                         <span className="clip">{who(one)}</span>
                         <span className="clip wide mono">{brief(one.action, 60)}</span>

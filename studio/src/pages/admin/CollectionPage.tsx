@@ -3,6 +3,7 @@ import { randomId, type Tagged } from "../../api/client";
 import { Records } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
 import { problemOf, useChanges, useHost } from "../../elements/context";
+import { type Pages, usePages } from "../../elements/paging";
 import { patchOf } from "../../forms/schema";
 import { useLanguage } from "../../i18n/context";
 import { Icon } from "../../kit/icons";
@@ -109,7 +110,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
                 <div className="columns" aria-hidden="true" style={{ gridTemplateColumns: template }}>
                   {of.columns.map((column) => <span key={column.text} className={column.wide ? "wide" : ""}>{t(column.text)}</span>)}
                 </div>
-                <VirtualRows count={list.rows.length} height={ROW} label={t(`nav.${section}`)} onEnd={list.more} row={(index) => {
+                <VirtualRows count={list.rows.length} height={ROW} label={t(`nav.${section}`)} pages={list} row={(index) => {
                   const one = list.rows[index] as T;
                   const id = of.id(one);
                   return (
@@ -259,38 +260,8 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
   );
 }
 
-interface Rows<T> {
-  rows: T[];
-  problem: Problem | null;
-  loading: boolean;
-  more: () => void;
-  reload: () => void;
-}
-
-/** The records, page after page; read again from the beginning when one has changed. */
-export function useRecords<T>(of: Pick<Collection<T>, "list" | "kinds">, records: Records, chosen: Record<string, string>): Rows<T> {
-  const [state, setState] = useState<{ rows: T[]; next: string | null; problem: Problem | null; loading: boolean }>({ rows: [], next: null, problem: null, loading: true });
-  const turn = useRef(0);
-  const filters = JSON.stringify(chosen);
-  const load = useCallback(async (after: string | null) => {
-    const mine = ++turn.current;
-    try {
-      const given = Object.fromEntries(Object.entries(JSON.parse(filters) as Record<string, string>).filter(([, value]) => value));
-      const page = await records.page<T>(of.list, given, after);
-      if (mine === turn.current) setState((old) => ({ rows: after === null ? page.rows : [...old.rows, ...page.rows], next: page.next, problem: null, loading: false }));
-    } catch (error) {
-      if (mine === turn.current) setState((old) => ({ ...old, problem: problemOf(error), loading: false }));
-    }
-  }, [of, records, filters]);
-  useEffect(() => {
-    setState((old) => ({ ...old, loading: true }));
-    void load(null);
-    return () => void turn.current++;
-  }, [load]);
-  useChanges(of.kinds ?? ["poll"], () => void load(null), 400);
-  return {
-    rows: state.rows, problem: state.problem, loading: state.loading,
-    more: () => { if (state.next && !state.loading) { setState((old) => ({ ...old, loading: true })); void load(state.next); } },
-    reload: () => void load(null),
-  };
+/** The records, page after page. */
+export function useRecords<T>(of: Pick<Collection<T>, "list" | "kinds" | "id">, records: Records, chosen: Record<string, string>): Pages<T> {
+  const given = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value));
+  return usePages(`${of.list} ${JSON.stringify(given)}`, (pageToken) => records.page<T>(of.list, given, pageToken), of.id, of.kinds ?? ["poll"]);
 }

@@ -1,0 +1,137 @@
+import { useEffect, useMemo, useSyncExternalStore } from "react";
+import type { Page } from "../api/api";
+import type { Further, Problem } from "../kit/kit";
+import { problemOf, useChanges, useHost } from "./context";
+
+export interface Shown<T> {
+  rows: T[];
+  next: string | null;
+  total: number | undefined;
+  loading: boolean;
+  /** Why the rows could not be read. */
+  problem: Problem | null;
+  /** Why the page after the last row could not be read. */
+  failed: Problem | null;
+}
+
+/**
+ * The rows of a list that the API has in pages. At most one page is requested at a time. A page that failed is requested
+ * again by `retry` only.
+ */
+export class Paging<T> {
+  private shown: Shown<T> = { rows: [], next: null, total: undefined, loading: true, problem: null, failed: null };
+  private pages = 1;
+  private isBusy = false;
+  private isStale = false;
+  private isStopped = false;
+  private readonly listeners = new Set<() => void>();
+
+  constructor(private readonly load: (pageToken: string | null) => Promise<Page<T>>, readonly idOf: (row: T) => string) {}
+
+  subscribe = (listener: () => void) => {
+    this.listeners.add(listener);
+    return () => void this.listeners.delete(listener);
+  };
+  current = () => this.shown;
+
+  stop = () => {
+    this.isStopped = true;
+  };
+
+  /** Reads as many pages again as are shown. The rows before stay until all of them are there. */
+  refresh = async () => {
+    this.isStopped = false;
+    this.isStale = true;
+    if (this.isBusy) return;
+    this.isBusy = true;
+    while (this.isStale && !this.isStopped) {
+      this.isStale = false;
+      await this.again();
+    }
+    this.isBusy = false;
+  };
+
+  /** The next page; nothing if there is none, if it failed, or while another request is under way. */
+  more = async () => {
+    const { next, failed } = this.shown;
+    if (this.isBusy || next === null || failed) return;
+    this.isBusy = true;
+    try {
+      const page = await this.read(next);
+      this.pages++;
+      this.set({ rows: this.joined(this.shown.rows, page.rows), next: page.next });
+    } catch (error) {
+      this.set({ failed: problemOf(error) });
+    }
+    this.isBusy = false;
+    if (this.isStale && !this.isStopped) await this.refresh();
+  };
+
+  retry = () => {
+    this.set({ failed: null });
+    void this.more();
+  };
+
+  /** On demand of the user, after a problem too. */
+  reload = () => {
+    if (this.shown.problem) this.set({ problem: null, loading: true });
+    void this.refresh();
+  };
+
+  private async again() {
+    try {
+      let page = await this.read(null);
+      let rows = this.joined([], page.rows);
+      let pages = 1;
+      for (; pages < this.pages && page.next !== null; pages++) {
+        page = await this.read(page.next);
+        rows = this.joined(rows, page.rows);
+      }
+      this.pages = pages;
+      const failed = page.next === null ? null : this.shown.failed;
+      this.set({ rows, next: page.next, total: page.total, loading: false, problem: null, failed });
+    } catch (error) {
+      this.set({ loading: false, problem: problemOf(error) });
+    }
+  }
+
+  /** One page; those without rows are passed over. */
+  private async read(pageToken: string | null): Promise<Page<T>> {
+    let page = await this.load(pageToken);
+    while (!page.rows.length && page.next !== null && !this.isStopped) page = await this.load(page.next);
+    return page;
+  }
+
+  private joined(rows: T[], further: T[]): T[] {
+    const known = new Set(rows.map(this.idOf));
+    return [...rows, ...further.filter((row) => !known.has(this.idOf(row)))];
+  }
+
+  private set(changed: Partial<Shown<T>>) {
+    if (this.isStopped) return;
+    this.shown = { ...this.shown, ...changed };
+    this.listeners.forEach((listener) => listener());
+  }
+}
+
+export interface Pages<T> extends Shown<T>, Further {
+  reload: () => void;
+}
+
+/**
+ * The pages of a list, from its beginning when `key` changes, and refreshed in place after changes of these kinds.
+ * `key` has all that `load` depends on, except for the host.
+ */
+export function usePages<T>(
+  key: string, load: (pageToken: string | null) => Promise<Page<T>>, idOf: (row: T) => string, kinds: string[], wait = 400,
+): Pages<T> {
+  const { client } = useHost();
+  const paging = useMemo(() => new Paging(load, idOf), [client, key]);
+  useEffect(() => {
+    void paging.refresh();
+    return paging.stop;
+  }, [paging]);
+  useChanges(kinds, () => void paging.refresh(), wait);
+  const shown = useSyncExternalStore(paging.subscribe, paging.current);
+  return { ...shown, keyOf: (index) => idOf(shown.rows[index]!), more: () => void paging.more(), retry: paging.retry, reload: paging.reload };
+}

@@ -1,0 +1,167 @@
+"""The lists of the pages: further pages, refreshes in place, and decisions over several rows."""
+
+import re
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import demo
+import pytest
+from playwright.sync_api import Locator, Page, Route, expect
+from servers import Server
+from watching import Open
+
+Json = dict[str, Any]
+
+FIRST_IN_SIGHT = """(box) => [...box.querySelectorAll('[role=listitem]')].find(
+  (row) => row.getBoundingClientRect().bottom > box.getBoundingClientRect().top + 1).textContent"""
+FOCUSED = """() => {
+  let found = document.activeElement;
+  while (found.shadowRoot?.activeElement) found = found.shadowRoot.activeElement;
+  return found.textContent;
+}"""
+MANY = 160
+
+
+class Rows:
+    """Answers the requests of a list from rows of its own, in pages of 50; `pages` has the tokens of the requests."""
+
+    def __init__(self, page: Page, path: str, field: str, rows: list[Json]) -> None:
+        self.rows = rows
+        self.pages: list[str | None] = []
+        self.fails = False
+        self._field = field
+        page.route(re.compile(rf"{path}\?"), self._answer)
+
+    def _answer(self, route: Route) -> None:
+        token = parse_qs(urlsplit(route.request.url).query).get("pageToken", [None])[0]
+        self.pages.append(token)
+        if self.fails and token:
+            route.abort()
+            return
+        begin = int(token or 0)
+        end = begin + 50
+        more = str(end) if end < len(self.rows) else None
+        route.fulfill(json={self._field: self.rows[begin:end], "nextPageToken": more, "total": len(self.rows)})
+
+
+def workflow(number: int) -> Json:
+    return {"id": number, "name": f"Stub {number}", "description": None, "status": "active"}
+
+
+def request(number: int) -> Json:
+    return {
+        "interruptId": f"int-{number}", "runId": f"run-{number}", "type": "approval", "message": f"Question {number}?",
+        "target": {"type": "assistant", "id": None}, "nodeId": "ask", "path": [], "status": "open",
+    }  # fmt: skip
+
+
+def to_the_end(box: Locator, count: int, height: int) -> None:
+    """Scroll until the list has `count` rows."""
+    for _ in range(20):
+        box.evaluate("(one) => one.scrollTo(0, one.scrollHeight)")
+        if box.evaluate("(one) => one.querySelector('.rows').offsetHeight") == count * height:
+            return
+        box.page.wait_for_timeout(50)
+    pytest.fail("the list has not so many rows")
+
+
+def test_a_page_that_fails_is_requested_again_by_the_user(open_page: Open, server: Server) -> None:
+    page = open_page("/studio/inbox")
+    stub = Rows(page, "/api/v1/workflows", "workflows", [workflow(number) for number in range(1, MANY + 1)])
+    stub.fails = True
+    page.get_by_role("navigation").get_by_role("link", name="Workflows").click()
+    box = page.locator("wfcore-workflows .scroll")
+    expect(box).to_be_visible()
+    box.evaluate("(one) => one.scrollTo(0, one.scrollHeight)")
+    again = box.get_by_role("button", name="Try again")
+    expect(again).to_be_visible()
+    for _ in range(5):
+        box.evaluate("(one) => one.scrollBy(0, -10)")
+        page.wait_for_timeout(20)  # a frame, in which the list is measured
+    assert stub.pages.count("50") == 1
+    stub.fails = False
+    again.click()
+    expect(again).to_have_count(0)
+    to_the_end(box, MANY, 47)
+    assert sorted(filter(None, stub.pages)) == ["100", "150", "50", "50"]
+
+
+def test_a_change_leaves_the_list_of_workflows_where_it_is(
+    open_page: Open, server: Server, ids: dict[str, str]
+) -> None:
+    page = open_page("/studio/inbox")
+    stub = Rows(page, "/api/v1/workflows", "workflows", [workflow(number) for number in range(1, MANY + 1)])
+    page.get_by_role("navigation").get_by_role("link", name="Workflows").click()
+    box = page.locator("wfcore-workflows .scroll")
+    expect(box).to_be_visible()
+    to_the_end(box, MANY, 47)
+    box.evaluate("(one) => one.scrollTo(0, 120 * 47 + 10)")
+    expect(box.get_by_text("Stub 121")).to_be_visible()
+    before = box.evaluate(FIRST_IN_SIGHT)
+    stub.rows = [workflow(1_000), *stub.rows]
+    with server.client() as client:
+        client.patch(f"/api/v1/workflows/{ids['greet_workflow']}", json={"description": "changed"})
+    expect(box.locator(".rows")).to_have_css("height", f"{(MANY + 1) * 47}px")
+    assert box.evaluate(FIRST_IN_SIGHT) == before
+    assert box.evaluate("(one) => one.scrollTop") == 121 * 47 + 10
+
+
+def test_a_run_leaves_the_inbox_where_it_is(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The rows in sight, the selection and the focus stay after a run that has nothing to do with them."""
+    page = open_page("/studio/runs")
+    stub = Rows(page, "/agent/v1/interrupts", "interrupts", [request(number) for number in range(MANY)])
+    page.get_by_role("navigation").get_by_role("link", name="Inbox").click()
+    box = page.locator("#inbox-list .scroll")
+    expect(box).to_be_visible()
+    to_the_end(box, MANY, 74)
+    box.evaluate("(one) => one.scrollTo(0, 130 * 74 + 20)")
+    for number in (131, 133):
+        page.get_by_label(f"Select Question {number}?").check()
+    expect(page.locator(".request", has_text="Question 130?")).to_be_visible()
+    page.locator(".request .open", has_text="Question 132?").focus()
+    before = box.evaluate(FIRST_IN_SIGHT)
+    stub.rows = [request(1_000), *stub.rows]
+    with server.client() as client:
+        demo.run(client, int(ids["greet_workflow"]), order=1)
+    expect(box.locator(".rows")).to_have_css("height", f"{(MANY + 1) * 74}px")
+    assert box.evaluate(FIRST_IN_SIGHT) == before
+    assert page.evaluate(FOCUSED) == "Question 132?"
+    expect(page.get_by_role("region", name="2 selected")).to_be_visible()
+
+
+def test_a_late_answer_of_another_tab_is_ignored(open_page: Open, ids: dict[str, str]) -> None:
+    """The inbox shows the requests of the chosen tab, also if those of the other one come last."""
+    page = open_page("/studio/runs")
+    held: list[Route] = []
+    page.route(
+        re.compile(r"/agent/v1/interrupts\?"),
+        lambda route: (
+            route.fulfill(json={"interrupts": [request(7)], "nextPageToken": None, "total": 1})
+            if "status=decided" in route.request.url
+            else held.append(route)
+        ),
+    )
+    page.get_by_role("navigation").get_by_role("link", name="Inbox").click()
+    page.get_by_role("tab", name="Decided").click()
+    expect(page.locator(".request")).to_have_count(1)
+    assert held
+    for one in held:
+        one.fulfill(json={"interrupts": [request(1), request(2)], "nextPageToken": None, "total": 2})
+    page.wait_for_timeout(200)  # until the page has read the responses
+    expect(page.locator(".request")).to_have_count(1)
+
+
+def test_a_waiting_run_behind_many_that_continued(open_page: Open, server: Server) -> None:
+    """Turns that were carried on fill the first page of those that wait; the list reads on until it has a run."""
+    with server.client() as client:
+        number = demo.workflow(client, "Waits", demo.PLAIN)
+        waiting = demo.run(client, number, order=0)
+        demo.settle(client, waiting)
+        for order in range(52):
+            run = demo.run(client, number, order=order)
+            demo.settle(client, run)
+            body = {"decision": "approve"}
+            client.post(f"/agent/v1/runs/{run}/resume", json=body, headers={"Accept": "application/json"})
+    page = open_page(f"/studio/runs?status=interrupted&workflowId={number}")
+    expect(page.locator(f".line[href$='{waiting}']")).to_be_visible()
+    expect(page.get_by_role("status").get_by_text("1 run", exact=True)).to_be_visible()
