@@ -27,6 +27,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
   const list = useInbox(box, order, workflowId);
   const [selected, setSelected] = useState<InboxItem | null>(null);
   const [checked, setChecked] = useState(new Set<string>());
+  const [asked, setAsked] = useState<Asked | null>(null);
   const shown = selected && (list.rows.find((row) => row.interruptId === selected.interruptId) ?? selected);
   const decidable = (item: InboxItem) => box === "open" && item.type === "approval" && !item.formSchema;
   const picked = list.rows.filter((item) => checked.has(item.interruptId) && decidable(item));
@@ -86,7 +87,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
         : (
           <div className={`inbox${shown ? " has-detail" : ""}`}>
             <div className="list" id="inbox-list" role="tabpanel" onKeyDown={onKey} ref={rows}>
-              {picked.length > 0 && !host.readonly && <Batch items={picked} onDone={() => { setChecked(new Set()); list.reload(); }} />}
+              {picked.length > 0 && !host.readonly && <Batch count={picked.length} onAsk={(decision) => setAsked({ decision, items: picked })} />}
               <VirtualRows count={list.rows.length} height={ROW} label={t("inbox.list")} pages={list} row={(index) => {
                 const item = list.rows[index]!;
                 return (
@@ -107,6 +108,12 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
             </div>
           </div>
         )}
+      {asked && <BatchDialog {...asked} onClose={(isSent) => {
+        setAsked(null);
+        if (!isSent) return;
+        setChecked(new Set());
+        list.reload();
+      }} />}
     </div>
   );
 }
@@ -141,62 +148,67 @@ function Request({ item, current, checked, checkable, onToggle, onOpen }: {
   );
 }
 
-/** Several requests at once, after a look at what each of them is. */
-function Batch({ items, onDone }: { items: InboxItem[]; onDone: () => void }) {
+function Batch({ count, onAsk }: { count: number; onAsk: (decision: Asked["decision"]) => void }) {
+  const { t } = useLanguage();
+  return (
+    <div className="batch" role="region" aria-label={t("inbox.selected", { count })}>
+      <span className="grow num">{t("inbox.selected", { count })}</span>
+      <button type="button" className="button small primary" onClick={() => onAsk("approve")}>{t("inbox.approveMany", { count })}</button>
+      <button type="button" className="button small danger" onClick={() => onAsk("deny")}>{t("inbox.denyMany", { count })}</button>
+    </div>
+  );
+}
+
+interface Asked {
+  decision: "approve" | "deny";
+  items: InboxItem[];
+}
+
+/** Decides several requests at once, after a look at what each of them is, and shows which could not be decided. */
+function BatchDialog({ decision, items, onClose }: Asked & { onClose: (isSent: boolean) => void }) {
   const { t } = useLanguage();
   const host = useHost();
   const message = useMessage();
-  const [asking, setAsking] = useState<"approve" | "deny" | null>(null);
   const [busy, setBusy] = useState(false);
   const [failed, setFailed] = useState<{ ok: number; bad: string[] } | null>(null);
-  const send = async (decision: "approve" | "deny") => {
+  const send = async () => {
     const decisions = items.map((item): Decision => ({ interruptId: item.interruptId, decision }));
     const allowed = items.filter((item) => host.emit("before-decide", { interruptId: item.interruptId, runId: item.runId, decision, data: null }));
     setBusy(true);
     const bad = await decideAll(host.api, allowed, decisions.filter((one) => allowed.some((item) => item.interruptId === one.interruptId)));
     for (const item of allowed) if (!bad.has(item.interruptId)) host.emit("decided", { interruptId: item.interruptId, runId: item.runId, decision });
+    if (!bad.size) return onClose(true);
     setBusy(false);
-    if (!bad.size) {
-      setAsking(null);
-      return onDone();
-    }
     setFailed({ ok: allowed.length - bad.size, bad: [...bad.values()] });
   };
-  const count = { count: items.length };
+  const close = () => onClose(failed !== null);
   return (
-    <div className="batch" role="region" aria-label={t("inbox.selected", count)}>
-      <span className="grow num">{t("inbox.selected", count)}</span>
-      <button type="button" className="button small primary" onClick={() => setAsking("approve")}>{t("inbox.approveMany", count)}</button>
-      <button type="button" className="button small danger" onClick={() => setAsking("deny")}>{t("inbox.denyMany", count)}</button>
-      {asking && (
-        <Dialog title={t("inbox.batchAsk")} onClose={() => { setAsking(null); if (failed) { setFailed(null); onDone(); } }} actions={
-          <>
-            <button type="button" className="button" onClick={() => { setAsking(null); if (failed) { setFailed(null); onDone(); } }}>{t(failed ? "common.close" : "common.cancel")}</button>
-            {!failed && (
-              <button type="button" className={`button ${asking === "approve" ? "primary" : "danger solid"}`} disabled={busy} onClick={() => void send(asking)}>
-                {t(asking === "approve" ? "inbox.approveMany" : "inbox.denyMany", count)}
-              </button>
-            )}
-          </>
-        }>
-          {failed ? (
-            <div role="alert" className="stack">
-              <p>{t("inbox.batchDone", { ok: failed.ok, bad: failed.bad.length })}</p>
-              <ul>{[...new Set(failed.bad)].slice(0, 10).map((text) => <li key={text} className="problem">{brief(text, 200)}</li>)}</ul>
-            </div>
-          ) : (
-            <ul className="stack" style={{ gap: 8 }}>
-              {items.map((item) => (
-                <li key={item.interruptId}>
-                  <b className="text">{brief(message(item), 160)}</b>
-                  {item.toolId && <div className="mono muted">{brief(item.toolId, 60)} {brief(JSON.stringify(item.arguments ?? {}), 300)}</div>}
-                </li>
-              ))}
-            </ul>
-          )}
-        </Dialog>
+    <Dialog title={t("inbox.batchAsk")} onClose={close} actions={
+      <>
+        <button type="button" className="button" onClick={close}>{t(failed ? "common.close" : "common.cancel")}</button>
+        {!failed && (
+          <button type="button" className={`button ${decision === "approve" ? "primary" : "danger solid"}`} disabled={busy} onClick={() => void send()}>
+            {t(decision === "approve" ? "inbox.approveMany" : "inbox.denyMany", { count: items.length })}
+          </button>
+        )}
+      </>
+    }>
+      {failed ? (
+        <div role="alert" className="stack">
+          <p>{t("inbox.batchDone", { ok: failed.ok, bad: failed.bad.length })}</p>
+          <ul>{[...new Set(failed.bad)].slice(0, 10).map((text) => <li key={text} className="problem">{brief(text, 200)}</li>)}</ul>
+        </div>
+      ) : (
+        <ul className="stack" style={{ gap: 8 }}>
+          {items.map((item) => (
+            <li key={item.interruptId}>
+              <b className="text">{brief(message(item), 160)}</b>
+              {item.toolId && <div className="mono muted">{brief(item.toolId, 60)} {brief(JSON.stringify(item.arguments ?? {}), 300)}</div>}
+            </li>
+          ))}
+        </ul>
       )}
-    </div>
+    </Dialog>
   );
 }
 

@@ -151,6 +151,35 @@ def test_a_late_answer_of_another_tab_is_ignored(open_page: Open, ids: dict[str,
     expect(page.locator(".request")).to_have_count(1)
 
 
+def test_the_outcome_of_several_decisions_is_shown(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """One of two requests is decided elsewhere meanwhile: the dialog says so until it is closed."""
+    with server.client() as client:
+        runs = [demo.run(client, int(ids["plain_workflow"]), order=order) for order in ("left", "right")]
+        for one in runs:
+            demo.settle(client, one)
+        page = open_page("/studio/inbox")
+        for order in ("left", "right"):
+            page.get_by_label(f"Select Publish release {order}?").check()
+
+        def meanwhile(route: Route) -> None:
+            client.post(
+                f"/agent/v1/runs/{runs[0]}/resume", json={"decision": "deny"}, headers={"Accept": "application/json"}
+            )
+            route.continue_()
+
+        page.route("**/agent/v1/interrupts/decide", meanwhile)
+        page.get_by_role("button", name="Approve 2").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_role("button", name="Approve 2").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("1 decided, 1 not decided")
+        for order in ("left", "right"):
+            expect(page.get_by_label(f"Select Publish release {order}?")).to_have_count(0)
+        expect(dialog.get_by_role("alert")).to_be_visible()
+        dialog.get_by_role("button", name="Close").click()
+        expect(dialog).to_have_count(0)
+        expect(page.locator(".batch")).to_have_count(0)
+
+
 def test_a_waiting_run_behind_many_that_continued(open_page: Open, server: Server) -> None:
     """Turns that were carried on fill the first page of those that wait; the list reads on until it has a run."""
     with server.client() as client:
