@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useLayoutEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, JsonObject } from "../api/types";
 import { problemOf, useHost } from "../elements/context";
@@ -22,13 +22,22 @@ export interface InboxProps {
 export default function InboxPage({ skin, workflowId }: InboxProps) {
   const { t } = useLanguage();
   const host = useHost();
+  const { api } = host;
   const [box, setBox] = useState<Box>("open");
   const [order, setOrder] = useState("");
   const list = useInbox(box, order, workflowId);
   const [selected, setSelected] = useState<InboxItem | null>(null);
   const [checked, setChecked] = useState(new Set<string>());
   const [asked, setAsked] = useState<Asked | null>(null);
-  const shown = selected && (list.rows.find((row) => row.interruptId === selected.interruptId) ?? selected);
+  const listed = list.rows.find((row) => row.interruptId === selected?.interruptId);
+  const shown = listed ?? selected;
+  // No longer in the list: somebody may have decided it.
+  const gone = listed || list.loading ? undefined : selected?.interruptId;
+  useEffect(() => {
+    let live = true;
+    if (gone !== undefined) void api.interrupt(gone).then((found) => live && found && setSelected(found), () => undefined);
+    return () => void (live = false);
+  }, [api, gone]);
   const decidable = (item: InboxItem) => box === "open" && item.type === "approval" && !item.formSchema;
   const picked = list.rows.filter((item) => checked.has(item.interruptId) && decidable(item));
   const toggle = (item: InboxItem) => setChecked((old) => {

@@ -194,3 +194,18 @@ def test_a_waiting_run_behind_many_that_continued(open_page: Open, server: Serve
     page = open_page(f"/studio/runs?status=interrupted&workflowId={number}")
     expect(page.locator(f".line[href$='{waiting}']")).to_be_visible()
     expect(page.get_by_role("status").get_by_text("1 run", exact=True)).to_be_visible()
+
+
+def test_a_request_that_somebody_else_decides(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The open request loses its buttons and shows who decided."""
+    with server.client() as client:
+        run = demo.run(client, int(ids["plain_workflow"]), order="elsewhere")
+        demo.settle(client, run)
+        page = open_page("/studio/inbox")
+        page.locator(".request .open", has_text="Publish release elsewhere?").click()
+        decisions = page.locator(".decide")
+        expect(decisions.get_by_role("button", name="Approve")).to_be_visible()
+        client.post(f"/agent/v1/runs/{run}/resume", json={"decision": "deny"}, headers={"Accept": "application/json"})
+    expect(decisions.get_by_role("button")).to_have_count(0)
+    expect(decisions.get_by_text("Denied")).to_be_visible()
+    expect(page.get_by_role("region", name="Decisions so far").get_by_text("Ada Lovelace")).to_be_visible()
