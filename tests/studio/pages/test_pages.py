@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 from appearance import APPEARANCES, check_accessibility
-from demo import run, settle
+from demo import graph, node, run, settle, workflow
 from playwright.sync_api import Route, expect
 from playwright.sync_api import TimeoutError as TooLate
 from servers import Server
@@ -106,6 +106,24 @@ def test_a_late_response_of_other_filters_is_ignored(open_page: Open, ids: dict[
     expect(page.locator(".line .status.ok")).to_have_count(0)
 
 
+def test_a_run_with_many_requests_in_a_low_window(open_page: Open, server: Server) -> None:
+    """As at a zoom of 200 %: the page scrolls, and the graph keeps a height to work in."""
+    asking = [node(f"ask{number}", "humanApproval", message=f"Question {number}?") for number in range(4)]
+    with server.client() as client:
+        number = workflow(client, "Four questions", graph(asking, *[("start", one["id"]) for one in asking]))
+        run_id = run(client, number, order=1)
+        settle(client, run_id)
+    page = open_page(f"/studio/runs/{run_id}", viewport={"width": 640, "height": 360})
+    expect(page.locator(".notice", has_text="Question")).to_have_count(4)
+    page.locator(".react-flow__node[data-id=ask0]").click()
+    expect(page.locator("wfcore-run aside h2")).to_have_text("ask0")
+    page.locator("wfcore-run aside").get_by_role("button", name="Close").click()
+    page.get_by_role("tab", name="Events").click()
+    shown = page.locator("#run-view")
+    expect(shown.get_by_role("listitem").first).to_be_visible()
+    assert shown.evaluate("(one) => one.offsetHeight") >= 200
+
+
 def test_a_failed_run_leads_to_its_cause(open_page: Open, ids: dict[str, str]) -> None:
     """From the list to the child that failed, with its input's story: graph, timeline, events, detail."""
     page = open_page("/studio/runs?status=error")
@@ -114,8 +132,8 @@ def test_a_failed_run_leads_to_its_cause(open_page: Open, ids: dict[str, str]) -
     states = {
         "load_order": "done", "price_lines": "error", "reserve": "cancelled", "greet_vip": "skipped", "ship": "pending",
     }  # fmt: skip
-    for node, state in states.items():
-        shown = page.locator(f".react-flow__node[data-id={node}] .gnode")
+    for name, state in states.items():
+        shown = page.locator(f".react-flow__node[data-id={name}] .gnode")
         assert shown.get_attribute("data-status") in (state, "pending" if state == "skipped" else state)
     page.get_by_role("button", name=re.compile(r"price_lines \[3\] . refuse")).click()
     expect(page.locator("wfcore-run aside h2")).to_have_text("refuse")
