@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import CycloptsError, Parameter
 
+from wfcore.adapters.sealing import file_of
 from wfcore.addresses import shown
 from wfcore.cli.plain import plain
-from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
     from wfcore.core import Core
@@ -51,11 +52,12 @@ async def open_core(
     tools: "Iterable[Callable[..., Any] | Tool]" = (),
     worker: bool = False,
     models: bool = False,
-    migrate: bool = True,
+    migrate: bool = False,
     telemetry: "Sequence[Telemetry]" = (),
 ) -> "AsyncIterator[Core]":
     """Open wfcore with the settings. Raises CycloptsError for values that cannot be used.
 
+    With `migrate`, the database is created, or upgraded to this release; without, Unavailable says that it must be.
     The configured models are available to a worker, and with `models` to a process that only checks their names.
     """
     from wfcore import Overrides, Secrets, bootstrap
@@ -63,6 +65,9 @@ async def open_core(
 
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     configuration = load(config)
+    file = file_of(database)
+    if file is not None and not migrate and not file.exists():
+        raise Unavailable(f"database `{file}` does not exist: run `wfcore db upgrade`")
     async with AsyncExitStack() as stack:
         core = bootstrap.open(
             database,

@@ -1,6 +1,8 @@
 """Common options of the commands, and the core that they open."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,37 @@ def test_an_unknown_organization_shows_no_password(
     shown = capsys.readouterr().err
     assert shown.startswith("error: unknown organization `x` in `postgresql://")
     assert "sec-ret" not in shown
+
+
+READS = [
+    ["org", "list"],
+    ["org", "show", "x"],
+    ["org", "export", "x", "--to", "x.zip"],
+    ["db", "check"],
+    ["db", "prune", "--dry-run"],
+    ["workflow", "list", "--org", "x", "--user-id", "u"],
+]
+
+
+@pytest.mark.parametrize("command", READS)
+def test_a_command_that_reads_creates_no_database(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a file nor, in one that exists, the tables."""
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "--database", "sqlite:///missing.db"]) == 1
+    assert capsys.readouterr().err == "error: database `missing.db` does not exist: run `wfcore db upgrade`\n"
+    (tmp_path / "empty.db").touch()
+    assert main([*command, "--database", "sqlite:///empty.db"]) == 1
+    assert "run `wfcore db upgrade`" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["empty.db"]
+    with closing(sqlite3.connect("empty.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+
+
+def test_a_command_that_reads_creates_no_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of PostgreSQL."""
+    place = ("--database", new_database(), "--schema", "nope")
+    for _ in range(2):
+        assert main(["org", "list", *place]) == 1
+        assert "run `wfcore db upgrade`" in capsys.readouterr().err

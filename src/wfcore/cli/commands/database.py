@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import CycloptsError, Parameter
 
-from wfcore.adapters.sealing import file_of
 from wfcore.cli.client import Json
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_message
 
@@ -36,7 +35,7 @@ async def upgrade(
                 print(f"-- shard `{name}`")  # noqa: T201
             _print_plan(address)
         return
-    async with open_core(database, config, schema):
+    async with open_core(database, config, schema, migrate=True):
         print("the schema is that of this release")  # noqa: T201
 
 
@@ -71,10 +70,7 @@ async def check(
     """
     from wfcore.domain.kernel.errors import Unavailable
 
-    file = file_of(database)
-    if file is not None and not file.exists():
-        raise Unavailable(f"database `{file}` does not exist: run `wfcore db upgrade`")
-    async with open_core(database, config, schema, migrate=False) as core:
+    async with open_core(database, config, schema) as core:
         if found := await core.ports.storage.schema_differences():
             raise Unavailable(f"the schema is not that of this release: {'; '.join(found)}")
         print("the schema is that of this release")  # noqa: T201

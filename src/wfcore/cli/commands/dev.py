@@ -61,7 +61,7 @@ async def dev(
     given, configured = load_tools(tools), load(config)
     settings = configured.server.overridden(attrs.asdict(ServerOptions()))
     with listen(HOST, port) as listener:
-        async with open_core(database, config, schema, tools=given, worker=True, models=True) as core:
+        async with open_core(database, config, schema, tools=given, worker=True, models=True, migrate=True) as core:
             await create_demo(core, USER)
             secret = secrets.token_urlsafe(32)
             me = core.principal(ORGANIZATION, USER, email="demo@example.org", role="owner")

@@ -61,7 +61,7 @@ async def create_organization(
     """
     from wfcore.domain.kernel.ids import iso
 
-    async with open_core(database, config, schema) as core:
+    async with open_core(database, config, schema, migrate=True) as core:
         if not allow_duplicate and id is None:
             await _check_name_is_free(core, name)
         created = await core.directory.create_organization(name, id=id)

@@ -60,7 +60,7 @@ async def run(
         raise CycloptsError(msg="use either --yes or --no")
     given, body = read_input(input), read_workflow(file)
     always: Literal["approve", "deny"] | None = "approve" if yes else "deny" if no else None
-    async with open_core(database, config, schema, tools=load_tools(tools), models=True) as core:
+    async with open_core(database, config, schema, tools=load_tools(tools), models=True, migrate=True) as core:
         me = await local_principal(core)
         flow = await _deploy(core, me, file, body)
         if flow is None or flow.variation is None:

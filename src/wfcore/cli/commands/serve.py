@@ -96,7 +96,7 @@ async def serve(
     telemetry = [each for each in (metrics, traces) if each is not None]
     with listen(host, port) as listener:
         async with open_core(
-            database, config, schema, tools=given, worker=not no_worker, models=True, telemetry=telemetry
+            database, config, schema, tools=given, worker=not no_worker, models=True, migrate=True, telemetry=telemetry
         ) as core:
             application = app(
                 core,

@@ -185,5 +185,5 @@ async def _recorded(
 ) -> "Recording":
     if not org or not user_id:
         raise CycloptsError(msg="a run of a database needs --org and --user-id (WFCORE_ORG, WFCORE_USER_ID)")
-    async with open_core(database, config, schema, migrate=False) as core:
+    async with open_core(database, config, schema) as core:
         return await core.runs.record(await member_of(core, org, user_id), run_id)

@@ -49,7 +49,7 @@ async def worker(
     given, traces = load_tools(tools), load(config).traces()
     telemetry = [] if traces is None else [traces]
     with _stop_signal() as end:
-        async with open_core(database, config, schema, tools=given, worker=True, telemetry=telemetry):
+        async with open_core(database, config, schema, tools=given, worker=True, migrate=True, telemetry=telemetry):
             freeze_heap()
             print("working", flush=True)  # noqa: T201
             await end.wait()

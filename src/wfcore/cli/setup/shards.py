@@ -19,7 +19,7 @@ async def add(shard: Shard, /, *, database: Database = DATABASE, config: Config 
     from wfcore.adapters.sql.shards import moving
 
     installation = _installation(database, config, schema)
-    async with open_core(database, config, schema):  # creates the schema in every database
+    async with open_core(database, config, schema, migrate=True):  # creates the schema in every database
         moving.add(installation, shard)
     print_message(f"new organizations are placed on shard `{shard}` too")
 

@@ -128,9 +128,9 @@ MEMBER = ("--org", "o", "--user-id", "u")
 @pytest.mark.parametrize(
     ("options", "environment", "expected"),
     [
-        ([*DATABASE, *MEMBER], {}, (1, "is not a member of organization `o`")),
-        (MEMBER, {}, (1, "is not a member of organization `o`")),
-        (DATABASE, {"WFCORE_ORG": "o", "WFCORE_USER_ID": "u"}, (1, "is not a member of organization `o`")),
+        ([*DATABASE, *MEMBER], {}, (1, "does not exist: run `wfcore db upgrade`")),
+        (MEMBER, {}, (1, "does not exist: run `wfcore db upgrade`")),
+        (DATABASE, {"WFCORE_ORG": "o", "WFCORE_USER_ID": "u"}, (1, "does not exist: run `wfcore db upgrade`")),
         (DATABASE, {}, (2, "a database needs --org and --user-id")),
         (("--org", "o"), {}, (2, "a database needs --org and --user-id")),
         ((*DATABASE, *MEMBER, "--server", SERVER), {}, (2, "name either a server or a database")),
