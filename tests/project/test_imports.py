@@ -109,7 +109,10 @@ asyncio.run(main())
 
 def test_a_command_loads_no_other_commands(tmp_path: Path) -> None:
     """Nor what prints tables and progress on a terminal."""
-    command = ["token", "create", "--database", f"sqlite:///{tmp_path / 'app.db'}", "--org", "x", "--user-id", "u"]
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    with wfcore.open_sync(url, worker=False):
+        pass
+    command = ["token", "create", "--database", url, "--org", "x", "--user-id", "u"]
     loaded = loaded_by(f"from wfcore.cli.main import main; main({[*command, '--all-scopes']})")
     assert {"wfcore.cli.commands.directory", "wfcore.adapters.sql.storage"} <= loaded
     assert not loaded & {"difflib", "rich", "ruamel", "wfcore.cli.declared", "wfcore.runtime.runs"}

@@ -1,13 +1,14 @@
 """The source of an option's value: the command line, else the environment, else the configuration file."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cyclopts import App, CycloptsError, Token
 from cyclopts.argument import Argument, ArgumentCollection
 
 PREFIX: Final = "WFCORE_"
+ENVIRONMENT: Final = "the environment"
 
 
 _CHECKS: Final = ("config", "check")
@@ -31,7 +32,7 @@ def fill(root: App, _: App, commands: tuple[str, ...], arguments: ArgumentCollec
     for key, option in options.items():
         variable = PREFIX + key.upper()
         if not option.tokens and variable in os.environ:
-            _set(option, _texts(option, os.environ[variable]), variable, "the environment")
+            _set(option, _texts(option, os.environ[variable]), variable, ENVIRONMENT)
     if "config" in options and options["config"].tokens and commands != _CHECKS:
         _fill_from_file(root, options["config"].tokens[0].value, options)
     if on_database and not (options["org"].tokens and options["user_id"].tokens):
@@ -64,10 +65,10 @@ def _fill_from_file(root: App, path: str, options: Mapping[str, Argument]) -> No
             _set(option, _texts(option, value), key, path)
 
 
-def _unknown(key: str, path: str, options: set[str]) -> str:
+def _unknown(key: str, path: str, options: Iterable[str]) -> str:
     from wfcore.settings.names import UnknownName, nearest, setting_names
 
-    return str(UnknownName(key, path, nearest(key, setting_names() | options)))
+    return str(UnknownName(key, path, nearest(key, setting_names().union(options))))
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -82,11 +83,38 @@ def _key(argument: Argument) -> str:
     return argument.name.removeprefix("--").replace("-", "_")
 
 
-def all_options(app: App) -> set[str]:
-    """The names of the options of all commands: several can share a file."""
+def all_options(app: App) -> dict[str, list[Argument]]:
+    """The options of all commands by their names: several commands can share a file."""
+    found: dict[str, list[Argument]] = {}
     if app.default_command is not None:
-        return {_key(argument) for argument in app.assemble_argument_collection()}
-    return {key for name in app if not name.startswith("-") for key in all_options(app[name])}
+        for argument in app.assemble_argument_collection():
+            found.setdefault(_key(argument), []).append(argument)
+        return found
+    for name in app:
+        for key, arguments in {} if name.startswith("-") else all_options(app[name]).items():
+            found.setdefault(key, []).extend(arguments)
+    return found
+
+
+def option_fault(key: str, value: Any, options: Iterable[Argument], name: str, source: str) -> str | None:
+    """Why no command has an option with this value; None if one has. In the environment every value is text."""
+    fault = None
+    for option in options:
+        option.tokens.clear()
+        try:
+            if source != ENVIRONMENT:
+                _check_type(key, value, option, source)
+            _set(option, _texts(option, value), name, source)
+            option.convert_and_validate()
+        except (CycloptsError, ValueError) as error:
+            fault = fault or _located(str(error).strip().splitlines()[-1], name, source)
+        else:
+            return None
+    return fault
+
+
+def _located(problem: str, name: str, source: str) -> str:
+    return problem if name in problem else f"`{name}` in {source}: {problem}"
 
 
 def _texts(option: Argument, value: Any) -> list[str]:

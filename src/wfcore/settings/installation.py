@@ -80,7 +80,8 @@ of `WFCORE_TOOL_CALLS`, such as `core.http=600/minute`).
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args
@@ -181,6 +182,11 @@ class TelemetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     metrics_token: Token | None = None
     traces: bool = False
 
+    def check(self, source: str) -> None:
+        """Raise BadSettings for a token of metrics that are off."""
+        if self.metrics is False and self.metrics_token is not None:
+            raise BadSettings(f"`telemetry.metrics_token` in {source}: requires metrics")
+
     def __repr__(self) -> str:
         return f"TelemetrySettings(metrics={self.metrics!r}, traces={self.traces!r})"
 
@@ -270,6 +276,11 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             prices={name: price for name, model in self.models.items() if (price := model.price())},
         )
 
+    def check_default_model(self) -> None:
+        """Raise BadSettings for a default model that is not configured."""
+        if self.default_model is not None and self.default_model not in self.models:
+            raise BadSettings(f"`default_model`: unknown model `{self.default_model}`")
+
     def providers(self) -> dict[str, ModelProvider] | None:
         """The `models` of `wfcore.open`; None when none is configured.
 
@@ -317,22 +328,19 @@ def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Co
     Raises BadSettings for an unknown key and for a value that is not valid.
     """
     path = file or environ.get(PREFIX + "CONFIG")
-    in_file = {} if path is None else _flattened(read_file(path), path)
+    in_file = {} if path is None else flattened(read_file(path), path)
     _configuration(in_file, str(path))
-    found = _configuration(_merged(in_file, _environment(environ)), "the environment")
-    if found.default_model is not None and found.default_model not in found.models:
-        raise BadSettings(f"`default_model`: unknown model `{found.default_model}`")
-    found.dispatch.check()
-    found.secret()
-    found.previous_secrets()
+    found = _configuration(merged(in_file, environment(environ)), "the environment")
+    for check in (found.check_default_model, found.dispatch.check, found.secret, found.previous_secrets):
+        check()
     return found
 
 
-def _flattened(tree: dict[str, JSON], path: str) -> dict[str, JSON]:
+def flattened(tree: dict[str, JSON], path: str) -> dict[str, JSON]:
     """The keys of a file, with the table `[database]` as top-level keys, which the environment overrides."""
     if not isinstance(table := tree.get("database"), dict):
         return tree
-    database = _convert(table, DatabaseSettings, "database", path)
+    database = convert(table, DatabaseSettings, "database", path)
     given = {"database": database.url, "schema": database.schema, "busy_seconds": database.busy_seconds}
     rest = {name: value for name, value in tree.items() if name != "database"}
     return {**rest, **{name: value for name, value in given.items() if value is not None}}
@@ -359,23 +367,34 @@ def decode_key(text: str, where: str) -> bytes:
 
 
 def _configuration(tree: Mapping[str, JSON], source: str) -> Configuration:
-    """Check and convert the keys. Models are converted one by one, so that an error names the model."""
-    tables = _convert(tree.get("models", {}), dict[str, dict[str, Any]], "models", source)
-    models = {name: _convert(table, ModelSettings, f"models.{name}", source) for name, table in tables.items()}
-    for name, model in models.items():
-        check_model(f"models.{name}", model, source)
+    """Check and convert the keys."""
+    found = converted(tree, source)
+    for check in checks_of(found, source):
+        check()
+    return found
+
+
+def converted(tree: Mapping[str, JSON], source: str) -> Configuration:
+    """The keys with their types. Models are converted one by one, so that an error names the model."""
+    tables = convert(tree.get("models", {}), dict[str, dict[str, Any]], "models", source)
+    models = {name: convert(table, ModelSettings, f"models.{name}", source) for name, table in tables.items()}
     own = {name: value for name, value in tree.items() if name in PLAIN | NUMBERS | LISTS | TABLES}
     rest = {name: value for name, value in tree.items() if name not in own and name != "models"}
-    found = _convert(own, Configuration, "", source)
-    _check_allowed(found.http_tool.allow, source)
-    check_proxies(found.server.trusted_proxies, source)
-    check_shards(found.shards, source)
-    if found.telemetry.metrics is False and found.telemetry.metrics_token is not None:
-        raise BadSettings(f"`telemetry.metrics_token` in {source}: requires metrics")
-    return msgspec.structs.replace(found, models=models, options=rest)
+    return msgspec.structs.replace(convert(own, Configuration, "", source), models=models, options=rest)
 
 
-def _convert(value: JSON, shape: type[T], where: str, source: str) -> T:
+def checks_of(found: Configuration, source: str) -> list[Callable[[], None]]:
+    """The checks of what types do not say; each raises BadSettings."""
+    return [
+        *(partial(check_model, f"models.{name}", model, source) for name, model in found.models.items()),
+        partial(_check_allowed, found.http_tool.allow, source),
+        partial(check_proxies, found.server.trusted_proxies, source),
+        *(partial(check_shards, {name: url}, source) for name, url in found.shards.items()),
+        partial(found.telemetry.check, source),
+    ]
+
+
+def convert(value: JSON, shape: type[T], where: str, source: str) -> T:
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
@@ -407,7 +426,7 @@ def _telemetry_adapter(name: str, enabled: bool | None) -> Any:
         return None
 
 
-def _environment(environ: Mapping[str, str]) -> dict[str, JSON]:
+def environment(environ: Mapping[str, str]) -> dict[str, JSON]:
     """The settings in the environment, in the structure of a file."""
     tree: dict[str, Any] = {}
     for variable, text in environ.items():
@@ -471,10 +490,10 @@ def _number(text: str) -> JSON:
     return text
 
 
-def _merged(below: Mapping[str, JSON], above: Mapping[str, JSON]) -> dict[str, JSON]:
+def merged(below: Mapping[str, JSON], above: Mapping[str, JSON]) -> dict[str, JSON]:
     """`below`, overridden by `above` table by table."""
     both = dict(below)
     for name, value in above.items():
         base = below.get(name)
-        both[name] = _merged(base, value) if isinstance(base, dict) and isinstance(value, dict) else value
+        both[name] = merged(base, value) if isinstance(base, dict) and isinstance(value, dict) else value
     return both

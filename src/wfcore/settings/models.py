@@ -22,6 +22,7 @@ Count = Annotated[int, Meta(ge=1)]
 Tries = Annotated[int, Meta(ge=0, le=10)]
 Seconds = Annotated[float, Meta(gt=0, le=CENTURY)]
 Amount = Annotated[float, Meta(ge=0, le=1e9)]
+BaseUrl = Annotated[str, Meta(pattern=r"^https?://\S+\Z")]
 Url = Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(?:/[^\s?#]*)?\Z")]
 
 
@@ -34,7 +35,7 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     provider: str
     model: str | None = None
-    base_url: str | None = None
+    base_url: BaseUrl | None = None
     api_key: str | None = None
     timeout_seconds: Seconds | None = None
     deadline_seconds: Seconds | None = None

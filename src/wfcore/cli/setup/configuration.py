@@ -1,11 +1,25 @@
 """`wfcore config check`: every fault of the configuration in one answer."""
 
 import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
+from cyclopts import CycloptsError
+
+from wfcore.adapters.sealing import file_of
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, check_schema
+from wfcore.addresses import IN_MEMORY, address_of, is_server, server_options
 from wfcore.cli.common import DATABASE, Config, UnusedDatabase, print_message
-from wfcore.cli.options import all_options
-from wfcore.settings.installation import PREFIX, BadSettings, Configuration, load, read_file
+from wfcore.cli.files import load_tools
+from wfcore.cli.options import ENVIRONMENT, all_options, option_fault
+from wfcore.settings.faults import faults_of
+from wfcore.settings.installation import PREFIX, BadSettings, Configuration, read_file
 from wfcore.settings.names import UnknownName, unknown_keys, unknown_variables
+
+if TYPE_CHECKING:
+    from cyclopts.argument import Argument
+
+    Options: TypeAlias = Mapping[str, list[Argument]]
 
 
 async def check(*, database: UnusedDatabase = DATABASE, config: Config = None) -> int:
@@ -13,12 +27,12 @@ async def check(*, database: UnusedDatabase = DATABASE, config: Config = None) -
 
     An unknown name is a fault, with the nearest known one. Exit status: 0, or 2 for a configuration with faults.
     """
-    faults = list(map(str, _unknown(config)))
-    try:
-        _check_use(load(config))
-    except BadSettings as error:
-        if "unknown field" not in str(error) or not faults:
-            faults.append(str(error))
+    from wfcore.cli.main import app
+
+    options, path = all_options(app), config or os.environ.get(f"{PREFIX}CONFIG")
+    found, configuration = faults_of(path, os.environ)
+    faults = [*map(str, _unknown(path, options)), *found, *_option_faults(path, configuration, options)]
+    faults += _database_faults(configuration)
     for fault in faults:
         print_message(f"error: {fault}")
     if not faults:
@@ -26,25 +40,49 @@ async def check(*, database: UnusedDatabase = DATABASE, config: Config = None) -
     return 2 if faults else 0
 
 
-def _check_use(configuration: Configuration) -> None:
-    """Raises BadSettings for values whose faults only show when they are used."""
-    configuration.settings()
-    configuration.providers()
-    configuration.metrics()
-    configuration.traces()
-
-
-def _unknown(config: str | None) -> list[UnknownName]:
-    from wfcore.cli.main import app
-
-    options, path = all_options(app), config or os.environ.get(f"{PREFIX}CONFIG")
+def _unknown(path: str | None, options: "Options") -> list[UnknownName]:
     found = unknown_variables(os.environ, options)
     if path is not None:
         try:
             found += unknown_keys(read_file(path), path, options)
         except BadSettings:
-            return found  # `load` reports it
+            return found  # `faults_of` reports it
     return found
+
+
+def _option_faults(path: str | None, configuration: Configuration, options: "Options") -> Iterator[str]:
+    """The values of options of commands, and the tools that they name."""
+    given = [(key, value, key, path or "") for key, value in configuration.options.items()]
+    variables = {f"{PREFIX}{key.upper()}": key for key in options}
+    given += [(variables[name], os.environ[name], name, ENVIRONMENT) for name in sorted(variables & os.environ.keys())]
+    for key, value, name, source in given:
+        if fault := option_fault(key, value, options.get(key, ()), name, source):
+            yield fault
+        elif key == "tools":
+            yield from _tool_faults(value if isinstance(value, list) else value.split(","))
+
+
+def _tool_faults(references: list[str]) -> Iterator[str]:
+    for reference in references:
+        try:
+            load_tools([reference.strip()])
+        except CycloptsError as error:
+            yield str(error)
+
+
+def _database_faults(configuration: Configuration) -> Iterator[str]:
+    """Those of the URL and the schema, without the URL, which can have a password."""
+    url, schema = configuration.database or DATABASE, configuration.schema
+    if url not in IN_MEMORY and not is_server(url) and file_of(url) is None:
+        yield "`database`: is not a valid URL: use sqlite:///path, postgresql://user@host/name or sqlite://"
+    elif schema is not None and not is_server(url):
+        yield "`schema`: is for PostgreSQL"
+    try:
+        check_schema(schema or DEFAULT_SCHEMA)
+        if is_server(url):
+            server_options(address_of(url))
+    except (ValueError, ImportError) as error:
+        yield str(error)
 
 
 def warn_of_unknown_variables() -> None:

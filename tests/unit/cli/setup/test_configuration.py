@@ -47,6 +47,98 @@ def test_keys_of_any_name_are_known(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["config", "check", "--config", str(file)]) == 0
 
 
+TABLES = """
+[database]
+url = 1
+busy_seconds = 0
+[retention]
+runs_days = -1
+audit_days = "x"
+[server]
+header_seconds = 0
+keep_alive_seconds = "x"
+trusted_proxies = ["here"]
+[tool_calls]
+"core.http" = "often"
+[studio]
+locale = "xx"
+[shards]
+main = "postgresql://h/n"
+east = "sqlite:///x.db"
+[models.one]
+provider = "openai"
+model = "x"
+base_url = "ftp://x"
+[models.two]
+provider = "nope"
+[models.three]
+provider = "openai"
+"""
+
+
+def faults(capsys: pytest.CaptureFixture[str], file: Path) -> list[str]:
+    """The keys with faults, and those of the environment."""
+    assert main(["config", "check", "--config", str(file)]) == 2
+    return [line.removeprefix("error: ").partition(": ")[0] for line in capsys.readouterr().err.splitlines()]
+
+
+def test_one_fault_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the same table, of other tables, and of the environment; each is listed once."""
+    file = tmp_path / "a.toml"
+    file.write_text(TABLES)
+    monkeypatch.setenv("WFCORE_LIMITS_MAX_NODES", "abc")
+    monkeypatch.setenv("WFCORE_LIMITS_MAX_EDGES", "0")
+    monkeypatch.setenv("WFCORE_MODELS_FAST_API_KEY", "x")
+    monkeypatch.setenv("WFCORE_RETENTION_RUNS_DAYS", "2")
+    in_file = [
+        "database.url", "database.busy_seconds", "retention.runs_days", "retention.audit_days", "server.header_seconds",
+        "server.keep_alive_seconds", "tool_calls.core.http", "studio", "models.one.base_url", "models.two.provider",
+        "models.three.model", "server.trusted_proxies", "shards.main", "shards.east",
+    ]  # fmt: skip
+    in_environment = ["limits.max_nodes", "limits.max_edges", "models.fast"]
+    assert sorted(faults(capsys, file)) == sorted(
+        [f"`{key}` in {file}" for key in in_file] + [f"`{key}` in the environment" for key in in_environment]
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ('log_level = "loud"', "`log_level` in "),
+        ('no_worker = "abc"', "`no_worker` in "),
+        ("host = 1", "`host` in "),
+        ('port = "x"', "`port` in "),
+        ("port = 99999", 'Invalid value "99999" for port'),
+        ('tools = ["nope.py:X", "json:dumps", "json:nope"]', "--tools: cannot import `nope.py`"),
+        ('tools = ["json:dumps", "json:nope"]', "--tools: `json` has no `nope`"),
+        ('database = "mysql://u:secret@h/n"', "`database`: is not a valid URL"),
+        ('database = "postgresql://u:secret@h:x/n"', "the database URL is not valid"),
+        ('schema = "s"', "`schema`: is for PostgreSQL"),
+        ('database = "postgresql://h/n"\nschema = "a b"', "`schema` is not valid"),
+    ],
+)
+def test_what_commands_would_refuse(line: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The values of options, the tools, and the URL, which is not shown."""
+    file = tmp_path / "a.toml"
+    file.write_text(line)
+    assert main(["config", "check", "--config", str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: {fault}")
+    assert "secret" not in shown
+
+
+def test_a_wrong_option_in_the_environment(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that some command has with such a value is no fault."""
+    monkeypatch.setenv("WFCORE_SCOPE", "a, b")
+    monkeypatch.setenv("WFCORE_NO_WORKER", "true")
+    assert main(["config", "check"]) == 0
+    monkeypatch.setenv("WFCORE_PORT", "abc")
+    assert main(["config", "check"]) == 2
+    assert "WFCORE_PORT" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
