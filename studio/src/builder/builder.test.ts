@@ -194,7 +194,7 @@ describe("Editor", () => {
     other(theirs);
     await one.save();
     expect(one.current().saving).toBe("conflict");
-    expect(one.current().conflict!.differs).toEqual({ added: ["pay", "x", "ask (big) → pay"], removed: [], changed: [] });
+    expect(differences(one.current().conflict!.structure, one.current().structure)).toEqual({ added: ["pay", "x", "ask (big) → pay"], removed: [], changed: [] });
     expect(held.structure).toBe(theirs);
     one.resolve(mine);
     await one.save();

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
-import type { GraphDiff, Impact, Json, JsonObject } from "../api/types";
+import type { GraphDiff, Impact, Json, JsonObject, Structure } from "../api/types";
 import { problemOf, useHost } from "../elements/context";
 import { focusUnreadable, Form, useInvalidFocus } from "../forms/Form";
 import { check, type FieldError, fieldOf, initial, withValue } from "../forms/schema";
@@ -9,6 +9,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Loading, type Problem } from "../kit/kit";
 import { brief, visible } from "../kit/safe";
+import { differences } from "./document";
 import type { Conflict, Editor, EditorState } from "./editor";
 
 const MOST = 12;
@@ -136,11 +137,14 @@ function ImpactView({ impact, moves, onMoves }: { impact: Impact; moves: boolean
   );
 }
 
-/** Two versions of one draft: the user says which one stands. */
-export function ConflictDialog({ conflict, onResolve }: { conflict: Conflict; onResolve: (mine: boolean) => void }) {
+/** Two versions of one draft: the user says which one stands, or decides later. */
+export function ConflictDialog({ conflict, mine, onResolve, onClose }: {
+  conflict: Conflict; mine: Structure; onResolve: (mine: boolean) => void; onClose: () => void;
+}) {
   const { t } = useLanguage();
+  const differs = useMemo(() => differences(conflict.structure, mine), [conflict, mine]);
   return (
-    <Dialog title={t("builder.conflict")} onClose={() => undefined} actions={
+    <Dialog title={t("builder.conflict")} onClose={onClose} actions={
       <>
         <button type="button" className="button" onClick={() => onResolve(false)}>{t("builder.takeTheirs")}</button>
         <button type="button" className="button primary" onClick={() => onResolve(true)}>{t("builder.keepMine")}</button>
@@ -148,9 +152,9 @@ export function ConflictDialog({ conflict, onResolve }: { conflict: Conflict; on
     }>
       <p>{t("builder.conflictHint")}</p>
       <div className="stack">
-        <Changes title={t("builder.onlyMine")} tone="ok" names={conflict.differs.added} />
-        <Changes title={t("builder.onlyTheirs")} tone="bad" names={conflict.differs.removed} />
-        <Changes title={t("builder.differs")} tone="" names={conflict.differs.changed} />
+        <Changes title={t("builder.onlyMine")} tone="ok" names={differs.added} />
+        <Changes title={t("builder.onlyTheirs")} tone="bad" names={differs.removed} />
+        <Changes title={t("builder.differs")} tone="" names={differs.changed} />
       </div>
     </Dialog>
   );

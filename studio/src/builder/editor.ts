@@ -1,7 +1,7 @@
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
 import type { Issue, JsonObject, Structure, Workflow } from "../api/types";
-import { blank, differences, type IssuePlace, placeOf } from "./document";
+import { blank, type IssuePlace, placeOf } from "./document";
 import { History } from "./history";
 
 export type Saving = "saved" | "dirty" | "saving" | "failed" | "refused" | "conflict";
@@ -14,8 +14,6 @@ export interface Conflict {
   workflow: Workflow;
   etag: string | null;
   structure: Structure;
-  /** What saving the own version would change in the other one. */
-  differs: { added: string[]; removed: string[]; changed: string[] };
 }
 
 export interface EditorState {
@@ -111,7 +109,7 @@ export class Editor {
     if (kept && etag !== null && canonical(kept.structure) !== canonical(structure)) {
       this.history.change(kept.structure);
       if (kept.etag === etag) this.set({ workflow, error: null, restored: true, saving: "dirty", revision: this.state.revision + 1 });
-      else this.set({ workflow, error: null, saving: "conflict", conflict: conflictOf(workflow, etag, kept.structure), revision: this.state.revision + 1 });
+      else this.set({ workflow, error: null, saving: "conflict", conflict: conflictOf(workflow, etag), revision: this.state.revision + 1 });
       return;
     }
     this.keeper.set(null);
@@ -215,7 +213,7 @@ export class Editor {
   private async failed(error: unknown): Promise<void> {
     if (error instanceof ApiError && error.status === 409 && error.info.reason === "stale") {
       const { workflow, etag } = await this.calls.read(this.id).catch(() => ({ workflow: null, etag: null }));
-      if (workflow) return this.set({ saving: "conflict", error: null, conflict: conflictOf(workflow, etag, this.history.current) });
+      if (workflow) return this.set({ saving: "conflict", error: null, conflict: conflictOf(workflow, etag) });
     }
     if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {
       const issues = Array.isArray(error.info.errors) ? (error.info.errors as unknown as Issue[]) : [];
@@ -309,7 +307,7 @@ export class Editor {
     const structure = structureOf(workflow);
     const isSame = canonical(structure) === canonical(this.saved);
     if (!isSame && this.history.current !== this.saved) {
-      return this.set({ saving: "conflict", conflict: conflictOf(workflow, etag, this.history.current) });
+      return this.set({ saving: "conflict", conflict: conflictOf(workflow, etag) });
     }
     this.etag = etag;
     if (!isSame) {
@@ -327,7 +325,4 @@ const canonical = (value: unknown): string =>
 
 const structureOf = (workflow: Workflow): Structure => workflow.variation?.workflowStructure ?? blank();
 
-function conflictOf(workflow: Workflow, etag: string | null, mine: Structure): Conflict {
-  const structure = structureOf(workflow);
-  return { workflow, etag, structure, differs: differences(structure, mine) };
-}
+const conflictOf = (workflow: Workflow, etag: string | null): Conflict => ({ workflow, etag, structure: structureOf(workflow) });

@@ -98,6 +98,8 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const [preview, setPreview] = useState<Preview | null>(null);
   const [marks, setMarks] = useState<Marks | null>(null);
   const [asking, setAsking] = useState<"deploy" | "run" | "settings" | null>(null);
+  // The choice between two versions is put off: a notice leads back to it.
+  const [isPutOff, setPutOff] = useState(false);
   const [from, setFrom] = useState<From | undefined>();
   const [runId, setRunId] = useState<string | null>(null);
   const [isRunShown, setRunShown] = useState(false);
@@ -223,7 +225,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     <div className="page builder" onKeyDown={onKey} onCopy={onCopy} onCut={onCopy} onPaste={onPaste}>
       <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
         onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onAside={(what) => { setSelected([]); setOpen(open === what ? null : what); }} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
-      <Notices editor={editor} state={state} />
+      <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} />
       {open === "problems" && <Problems state={state} onSelect={select} />}
       <div className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
         {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
@@ -271,7 +273,9 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
           </aside>
         )}
       </div>
-      {state.conflict && <ConflictDialog conflict={state.conflict} onResolve={(mine) => editor.resolve(mine)} />}
+      {state.conflict && !isPutOff && (
+        <ConflictDialog conflict={state.conflict} mine={structure} onClose={() => setPutOff(true)} onResolve={(mine) => { setPutOff(false); editor.resolve(mine); }} />
+      )}
       {asking === "settings" && <SettingsDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
       {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
       {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} from={from} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); setRunShown(true); }} />}

@@ -53,7 +53,7 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
 }
 
 /** What the user has to know of the draft. */
-export function Notices({ editor, state }: { editor: Editor; state: EditorState }) {
+export function Notices({ editor, state, onConflict }: { editor: Editor; state: EditorState; onConflict: () => void }) {
   const { t } = useLanguage();
   const message = state.error ? problemOf(state.error).message : "";
   return (
@@ -66,6 +66,12 @@ export function Notices({ editor, state }: { editor: Editor; state: EditorState 
           <Icon name="retry" /><span className="grow">{t("builder.restored")}</span>
           <button type="button" className="button small" onClick={() => editor.undo()}>{t("builder.discard")}</button>
           <button type="button" className="button small" onClick={() => void editor.save()}>{t("builder.save")}</button>
+        </div>
+      )}
+      {state.saving === "conflict" && (
+        <div className="notice wait">
+          <Icon name="waiting" /><span className="grow">{t("builder.conflictOpen")}</span>
+          <button type="button" className="button small" onClick={onConflict}>{t("builder.conflictChoose")}</button>
         </div>
       )}
       {state.saving === "failed" && (

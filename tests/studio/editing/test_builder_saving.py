@@ -87,3 +87,27 @@ def test_nothing_is_done_with_an_older_draft(open_page: Open, server: Server, id
             "start",
             "first",
         ]
+
+
+def test_the_choice_between_two_versions_can_be_put_off(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Escape closes the dialog; a notice leads back to it, with what was changed meanwhile too."""
+    with server.client() as client:
+        workflow = create(client, LINE)
+        page = opened(open_page, workflow)
+        client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": WITH_THEIRS})
+        page.get_by_role("button", name="Wait", exact=True).click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("theirs")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        node(page, "second").click()
+        page.keyboard.press("Delete")
+        expect(node(page, "second")).to_have_count(0)
+        expect(page.locator(".saving.conflict")).to_be_visible()
+        check_accessibility(page)
+        page.get_by_role("button", name="Compare the versions").click()
+        expect(dialog.locator(".changes .bad").filter(has_text="second").first).to_be_visible()
+        dialog.get_by_role("button", name="Keep my version").click()
+        expect(page.locator(SAVED)).to_be_visible()
+        expect(page.get_by_role("button", name="Compare the versions")).to_have_count(0)
+        assert names(stored(client, workflow)) == ["start", "first", "wait"]
