@@ -260,8 +260,15 @@ describe("Editor", () => {
     const next = editor();
     await next.start();
     expect([next.current().restored, next.current().structure.nodes.length, next.current().saving]).toEqual([true, 5, "dirty"]);
+    next.change(more(next.current().structure));
+    next.discard();
+    expect([next.current().structure.nodes.length, next.current().saving, next.current().restored, held.kept]).toEqual([4, "saved", false, null]);
     next.undo();
-    expect(next.current().structure.nodes).toHaveLength(4);
+    expect([next.current().structure.nodes.length, next.current().saving]).toEqual([6, "dirty"]);
+    next.undo();
+    next.undo();
+    await next.save();
+    expect([next.current().saving, held.writes, held.kept]).toEqual(["saved", 1, null]);
     vi.useRealTimers();
     next.stop();
   });

@@ -174,13 +174,25 @@ export class Editor {
   async save(): Promise<void> {
     clearTimeout(this.timer);
     while (this.turn) await this.turn;
-    if (!this.canEdit || this.state.saving === "conflict" || this.history.current === this.saved) {
-      if (this.canEdit && this.state.saving === "dirty") this.set({ saving: "saved" });
-      return;
-    }
+    if (!this.canEdit || this.state.saving === "conflict") return;
+    if (this.history.current === this.saved) return this.settle();
     this.turn = this.write();
     await this.turn;
     if (this.state.saving === "dirty") this.later(SAVE_MS);
+  }
+
+  /** There is nothing to save: the structure is again what the server has. */
+  private settle() {
+    if (this.state.saving === "saved") return;
+    this.keeper.set(null);
+    this.set({ saving: "saved", error: null, restored: false });
+    this.onChange("saved");
+  }
+
+  /** Drop what is not saved; it can be undone. */
+  discard() {
+    if (this.canEdit && this.history.change(this.saved)) this.edited(true);
+    this.settle();
   }
 
   /** Save the draft. Raises an Error with this message if the server does not have the last change then. */

@@ -64,7 +64,7 @@ export function Notices({ editor, state, onConflict }: { editor: Editor; state: 
       {state.restored && (
         <div className="notice wait">
           <Icon name="retry" /><span className="grow">{t("builder.restored")}</span>
-          <button type="button" className="button small" onClick={() => editor.undo()}>{t("builder.discard")}</button>
+          <button type="button" className="button small" onClick={() => editor.discard()}>{t("builder.discard")}</button>
           <button type="button" className="button small" onClick={() => void editor.save()}>{t("builder.save")}</button>
         </div>
       )}

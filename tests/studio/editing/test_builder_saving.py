@@ -111,3 +111,30 @@ def test_the_choice_between_two_versions_can_be_put_off(open_page: Open, server:
         expect(page.locator(SAVED)).to_be_visible()
         expect(page.get_by_role("button", name="Compare the versions")).to_have_count(0)
         assert names(stored(client, workflow)) == ["start", "first", "wait"]
+
+
+def test_restored_changes_are_discarded(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """All of them, also after a further change; neither the notice nor what the browser kept stays."""
+    with server.client() as client:
+        workflow = create(client, LINE)
+        page = opened(open_page, workflow)
+        page.context.set_offline(True)
+        page.get_by_role("button", name="Wait", exact=True).click()
+        expect(page.locator(".saving.failed")).to_be_visible()
+        second = page.context.new_page()
+        second.route("**/api/v1/workflows/*", without_writes)
+        page.close()
+        second.context.set_offline(False)
+        second.goto(f"{server.url}/studio/workflows/{workflow}")
+        notice = second.get_by_text("had not been saved were restored")
+        expect(notice).to_be_visible()
+        node(second, "second").click()
+        second.keyboard.press("Delete")
+        expect(node(second, "second")).to_have_count(0)
+        second.get_by_role("button", name="Discard").click()
+        expect(notice).to_have_count(0)
+        expect(second.locator(SAVED)).to_be_visible()
+        expect(node(second, "wait")).to_have_count(0)
+        expect(node(second, "second")).to_be_visible()
+        assert second.evaluate("localStorage.length") == 0
+        second.close()
