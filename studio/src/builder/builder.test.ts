@@ -115,8 +115,8 @@ describe("History", () => {
 /** A server with one draft; `next` is what the next write raises. */
 function server(structure: Structure = GRAPH) {
   let version = 1;
-  const held = { structure, writes: 0, deploys: 0, next: null as unknown, kept: null as string | null, wait: null as Promise<void> | null };
-  const workflow = (): Workflow => ({ id: 7, name: "F", description: null, status: "draft", canManage: true, variation: { workflowStructure: held.structure } });
+  const held = { structure, status: "draft", writes: 0, deploys: 0, next: null as unknown, kept: null as string | null, wait: null as Promise<void> | null };
+  const workflow = (): Workflow => ({ id: 7, name: "F", description: null, status: held.status, canManage: true, variation: { workflowStructure: held.structure } });
   const calls = {
     read: async () => ({ workflow: workflow(), etag: `"${version}"` }),
     save: async (_: number, next: Structure, etag: string | null) => {
@@ -240,6 +240,23 @@ describe("Editor", () => {
       expect([held.deploys, held.writes]).toEqual(saving === "conflict" ? [0, 0] : [1, 1]);
       one.stop();
     });
+
+  it("says that the workflow was deleted, and keeps what was not saved", async () => {
+    const { held, other, editor } = server();
+    const one = editor();
+    await one.start();
+    one.change(more(GRAPH));
+    held.status = "deleted";
+    other(GRAPH);
+    await one.save();
+    const { saving, conflict, workflow, structure } = one.current();
+    expect([saving, conflict, workflow!.status, structure.nodes.length, one.isUnsaved]).toEqual(["refused", null, "deleted", 4, true]);
+    await expect(one.deploy()).rejects.toThrow("not saved");
+    one.stop();
+    const next = editor();
+    await next.start();
+    expect([next.current().saving, next.current().structure.nodes.length, held.kept !== null]).toEqual(["refused", 4, true]);
+  });
 
   it("keeps unsaved changes for the next page, and sends them again", async () => {
     vi.useFakeTimers();

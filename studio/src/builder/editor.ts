@@ -108,9 +108,10 @@ export class Editor {
     const kept = this.kept();
     if (kept && etag !== null && canonical(kept.structure) !== canonical(structure)) {
       this.history.change(kept.structure);
-      if (kept.etag === etag) this.set({ workflow, error: null, restored: true, saving: "dirty", revision: this.state.revision + 1 });
-      else this.set({ workflow, error: null, saving: "conflict", conflict: conflictOf(workflow, etag), revision: this.state.revision + 1 });
-      return;
+      const shown = { workflow, error: null, revision: this.state.revision + 1 };
+      if (workflow.status === "deleted") return this.set({ ...shown, saving: "refused" });
+      if (kept.etag === etag) return this.set({ ...shown, restored: true, saving: "dirty" });
+      return this.set({ ...shown, saving: "conflict", conflict: conflictOf(workflow, etag) });
     }
     this.keeper.set(null);
     this.set({ workflow, error: null, saving: "saved", conflict: null, restored: false, revision: this.state.revision + 1 });
@@ -225,6 +226,7 @@ export class Editor {
   private async failed(error: unknown): Promise<void> {
     if (error instanceof ApiError && error.status === 409 && error.info.reason === "stale") {
       const { workflow, etag } = await this.calls.read(this.id).catch(() => ({ workflow: null, etag: null }));
+      if (workflow?.status === "deleted") return this.set({ workflow, saving: "refused", error });
       if (workflow) return this.set({ saving: "conflict", error: null, conflict: conflictOf(workflow, etag) });
     }
     if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {

@@ -56,6 +56,13 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
 export function Notices({ editor, state, onConflict }: { editor: Editor; state: EditorState; onConflict: () => void }) {
   const { t } = useLanguage();
   const message = state.error ? problemOf(state.error).message : "";
+  if (state.workflow?.status === "deleted") {
+    return (
+      <div className="notices">
+        <div className="notice bad" role="alert"><Icon name="error" /><span>{t("builder.deleted")} {editor.isUnsaved && t("builder.deletedHint")}</span></div>
+      </div>
+    );
+  }
   return (
     <div className="notices">
       {!editor.canEdit && (

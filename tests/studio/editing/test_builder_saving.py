@@ -138,3 +138,19 @@ def test_restored_changes_are_discarded(open_page: Open, server: Server, ids: di
         expect(node(second, "second")).to_be_visible()
         assert second.evaluate("localStorage.length") == 0
         second.close()
+
+
+def test_a_workflow_that_was_deleted_elsewhere(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """No version of it can stand: what was not saved is still there to be copied."""
+    with server.client() as client:
+        workflow = create(client, LINE)
+        page = opened(open_page, workflow, permissions=["clipboard-read", "clipboard-write"])
+        assert client.delete(f"/api/v1/workflows/{workflow}").status_code == 200
+    page.get_by_role("button", name="Wait", exact=True).click()
+    expect(page.get_by_role("alert").filter(has_text="was deleted")).to_contain_text("changes are not saved")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_role("button", name="Deploy")).to_have_count(0)
+    check_accessibility(page)
+    node(page, "wait").click()
+    page.keyboard.press("Control+c")
+    assert "core.wait" in page.evaluate("navigator.clipboard.readText()")
