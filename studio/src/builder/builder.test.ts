@@ -46,6 +46,26 @@ describe("document", () => {
     });
   });
 
+  it("renames no field of an input, and a node again whatever its id is", () => {
+    const holds = (value: string): Structure => ({ ...GRAPH, nodes: [...GRAPH.nodes.slice(0, 2), { id: "last", type: "action", data: { value } }] });
+    const value = (structure: Structure) => structure.nodes[2]!.data!.value;
+    expect(value(renamed(holds("input.nodes.ask + nodes.ask.output + mynodes.ask"), "ask", "b"))).toBe("input.nodes.ask + nodes.b.output + mynodes.ask");
+    for (const id of ['a"b', "a'b", "a\\b", "ä\n"]) {
+      const there = renamed(holds("nodes['ask'].output"), "ask", id);
+      expect(value(there)).toBe(`nodes[${JSON.stringify(id)}].output`);
+      expect(value(renamed(there, id, "ask"))).toBe("nodes.ask.output");
+    }
+    const quoted = holds("nodes['a \\'b\\' \"c\" \\\"d\\\"'].output");
+    quoted.nodes[1] = { id: "a 'b' \"c\" \"d\"", type: "action" };
+    expect(value(renamed(quoted, quoted.nodes[1].id, "b"))).toBe("nodes.b.output");
+  });
+
+  it("pastes nodes whose new ids are those of others that are pasted", () => {
+    const two: Structure = { nodes: [{ id: "call", type: "action", data: {} }, { id: "call_2", type: "action", data: { value: "{{ nodes.call.output }}" } }], edges: [] };
+    const { structure, ids } = pasted(without(two, ["call_2"]), copied(two, ["call", "call_2"]))!;
+    expect([ids, structure.nodes[2]!.data!.value]).toEqual([["call_2", "call_2_2"], "{{ nodes.call_2.output }}"]);
+  });
+
   it("keeps the edges of a branch whose handle is renamed", () => {
     const next = withData(GRAPH, "ask", { branches: [{ handle: "large", when: "input.n > 3" }] });
     expect(next.edges[1]!.sourceHandle).toBe("large");

@@ -136,18 +136,27 @@ export function withData(structure: Structure, id: string, data: JsonObject): St
   };
 }
 
-const escaped = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+/** A reference to a node, as a name or as a text. What comes after another dot, such as `input.nodes.a`, is none. */
+const REFERENCE = /(?<!\.\s*)\bnodes(?:\.([A-Za-z_]\w*)|\[("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\])/g;
 
-/** Every text of a value with the references to a node, `nodes.old` and `nodes["old"]`, under its new id. */
+/** The text that a literal of an expression stands for; undefined for an escape that JSON does not have. */
+function textOf(literal: string): string | undefined {
+  const inner = literal.slice(1, -1);
+  const json = literal.startsWith('"') ? inner : inner.replace(/\\.|"/g, (one) => (one === '"' ? '\\"' : one === "\\'" ? "'" : one));
+  try {
+    return JSON.parse(`"${json}"`) as string;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Every text of a value with the references to nodes, `nodes.old` and `nodes["old"]`, under their new ids. */
 function readdressed(value: Json, names: Map<string, string>): Json {
   if (typeof value === "string") {
-    let text = value;
-    for (const [old, next] of names) {
-      const plain = /^[A-Za-z_][A-Za-z0-9_]*$/.test(next);
-      const found = new RegExp(`\\bnodes(?:\\.${escaped(old)}(?![A-Za-z0-9_])|\\[(["'])${escaped(old)}\\1\\])`, "g");
-      text = text.replace(found, () => (plain ? `nodes.${next}` : `nodes[${JSON.stringify(next)}]`));
-    }
-    return text;
+    return value.replace(REFERENCE, (whole, plain: string | undefined, literal: string | undefined) => {
+      const next = names.get(plain ?? textOf(literal ?? "") ?? "");
+      return next === undefined ? whole : /^[A-Za-z_]\w*$/.test(next) ? `nodes.${next}` : `nodes[${JSON.stringify(next)}]`;
+    });
   }
   if (Array.isArray(value)) return value.map((one) => readdressed(one, names));
   if (value && typeof value === "object") {
