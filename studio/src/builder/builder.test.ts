@@ -160,7 +160,7 @@ function server(structure: Structure = GRAPH) {
     rollBack: async () => workflow(),
     toggle: async () => workflow(),
   };
-  const keeper = { get: () => held.kept, set: (text: string | null) => void (held.kept = text) };
+  const keeper = { open: async () => undefined, get: () => held.kept, set: (text: string | null) => void (held.kept = text) };
   const other = (next: Structure) => {
     held.structure = next;
     version++;

@@ -33,6 +33,8 @@ export interface EditorState {
 
 /** Where changes are kept until the server has them: a text, or null for none. */
 export interface Keeper {
+  /** Finds out whose changes these are; before, none are kept. */
+  open: () => Promise<void>;
   get: () => string | null;
   set: (text: string | null) => void;
 }
@@ -92,7 +94,7 @@ export class Editor {
   async start(): Promise<void> {
     this.stopped = false;
     try {
-      const { workflow, etag } = await this.calls.read(this.id);
+      const [{ workflow, etag }] = await Promise.all([this.calls.read(this.id), this.keeper.open()]);
       this.begin(workflow, etag);
       await this.validate();
     } catch (error) {
@@ -105,8 +107,9 @@ export class Editor {
     this.etag = etag;
     this.saved = structure;
     this.history = new History(structure);
-    const kept = this.kept();
-    if (kept && etag !== null && canonical(kept.structure) !== canonical(structure)) {
+    // Who may not edit neither gets nor clears what is kept.
+    const kept = etag === null ? null : this.kept();
+    if (kept && canonical(kept.structure) !== canonical(structure)) {
       this.history.change(kept.structure);
       const shown = { workflow, error: null, revision: this.state.revision + 1 };
       if (workflow.status === "deleted") return this.set({ ...shown, saving: "refused" });
@@ -234,6 +237,7 @@ export class Editor {
       return this.set({ saving: "refused", error, issues: this.found(issues) });
     }
     this.set({ saving: "failed", error });
+    this.keep(); // another page can have restored and settled it
     this.later(RETRY_MS);
   }
 

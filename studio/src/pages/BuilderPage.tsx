@@ -44,9 +44,9 @@ export default function BuilderPage({ workflowId, onEditor }: BuilderProps) {
 }
 
 function useEditor(id: number, editing: Editing): Editor {
-  const { client, emit } = useHost();
+  const { api, client, emit } = useHost();
   const editor = useMemo(
-    () => new Editor(editing, id, keeperOf(client.baseUrl, id), (what) => void (what === "dirty" ? emit("dirty", { workflowId: id }) : emit("saved", { workflowId: id }))), [editing, id, client, emit],
+    () => new Editor(editing, id, keeperOf(client.baseUrl, id, () => api.me()), (what) => void (what === "dirty" ? emit("dirty", { workflowId: id }) : emit("saved", { workflowId: id }))), [editing, id, api, client, emit],
   );
   useEffect(() => {
     void editor.start();

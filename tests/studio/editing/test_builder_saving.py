@@ -4,7 +4,7 @@
 import demo
 from appearance import check_accessibility
 from playwright.sync_api import expect
-from servers import Server
+from servers import ORG, Server, wfcore
 from test_builder import SAVED, create, names, node, opened, settings, stored, without_writes
 from watching import Open
 
@@ -154,3 +154,24 @@ def test_a_workflow_that_was_deleted_elsewhere(open_page: Open, server: Server, 
     node(page, "wait").click()
     page.keyboard.press("Control+c")
     assert "core.wait" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_unsaved_changes_are_for_who_made_them(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Another user of this browser does not get them; who made them does, after the next sign-in."""
+    who = ("--org", ORG, "--user-id", "carl", "--database", server.database)
+    wfcore("member", "add", *who, "--email", "carl@acme.test", "--role", "admin")
+    others = wfcore("token", "create", *who, "--all-scopes")
+    with server.client() as client:
+        workflow = create(client, LINE)
+        page = opened(open_page, workflow)
+        page.route("**/api/v1/workflows/*", without_writes)
+        page.get_by_role("button", name="Wait", exact=True).click()
+        expect(page.locator(".saving.failed")).to_be_visible()
+        for token in (others, server.token):
+            page.get_by_role("button", name="Sign out").click()
+            page.get_by_label("Access token").fill(token)
+            page.keyboard.press("Enter")
+            expect(node(page, "second")).to_be_visible()
+            expect(page.locator(".saving")).to_be_visible()
+            expect(node(page, "wait")).to_have_count(1 if token == server.token else 0)
+        expect(page.get_by_text("had not been saved were restored")).to_be_visible()
