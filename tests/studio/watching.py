@@ -13,6 +13,8 @@ EXPECTED = (
     "ERR_INTERNET_DISCONNECTED",
     "status of 40",
     "status of 422",
+    "status of 429",
+    "status of 503",
     "ERR_CONNECTION",
     "ERR_INCOMPLETE",
     "ERR_EMPTY",

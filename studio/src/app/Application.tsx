@@ -5,7 +5,7 @@ import { Deferred, pages } from "../elements/deferred";
 import { useLanguage } from "../i18n/context";
 import { type Labels, language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
-import { Loading } from "../kit/kit";
+import { Failure, Loading } from "../kit/kit";
 import { ChatApp } from "./ChatApp";
 import { byAddress, pathOf, routeOf, SECTIONS } from "./router";
 import { type OAuth, storedToken } from "./session";
@@ -75,7 +75,7 @@ export function preload(config: Config): void {
 function App({ element, config }: { element: ApplicationElement; config: Config }) {
   const { t } = useLanguage();
   const base = baseOf(config);
-  const { state, reason, me, onToken, signOut, returned } = useSession(element, config);
+  const { state, reason, me, away, askAgain, onToken, signOut, returned } = useSession(element, config);
   const [path, setPath] = useState("");
   const navigation = useMemo(() => {
     const found = byAddress(base, () => setPath(found.path()));
@@ -103,6 +103,7 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
   }, [page, config, t]);
 
   if (state === "checking") return <Loading rows={8} />;
+  if (state === "away" && away) return <Failure problem={away} onRetry={askAgain} />;
   if (state === "out" || !me) return <SignIn config={config} reason={reason} onToken={onToken} />;
   const tools = <SessionTools me={me} element={element} onSignOut={signOut} />;
   return <Shell element={element} config={config} navigation={navigation} path={path} me={me} tools={tools} view="main" />;

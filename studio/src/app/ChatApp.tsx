@@ -4,7 +4,7 @@ import { useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
-import { Loading } from "../kit/kit";
+import { Failure, Loading } from "../kit/kit";
 import { type ApplicationElement, type Config, localeOf } from "./Application";
 import { SignIn, useSession } from "./SignIn";
 
@@ -12,7 +12,7 @@ import { SignIn, useSession } from "./SignIn";
 export function ChatApp({ element, config }: { element: ApplicationElement; config: Config }) {
   const { t } = useLanguage();
   const { client } = useHost();
-  const { state, reason, onToken, signOut } = useSession(element, config);
+  const { state, reason, away, askAgain, onToken, signOut } = useSession(element, config);
   const box = useRef<HTMLElement>(null);
   useEffect(() => {
     document.documentElement.lang = language(localeOf(config), config.labels).locale;
@@ -25,6 +25,7 @@ export function ChatApp({ element, config }: { element: ApplicationElement; conf
     return () => chat.remove();
   }, [state, client, config, element]);
   if (state === "checking") return <Loading rows={8} />;
+  if (state === "away" && away) return <Failure problem={away} onRetry={askAgain} />;
   if (state === "out") return <SignIn config={config} reason={reason} onToken={onToken} />;
   return (
     <div className="chatapp">

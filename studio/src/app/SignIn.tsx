@@ -1,24 +1,34 @@
 import { type FormEvent, useCallback, useEffect, useRef, useState } from "react";
-import { ApiError, Client } from "../api/client";
+import { Client } from "../api/client";
 import type { Caller } from "../api/types";
+import { problemOf } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import type { Problem } from "../kit/kit";
 import type { ApplicationElement, Config } from "./Application";
 import { Brand } from "./Brand";
 import { beginSignIn, endSignIn, forgetToken, shareSession, type Sharing, storedToken, storeToken } from "./session";
 
 export interface Session {
-  state: "checking" | "out" | "in";
+  state: "checking" | "away" | "out" | "in";
   /** Why the user has to sign in: the key of a text. */
   reason: string | null;
   me: Caller | null;
-  /** False for a token that is not valid. */
-  onToken: (token: string) => Promise<boolean>;
+  /** Why the server does not say who the user is; it is asked again after a while. */
+  away: Problem | null;
+  askAgain: () => void;
+  /** Why the token does not sign in: the key of a text; null if it does. */
+  onToken: (token: string) => Promise<string | null>;
   /** Undefined for a session of the product, which only the product ends. */
   signOut: (() => void) | undefined;
   /** Where a sign-in with OAuth began, once it has ended: empty if it failed. */
   returned: string | null;
 }
+
+const LONGEST_PAUSE_MS = 30_000;
+
+const isDenied = ({ status }: Problem) => status === 401 || status === 403;
+const textOf = (problem: Problem) => (isDenied(problem) ? "signIn.bad" : problem.status === 0 ? "error.offline" : "signIn.unavailable");
 
 /** Who uses the page: by the cookie of the product, the token of this tab, that of another tab, or a new sign-in. */
 export function useSession(element: ApplicationElement, config: Config): Session {
@@ -26,18 +36,18 @@ export function useSession(element: ApplicationElement, config: Config): Session
   const [reason, setReason] = useState<string | null>(null);
   const [me, setMe] = useState<Caller | null>(null);
   const [returned, setReturned] = useState<string | null>(null);
+  const [away, setAway] = useState<{ problem: Problem; tries: number } | null>(null);
   const sharing = useRef<Sharing | null>(null);
   // A client of its own: a missing session is a normal answer here, not an event.
-  const enter = useCallback(async (): Promise<boolean> => {
+  const enter = useCallback(async (): Promise<Problem | null> => {
     const probe = new Client({ baseUrl: config.baseUrl, getToken: () => (storedToken() ? () => storedToken() ?? "" : undefined), onAuthRequired: () => undefined });
     try {
       setMe(await probe.get<Caller>("/api/v1/me"));
       setReason(null);
       setState("in");
-      return true;
+      return null;
     } catch (error) {
-      if (error instanceof ApiError && error.status === 0) setReason("error.offline");
-      return false;
+      return problemOf(error);
     }
   }, [config.baseUrl]);
   const leave = useCallback((why: string | null) => {
@@ -49,14 +59,25 @@ export function useSession(element: ApplicationElement, config: Config): Session
   const onToken = useCallback(async (token: string, isShared = false) => {
     storeToken(token);
     element.useToken();
-    if (!(await enter())) {
+    const problem = await enter();
+    if (problem) {
       forgetToken();
       element.useToken();
-      return false;
+      return textOf(problem);
     }
     if (!isShared) sharing.current?.signedIn(token);
-    return true;
+    return null;
   }, [element, enter]);
+  const begin = useCallback(async () => {
+    const problem = await enter();
+    if (!problem) return;
+    if (!isDenied(problem)) {
+      setAway((old) => ({ problem, tries: (old?.tries ?? -1) + 1 }));
+      return setState("away");
+    }
+    const token = storedToken() ? null : await sharing.current?.request();
+    if (!token || (await onToken(token, true))) leave(storedToken() ? "signIn.expired" : null);
+  }, [enter, onToken, leave]);
   useEffect(() => {
     const out = (event: Event) => {
       event.stopPropagation();
@@ -84,21 +105,24 @@ export function useSession(element: ApplicationElement, config: Config): Session
           setReturned("");
         }
       }
-      if (await enter()) return;
-      const token = storedToken() ? null : await sharing.current?.request();
-      if (!token || !(await onToken(token, true))) setState("out");
+      await begin();
     })();
   }, []);
+  useEffect(() => {
+    if (state !== "away" || !away) return;
+    const timer = setTimeout(() => void begin(), Math.min(1_000 * 2 ** away.tries, LONGEST_PAUSE_MS));
+    return () => clearTimeout(timer);
+  }, [state, away, begin]);
   const signOut = () => {
     sharing.current?.signedOut();
     leave(null);
     setReason(null);
   };
-  return { state, reason, me, onToken, signOut: storedToken() ? signOut : undefined, returned };
+  return { state, reason, me, away: away?.problem ?? null, askAgain: () => void begin(), onToken, signOut: storedToken() ? signOut : undefined, returned };
 }
 
 export function SignIn({ config, reason, onToken }: {
-  config: Config; reason: string | null; onToken: (token: string) => Promise<boolean>;
+  config: Config; reason: string | null; onToken: Session["onToken"];
 }) {
   const { t } = useLanguage();
   const [token, setToken] = useState("");
@@ -107,7 +131,7 @@ export function SignIn({ config, reason, onToken }: {
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
-    setProblem((await onToken(token.trim())) ? null : "signIn.bad");
+    setProblem(await onToken(token.trim()));
     setBusy(false);
   };
   const redirect = new URL(`${config.baseUrl}/studio/sign-in`, location.href).href;

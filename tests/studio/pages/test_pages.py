@@ -11,6 +11,8 @@ from playwright.sync_api import TimeoutError as TooLate
 from servers import Server
 from watching import Open
 
+UNAVAILABLE = {"error": {"code": "unavailable", "status": "UNAVAILABLE", "message": "starting"}}
+
 
 def pages(ids: dict[str, str]) -> dict[str, tuple[str, str]]:
     """The address of each page, and what it shows when it is ready."""
@@ -66,6 +68,41 @@ def test_sign_in_and_out(open_page: Open, server: Server) -> None:
     page.get_by_role("button", name="Sign out").click()
     expect(field).to_be_visible()
     assert page.evaluate("sessionStorage.getItem('studio-token')") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [(503, "The server cannot check the token now"), (429, "The server cannot check the token now"),
+     (0, "The server cannot be reached")],
+)  # fmt: skip
+def test_a_sign_in_that_the_server_cannot_check(open_page: Open, server: Server, status: int, text: str) -> None:
+    """A token is called invalid only by a server that has checked it."""
+    page = open_page("/studio/inbox", token=None)
+    field = page.get_by_label("Access token")
+    expect(field).to_be_visible()
+    page.route(
+        "**/api/v1/me", lambda route: route.fulfill(status=status, json=UNAVAILABLE) if status else route.abort()
+    )
+    field.fill(server.token)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text(text)
+    expect(field).not_to_have_attribute("aria-invalid", "true")
+    page.unroute_all()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+def test_a_reload_while_the_server_starts_again(open_page: Open, ids: dict[str, str]) -> None:
+    """The page says that the server does not answer, and goes on by itself when it does."""
+    page = open_page("/studio/runs")
+    expect(page.locator(".line").first).to_be_visible()
+    page.route("**/api/v1/me", lambda route: route.fulfill(status=503, json=UNAVAILABLE))
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("starting")
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    expect(page.get_by_label("Access token")).to_have_count(0)
+    page.unroute_all()
+    expect(page.locator(".line").first).to_be_visible()
 
 
 def test_filters_are_in_the_address(open_page: Open, ids: dict[str, str]) -> None:
