@@ -1,4 +1,4 @@
-import { type KeyboardEvent, type ReactNode, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type MouseEvent, type ReactNode, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "./icons";
 
@@ -119,18 +119,33 @@ export function Dialog({ title, children, actions, onClose }: {
   );
 }
 
+/** Whether the text is in the clipboard now. The browser offers its own one in secure contexts only. */
+async function copied(text: string, near: HTMLElement): Promise<boolean> {
+  if (await navigator.clipboard?.writeText(text).then(() => true, () => false)) return true;
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sr";
+  near.after(area);
+  area.select();
+  const isDone = document.execCommand("copy");
+  area.remove();
+  near.focus();
+  return isDone;
+}
+
 export function CopyButton({ text, label }: { text: () => string; label?: string }) {
   const { t } = useLanguage();
-  const [done, setDone] = useState(false);
-  const copy = async () => {
-    await navigator.clipboard?.writeText(text()).catch(() => undefined);
-    setDone(true);
-    setTimeout(() => setDone(false), 1_500);
+  const [outcome, setOutcome] = useState<"copied" | "notCopied" | null>(null);
+  const copy = async (event: MouseEvent<HTMLElement>) => {
+    if (!(await copied(text(), event.currentTarget))) return setOutcome("notCopied");
+    setOutcome("copied");
+    setTimeout(() => setOutcome(null), 1_500);
   };
+  const name = outcome ? t(`common.${outcome}`) : (label ?? t("common.copy"));
   return (
-    <button type="button" className="button plain small square copy" onClick={() => void copy()}
-      aria-label={done ? t("common.copied") : (label ?? t("common.copy"))} title={label ?? t("common.copy")}>
-      <Icon name={done ? "done" : "copy"} />
+    <button type="button" className="button plain small square copy" onClick={(event) => void copy(event)}
+      aria-label={name} title={name}>
+      <Icon name={outcome === "copied" ? "done" : outcome === "notCopied" ? "error" : "copy"} />
     </button>
   );
 }

@@ -182,6 +182,23 @@ def test_a_failed_run_leads_to_its_cause(open_page: Open, ids: dict[str, str]) -
     expect(page.locator(".erow").first).to_contain_text("Run started")
 
 
+@pytest.mark.parametrize("works", [True, False])
+def test_copying_without_a_secure_context(open_page: Open, ids: dict[str, str], works: bool) -> None:
+    """As over plain HTTP, where the browser has no clipboard: the text is copied, or the button says that it is not."""
+    script = "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
+    script += "" if works else "Document.prototype.execCommand = () => false;"
+    page = open_page(f"/studio/runs/{ids['done']}", script=script)
+    page.get_by_role("button", name="Copy run id").click()
+    if not works:
+        expect(page.get_by_role("button", name="Not copied")).to_be_focused()
+        return
+    expect(page.get_by_role("button", name="Copied")).to_be_focused()
+    page.get_by_role("navigation").get_by_role("link", name="Workflows").click()
+    page.get_by_label("Search workflows").focus()
+    page.keyboard.press("Control+v")
+    expect(page.get_by_label("Search workflows")).to_have_value(ids["done"])
+
+
 def test_addresses_that_lead_nowhere(open_page: Open) -> None:
     """An unknown page, and an id that nothing can have, lead back to the runs."""
     for address in ("/studio/nothing", "/studio/workflows/new", "/studio/skills/0", "/studio/skills/1x"):
