@@ -1,5 +1,5 @@
-import { useEffect, useMemo, useState } from "react";
-import type { RunFilters } from "../api/api";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
+import type { Page, RunFilters } from "../api/api";
 import { RUN_STATUSES, type RunRecord, type Workflow } from "../api/types";
 import { useHost, useNow } from "../elements/context";
 import { type Pages, usePages } from "../elements/paging";
@@ -11,6 +11,7 @@ import { durationOf, PlaceLink, Target, useActorName } from "./parts";
 
 const SINCE: Record<string, number> = { hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
 const ROW = 47;
+const MOST_PAGES = 10;
 
 export interface RunsProps {
   workflowId?: string;
@@ -88,30 +89,61 @@ function Filters({ chosen, set, clear, fixed }: {
   chosen: Record<string, string>; set: (name: string, value: string) => void; clear: () => void; fixed: string | undefined;
 }) {
   const { t } = useLanguage();
-  const { api } = useHost();
-  const [workflows, setWorkflows] = useState<Workflow[]>([]);
-  useEffect(() => {
-    let live = true;
-    if (fixed === undefined) void api.workflowPage({}, null).then((page) => live && setWorkflows(page.rows), () => undefined);
-    return () => void (live = false);
-  }, [api, fixed]);
-  const select = (name: string, label: string, options: [string, string][]) => (
+  const workflows = useWorkflows(fixed === undefined, chosen.workflowId);
+  const select = (name: string, label: string, options: [string, string][], further?: ReactNode) => (
     <div className="field">
       <label htmlFor={`f-${name}`}>{label}</label>
       <select id={`f-${name}`} className="input" value={chosen[name] ?? ""} onChange={(event) => set(name, event.target.value)}>
         <option value="">{t("common.all")}</option>
         {options.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
+        {further}
       </select>
     </div>
   );
   return (
     <div className="filters" role="search" aria-label={t("runs.filters")}>
       {select("status", t("runs.status"), RUN_STATUSES.map((status) => [status, t(`status.${status}`)]))}
-      {fixed === undefined && select("workflowId", t("runs.workflow"), workflows.map((one) => [String(one.id), brief(one.name, 80)]))}
+      {fixed === undefined && select("workflowId", t("runs.workflow"), workflows.rows.map((one) => [String(one.id), brief(one.name, 80)]),
+        workflows.cut !== null && <option disabled>{t("runs.furtherWorkflows", { count: workflows.cut })}</option>)}
       {select("since", t("runs.since"), [["hour", t("runs.hour")], ["day", t("runs.day")], ["week", t("runs.week")]])}
       {Object.keys(chosen).length > 0 && <button type="button" className="button plain" onClick={clear}><Icon name="close" />{t("common.clear")}</button>}
     </div>
   );
+}
+
+interface Choices {
+  rows: Workflow[];
+  /** How many were read, if there are more. */
+  cut: number | null;
+}
+
+/** The workflows to choose from, at most 500, and the chosen one in any case. */
+function useWorkflows(wanted: boolean, chosen: string | undefined): Choices {
+  const { api } = useHost();
+  const [found, setFound] = useState<Choices>({ rows: [], cut: null });
+  const [one, setOne] = useState<Workflow | null>(null);
+  useEffect(() => {
+    let live = true;
+    const read = async () => {
+      const rows: Workflow[] = [];
+      for (let next: string | null = null, pages = 0; live && pages < MOST_PAGES; pages++) {
+        const page: Page<Workflow> = await api.workflowPage({}, next);
+        rows.push(...page.rows);
+        next = page.next;
+        if (live) setFound({ rows: [...rows], cut: next === null ? null : rows.length });
+        if (next === null) break;
+      }
+    };
+    if (wanted) void read().catch(() => undefined);
+    return () => void (live = false);
+  }, [api, wanted]);
+  useEffect(() => {
+    let live = true;
+    if (wanted && chosen) void api.workflow(Number(chosen)).then((workflow) => live && setOne(workflow));
+    return () => void (live = false);
+  }, [api, wanted, chosen]);
+  const isMissing = one && String(one.id) === chosen && !found.rows.some((workflow) => workflow.id === one.id);
+  return isMissing ? { ...found, rows: [one, ...found.rows] } : found;
 }
 
 function useRuns(workflowId: string | undefined, chosen: Record<string, string>): Pages<RunRecord> {

@@ -196,6 +196,18 @@ def test_a_waiting_run_behind_many_that_continued(open_page: Open, server: Serve
     expect(page.get_by_role("status").get_by_text("1 run", exact=True)).to_be_visible()
 
 
+def test_runs_are_filtered_by_any_workflow(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """All of the first 500 workflows can be chosen, and a chosen one behind them is shown as such."""
+    page = open_page("/studio/inbox")
+    Rows(page, "/api/v1/workflows", "workflows", [workflow(number) for number in range(1_001, 1_001 + 520)])
+    page.goto(f"{server.url}/studio/runs?workflowId={ids['greet_workflow']}")
+    choice = page.get_by_label("Workflow", exact=True)
+    expect(choice.locator("option:checked")).to_have_text("Greet")
+    expect(choice.get_by_text("Only the first 500 are listed")).to_be_attached()
+    choice.select_option("Stub 1500")
+    expect(page).to_have_url(re.compile("workflowId=1500$"))
+
+
 def test_a_request_that_somebody_else_decides(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """The open request loses its buttons and shows who decided."""
     with server.client() as client:
