@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import { MOST_NEXT, type Scheduled } from "../../api/records";
 import type { Caller, Workflow } from "../../api/types";
 import { problemOf, useChanges, useHost, useLoaded } from "../../elements/context";
@@ -11,7 +11,8 @@ import { calendarOf } from "./calendar";
 import { Title, useContextOf, useFocusReturn } from "./CollectionPage";
 
 const TEMPLATE = "100px minmax(120px, 1.6fr) minmax(120px, 1.6fr) minmax(60px, 0.8fr)";
-const MOST_PAGES = 4;
+/** Of workflows that are looked at, and again as many on demand. */
+const PAGES = 4;
 const MOST_SLOTS = 3;
 
 interface Found {
@@ -27,16 +28,22 @@ export function SchedulesPage({ me }: { me: Caller }) {
   const context = useContextOf(me);
   const { t, records } = context;
   const { api } = useHost();
+  const pages = useRef(PAGES);
   const { value, problem, loading, reload } = useLoaded<Found>("schedules", async () => {
     const rows: Workflow[] = [];
     let next: string | null = null;
-    for (let page = 0; page < MOST_PAGES; page++) {
+    for (let page = 0; page < pages.current; page++) {
       const found: { rows: Workflow[]; next: string | null } = await api.workflowPage({ status: "active" }, next);
       rows.push(...found.rows);
       if ((next = found.next) === null) break;
     }
     return { schedules: await records.schedules(rows), cut: next === null ? null : rows.length };
   });
+  const more = () => {
+    pages.current += PAGES;
+    reload();
+  };
+  const cut = value && value.cut !== null && <Cut count={value.cut} busy={loading} context={context} onMore={more} />;
   const [view, setView] = useState("list");
   const [chosen, setChosen] = useState<number | null>(null);
   useChanges(["workflow"], reload, 800);
@@ -49,9 +56,9 @@ export function SchedulesPage({ me }: { me: Caller }) {
       <div className={`split${one ? "" : " alone"}`}>
         <div className="main" id="schedules" role="tabpanel">
           {problem && !value ? <Failure problem={problem} onRetry={reload} /> : loading && !value ? <Loading rows={8} />
-            : !value?.schedules.length ? <Empty icon="clock" title={t("schedules.empty")} hint={t("schedules.hint")} />
-            : view === "list" ? <List found={value} chosen={chosen} context={context} onChoose={setChosen} />
-            : <Calendar found={value} context={context} onChoose={setChosen} />}
+            : !value?.schedules.length ? <><Empty icon="clock" title={t("schedules.empty")} hint={t("schedules.hint")} />{cut}</>
+            : view === "list" ? <List found={value} chosen={chosen} context={context} cut={cut} onChoose={setChosen} />
+            : <Calendar found={value} context={context} cut={cut} onChoose={setChosen} />}
         </div>
         <aside className="side" aria-label={t("admin.details")} tabIndex={0} hidden={!one}>
           {one && <Details key={one.workflow.id} one={one} context={context} onClose={() => setChosen(null)} onChanged={reload} />}
@@ -70,18 +77,25 @@ function StateOf({ one, context }: { one: Scheduled; context: Context }) {
   return <span className={`status ${tone}`}><Icon name={icon!} />{context.t(`schedules.${state}`)}</span>;
 }
 
-function Cut({ cut, context }: { cut: number | null; context: Context }) {
-  return cut === null ? null : <p className="pad hint">{context.t("schedules.more", { count: cut })}</p>;
+/** Tells that only some of the workflows were looked at. */
+function Cut({ count, busy, context, onMore }: { count: number; busy: boolean; context: Context; onMore: () => void }) {
+  const { t } = context;
+  return (
+    <div className="row wrap pad">
+      <p className="hint">{t("schedules.more", { count })}</p>
+      <button type="button" className="button small" disabled={busy} onClick={onMore}>{busy && <Icon name="running" spin />}{t("common.more")}</button>
+    </div>
+  );
 }
 
-function List({ found, chosen, context, onChoose }: { found: Found; chosen: number | null; context: Context; onChoose: (id: number) => void }) {
+function List({ found, chosen, context, cut, onChoose }: { found: Found; chosen: number | null; context: Context; cut: ReactNode; onChoose: (id: number) => void }) {
   const { t, dateTime, number } = context;
   return (
     <>
       <div className="columns" aria-hidden="true" style={{ gridTemplateColumns: TEMPLATE }}>
         <span>{t("admin.status")}</span><span>{t("admin.name")}</span><span className="wide">{t("schedules.next")}</span><span className="wide">{t("schedules.missed")}</span>
       </div>
-      <VirtualRows count={found.schedules.length} height={47} label={t("nav.schedules")} footer={<Cut cut={found.cut} context={context} />} row={(index) => {
+      <VirtualRows count={found.schedules.length} height={47} label={t("nav.schedules")} footer={cut} row={(index) => {
         const one = found.schedules[index]!;
         const id = one.workflow.id;
         return (
@@ -99,7 +113,7 @@ function List({ found, chosen, context, onChoose }: { found: Found; chosen: numb
   );
 }
 
-function Calendar({ found, context, onChoose }: { found: Found; context: Context; onChoose: (id: number) => void }) {
+function Calendar({ found, context, cut, onChoose }: { found: Found; context: Context; cut: ReactNode; onChoose: (id: number) => void }) {
   const { t, locale } = context;
   const [now] = useState(Date.now);
   const days = calendarOf(found.schedules, now);
@@ -129,7 +143,7 @@ function Calendar({ found, context, onChoose }: { found: Found; context: Context
         ))}
       </ol>
       {found.schedules.some((one) => one.next.length >= MOST_NEXT) && <p className="pad hint">{t("schedules.horizon", { count: MOST_NEXT })}</p>}
-      <Cut cut={found.cut} context={context} />
+      {cut}
     </div>
   );
 }
