@@ -10,6 +10,7 @@ Requests hold them as objects (`TriggerJson`, ...) with a reference to the full 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typeddict
 
+import attrs
 from msgspec import Meta
 
 from wfcore.domain.evaluations.cases import EvaluationCase
@@ -27,7 +28,7 @@ from wfcore.domain.json.codec import (
     schema_ref,
     schemas_of,
 )
-from wfcore.domain.json.values import UNSET, UnsetType, creation, is_open, is_value, value
+from wfcore.domain.json.values import IGNORED, UNSET, UnsetType, creation, is_open, is_value, value
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.ids import SLUG_FORM, SLUG_LENGTH
 from wfcore.domain.kernel.json_type import JSON
@@ -105,14 +106,14 @@ SelectionJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AgentSel
 AccessJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AccessConfigBody))]
 
 
-IgnoredOrganization = Annotated[str, Meta(description="Ignored: the organization is that of the credential")]
+IgnoredOrganization = Annotated[Any, Meta(description="Ignored: the organization is that of the credential")]
 
 
 @value
 class Body:
     """`organizationId` is accepted and ignored: the principal's organization is used (interface, Authentication)."""
 
-    organization_id: IgnoredOrganization | UnsetType = UNSET
+    organization_id: IgnoredOrganization | UnsetType = attrs.field(default=UNSET, metadata=IGNORED)
 
 
 @creation

@@ -47,7 +47,6 @@ BAD = [
     (shapes.CreateWorkflow, WORKFLOW | {"id": 1}, "id", "unknown"),
     (shapes.CreateWorkflow, WORKFLOW | {"ownerUserId": "u"}, "ownerUserId", "unknown"),
     (shapes.CreateWorkflow, WORKFLOW | {"a.b[0]": 1}, "a.b[0]", "unknown"),
-    (shapes.CreateWorkflow, WORKFLOW | {"organizationId": 1}, "organizationId", "type"),
     (shapes.CreateWorkflow, [], "", "type"),
     (shapes.CreateWorkflow, None, "", "type"),
     # Change, toggle, validate
@@ -176,6 +175,7 @@ GOOD = [
     (shapes.PatchWorkflow, dict.fromkeys(["description", "trigger", "agentSelection", "workflowStructure"])),
     (shapes.ToggleBody, {}),
     (shapes.ToggleBody, {"isEnabled": False, "organizationId": "o"}),
+    (shapes.ToggleBody, {"isEnabled": False, "organizationId": 1}),
     (shapes.ValidateBody, {"workflowStructure": {"nodes": []}}),
     (shapes.ValidateBody, WORKFLOW),
     (

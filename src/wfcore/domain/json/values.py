@@ -39,6 +39,7 @@ from msgspec import UNSET, UnsetType
 from wfcore.domain.kernel.json_type import JSON
 
 __all__ = [
+    "IGNORED",
     "UNSET",
     "UnsetType",
     "changed",
@@ -53,6 +54,7 @@ __all__ = [
     "value",
     "wire",
     "wire_name",
+    "without_ignored",
     "without_nulls",
 ]
 
@@ -62,6 +64,10 @@ Object = Mapping[str, JSON]
 """An object with any keys, which stays the tree that it is."""
 
 _WIRE = "wfcore.wire"
+_IGNORED = "wfcore.ignored"
+
+IGNORED: Final[Mapping[str, bool]] = {_IGNORED: True}
+"""The `metadata` of a field that a body may have with any value. It is not part of the request."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(attrs.field,))
@@ -97,6 +103,19 @@ def without_nulls(cls: type, tree: Mapping[str, JSON]) -> Mapping[str, JSON]:
         return tree
     optional = _optional_names(cls)
     return {name: item for name, item in tree.items() if item is not None or name not in optional}
+
+
+def without_ignored(cls: type, tree: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """The tree without the fields that are accepted and `IGNORED`."""
+    ignored = _ignored_names(cls)
+    if ignored.isdisjoint(tree):
+        return tree
+    return {name: item for name, item in tree.items() if name not in ignored}
+
+
+@cache
+def _ignored_names(cls: type) -> frozenset[str]:
+    return frozenset(wire_name(field) for field in attrs.fields(cls) if _IGNORED in field.metadata)
 
 
 @cache

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from wfcore.domain.json.codec import check, value_issues
-from wfcore.domain.json.values import is_value, structure, to_json, wire_names, without_nulls
+from wfcore.domain.json.values import is_value, structure, to_json, wire_names, without_ignored, without_nulls
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.requests import key_issues
@@ -48,7 +48,7 @@ def checked(
     if issues := value_issues(tree):
         refuse(issues)
     if type(tree) is dict or isinstance(tree, Mapping):  # a union is a new object for each call
-        tree = without_nulls(cls, tree)
+        tree = without_nulls(cls, without_ignored(cls, tree))
     refuse([*key_issues(key), *check(cls, tree), *(issue for rule in rules for issue in rule(tree))])
     return tree
 

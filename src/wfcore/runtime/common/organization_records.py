@@ -103,7 +103,7 @@ class RecordServiceBase(Generic[Record]):
     async def _save(self, work: UnitOfWork, me: Principal, new: Record, data: Mapping[str, JSON]) -> Record:
         """Save a changed row; the audit names the fields of the body."""
         await self._rows(work).save(new)
-        await self._audit(work, me, "update", new, changed=sorted(data.keys() - {"organizationId"}))
+        await self._audit(work, me, "update", new, changed=sorted(data))
         return await self._view(work, me, new)
 
     async def _audit(self, work: UnitOfWork, me: Principal, verb: str, row: Record, **more: JSON) -> None:

@@ -34,6 +34,7 @@ NAMES = {"workflow": "workflowId", "skill": "skillId"}
 CARRIED = ("message", "userContext", "origin", "experimentalFeatures", "timezone", "streamProtocolVersion")
 CLIENT_FIELDS = ("streamProtocolVersion", "debug")
 TARGETS = ("workflowId", "skillId", "assistant")
+UNCOMPARED = ("runId", "organizationId")
 DECISION_FIELDS = ("decision", "decisions", "interruptId", "data")
 
 
@@ -94,8 +95,11 @@ def requests_debug(body: CreateRun | ResumeRun) -> bool:
 
 
 def request_fingerprint(me: Principal, what: str, tree: Tree) -> bytes:
-    """The fingerprint of caller, target and body, without the run id: equal requests with one id join the same run."""
-    return short_fingerprint([me.user_id, what, {name: tree[name] for name in tree if name != "runId"}])
+    """The fingerprint of caller, target and body, without the run id: equal requests with one id join the same run.
+
+    Nor has it the organization, which is that of the credential.
+    """
+    return short_fingerprint([me.user_id, what, {name: tree[name] for name in tree if name not in UNCOMPARED}])
 
 
 def short_fingerprint(value: JSON) -> bytes:

@@ -236,6 +236,18 @@ class TestCreate:
         assert (await flows.create(bench.other, name="g", key="k")).id != first.id
         assert len(await flows.page(bench.me)) == 2
 
+    @pytest.mark.parametrize("given", ["x", 1, None, {}])
+    async def test_the_organization_of_a_body_is_not_compared(self, bench: Bench, given: Any) -> None:
+        """It has no effect, whatever it is: with it and without it, a body is the same, of a create and of a run."""
+        flows, runs, ignored = bench.core.workflows, bench.core.runs, {"organizationId": given}
+        plain = {"name": "f", "type": "workflow"}
+        first, again = [await flows.create(bench.me, body, key="k") for body in (plain, {**plain, **ignored})]
+        assert again.to_wire() == first.to_wire()
+        start = {"workflowId": await bench.deployed(one(act("echo"))), "input": {}}
+        begun, joined = [await runs.start(bench.me, body, key="r") for body in ({**start, **ignored}, start)]
+        assert begun.id == joined.id == "r"
+        assert await flows.validate(bench.me, {**plain, **ignored}) == await flows.validate(bench.me, plain)
+
     @pytest.mark.parametrize("area", ["workflows", "skills"])
     async def test_a_create_is_repeated_after_a_group_is_gone(self, bench: Bench, area: str) -> None:
         """It returns the first response. Another body with the key is a conflict, another key is checked."""

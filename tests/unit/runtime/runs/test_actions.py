@@ -138,6 +138,8 @@ async def test_invalid_bodies(bench: Bench) -> None:
 
 
 async def test_the_organization_id_of_a_body(bench: Bench) -> None:
-    """`organizationId` must be the caller's organization, unlike elsewhere."""
-    body: dict[str, Any] = {**action("echo", value=1), "organizationId": bench.org}
+    """`organizationId` must be the caller's organization, unlike elsewhere. Without it, it is the same run."""
+    body: dict[str, Any] = {**action("echo", value=1), "organizationId": bench.org, "runId": "r"}
     assert (await done(bench, body)).status == "done"
+    del body["organizationId"]
+    assert (await done(bench, body)).id == "r"
