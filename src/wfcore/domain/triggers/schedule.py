@@ -123,7 +123,7 @@ def _check_schedule(trigger: Mapping[str, JSON], path: str) -> Iterator[Issue]:
         if name not in schedule:
             yield _missing(name, frequency, f"{path}.{name}")
     for name, value in schedule.items():
-        yield from _check_field(name, value, f"{path}.{name}", relevant=name in _ALWAYS or name in relevant)
+        yield from _check_field(name, value, f"{path}.{name}", frequency)
 
 
 def _check_overlap(trigger: Mapping[str, JSON], path: str) -> Iterator[Issue]:
@@ -140,27 +140,31 @@ def _missing(name: str, frequency: JSON, path: str) -> Issue:
     return Issue(path, f"is required when frequency is `{frequency}`", "required_if")
 
 
-def _check_field(name: str, value: JSON, path: str, *, relevant: bool) -> Iterator[Issue]:
-    """Check the type of any field, and the rule of a field that the frequency uses."""
+def _check_field(name: str, value: JSON, path: str, frequency: JSON) -> Iterator[Issue]:
+    """Check a field, also one that the frequency does not use; such a list may be empty."""
     if name in _TEXTS:
         if not isinstance(value, str):
             yield _mistyped("string", path)
-        elif relevant:
+        elif name != "time_of_day" or frequency != Frequency.CUSTOM:
             yield from _TEXTS[name](value, path)
     elif name in _NUMBERS:
         if not isinstance(value, int | float) or isinstance(value, bool):
             yield _mistyped("number", path)
-        elif relevant:
+        else:
             yield from _NUMBERS[name](value, path)
     elif name in _ARRAYS:
         if not isinstance(value, list):
             yield _mistyped("array", path)
             return
         yield from (_mistyped("string", f"{path}[{at}]") for at, item in enumerate(value) if not isinstance(item, str))
-        if relevant:
+        if value or _is_used(name, frequency):
             yield from _ARRAYS[name](value, path)
     else:
         yield Issue(path, "is not a known key", "unknown")
+
+
+def _is_used(name: str, frequency: JSON) -> bool:
+    return isinstance(frequency, str) and name in _RELEVANT.get(frequency, ())
 
 
 def _mistyped(kind: str, path: str) -> Issue:

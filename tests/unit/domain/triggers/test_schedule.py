@@ -142,16 +142,22 @@ class TestSchedule:
             ("weekdays[1]", "type"),
             ("weekdays[2]", "enum"),
         ]
-        assert issues("daily", cron_expressions=[True, "nonsense"]) == [("cron_expressions[0]", "type")]
         assert issues("custom", cron_expressions=[None, "@daily"]) == [
             ("cron_expressions[0]", "type"),
             ("cron_expressions[1]", "cron"),
         ]
 
-    def test_unused_fields_are_not_checked(self) -> None:
-        """The rules of fields that the frequency does not use do not apply."""
-        assert issues("daily", weekdays=[], day_of_month=99.5, cron_expressions=["x"]) == []
-        assert issues("custom", time_of_day="25:00") == []
+    @pytest.mark.parametrize("frequency", VALID)
+    def test_fields_that_the_frequency_does_not_use(self, frequency: str) -> None:
+        """They have the same rules, but a list may be empty; the time of day of `custom` is ignored."""
+        assert issues(frequency, weekdays=["friyay"]) == [("weekdays[0]", "enum")]
+        assert issues(frequency, day_of_month=99) == [("day_of_month", "range")]
+        assert issues(frequency, day_of_month=1.5) == [("day_of_month", "integer")]
+        assert issues(frequency, cron_expressions=["x"]) == [("cron_expressions[0]", "cron")]
+        assert issues(frequency, weekdays=["friday"], day_of_month=31, cron_expressions=["0 0 * * *"]) == []
+        for name, user in (("weekdays", "weekly"), ("cron_expressions", "custom")):
+            assert issues(frequency, **{name: []}) == ([(name, "minItems")] if frequency == user else [])
+        assert issues(frequency, time_of_day="25:00") == ([] if frequency == "custom" else [("time_of_day", "pattern")])
 
     @pytest.mark.parametrize("frequency", ["Daily", "yearly", "", "daily\n"])
     def test_frequency(self, frequency: str) -> None:
