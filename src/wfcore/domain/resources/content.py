@@ -109,6 +109,16 @@ def content_of(cls: ContentClass, tree: Mapping[str, JSON]) -> Content:
     return structure(cls, {name: tree[name] for name in names_of(cls) if name in tree})
 
 
+def compared(content: Content) -> dict[str, JSON]:
+    """The object in which contents are compared: a node without `data` has the default, `{}`."""
+    tree = to_json(content)
+    graph = tree.get("workflowStructure")
+    if isinstance(graph, Mapping) and isinstance(nodes := graph.get("nodes"), list):
+        known = [{"data": {}, **node} if isinstance(node, Mapping) else node for node in nodes]
+        tree["workflowStructure"] = {**graph, "nodes": known}
+    return tree
+
+
 def content_to_wire(content: Content) -> dict[str, JSON]:
     """The content without an empty `budget`, which is not in the interface's table."""
     wire = to_json(content)

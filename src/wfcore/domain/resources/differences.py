@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from wfcore.domain.json.values import to_json
 from wfcore.domain.kernel.json_readers import as_objects, as_text, optional_object
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.resources.content import Content
+from wfcore.domain.resources.content import Content, compared
 
 Element = Mapping[str, JSON]
 
@@ -47,7 +46,7 @@ class Difference:
 
 def difference(before: Content, after: Content) -> Difference:
     """What leads from one content to another."""
-    old, new = to_json(before), to_json(after)
+    old, new = compared(before), compared(after)
     return Difference(
         _lists(_elements(old, "nodes"), _elements(new, "nodes")),
         _lists(_elements(old, "edges"), _elements(new, "edges")),

@@ -13,7 +13,6 @@ from typing import Final, TypedDict, Unpack
 
 import attrs
 
-from wfcore.domain.json.values import to_json as tree_of
 from wfcore.domain.kernel.errors import Conflict, Issue, refuse
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
@@ -26,6 +25,7 @@ from wfcore.domain.resources.content import (
     WorkflowContent,
     as_skill,
     as_workflow,
+    compared,
     content_to_wire,
 )
 from wfcore.domain.resources.lifecycle import Operation, Status, move
@@ -255,8 +255,8 @@ def same_json(a: JSON, b: JSON) -> bool:
 
 
 def same_content(a: Content, b: Content) -> bool:
-    """Whether two contents are equal as JSON."""
-    return same_json(tree_of(a), tree_of(b))
+    """Whether two contents are equal as JSON, with the defaults of nodes."""
+    return same_json(compared(a), compared(b))
 
 
 def _activate(resource: Resource, variation: Variation, by: str, now: datetime) -> Change:

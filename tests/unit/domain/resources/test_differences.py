@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from wfcore.domain.resources.content import WorkflowContent
 from wfcore.domain.resources.differences import Changed, difference
 
@@ -29,8 +31,9 @@ def test_other_fields_have_paths() -> None:
     assert difference(zoomed, WorkflowContent()).fields == ("workflowStructure",)
 
 
-def test_equal_contents_have_no_difference() -> None:
-    same = content({"id": "a"}, agent_selection=None)
-    wire = difference(same, same).to_wire()
+@pytest.mark.parametrize("more", [{}, {"data": {}}])
+def test_equal_contents_have_no_difference(more: dict[str, Any]) -> None:
+    """A node without `data` has the default."""
+    wire = difference(content({"id": "a"}, agent_selection=None), content({"id": "a", **more})).to_wire()
     assert wire["nodes"] == wire["edges"] == {"added": [], "removed": [], "changed": []}
     assert wire["fields"] == []

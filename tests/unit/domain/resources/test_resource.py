@@ -138,6 +138,16 @@ class TestEdit:
         assert change.resource is first.resource
         assert (change.saved, change.dropped) == (None, None)
 
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_a_node_without_data_has_the_default(self, order: int) -> None:
+        """Absent `data` and `{}` are the same; other data differs."""
+        plain = {"id": "s", "type": "start"}
+        old, new = [{"workflowStructure": {"nodes": [node]}} for node in (plain, {**plain, "data": {}})][::order]
+        resource, active = deployed(old)
+        assert edited(resource, active, new) == Change(resource)
+        assert edited(resource, active, {"workflowStructure": {"nodes": [{**plain, "data": {"x": 1}}]}}).saved
+        assert to_json(active.content)["workflowStructure"] == old["workflowStructure"]
+
     def test_details(self) -> None:
         """Name, description and access are not content: the variations and the slug stay."""
         resource, _ = deployed()
