@@ -55,8 +55,10 @@ def _issues(tree: Tree) -> list[Issue]:
     if not isinstance(tree, dict):
         return []
     issues = []
-    if ("source" in tree) == ("template" in tree):
-        issues.append(Issue("source", "give exactly one of `source` and `template`", "required"))
+    if "source" in tree and "template" in tree:
+        issues.append(Issue("template", "cannot be combined with `source`", "exclusive"))
+    elif "source" not in tree and "template" not in tree:
+        issues.append(Issue("source", "is required, or `template`", "required"))
     values = tree.get("values")
     if isinstance(values, dict):
         allowed = ", ".join(f"`{name}`" for name in sorted(ROOTS))
