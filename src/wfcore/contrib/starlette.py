@@ -10,6 +10,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import uuid4
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import JSONResponse, Response
@@ -96,7 +97,8 @@ class Automation:
         """The response to an error of wfcore: the handler for `wfcore.WfcoreError` in `exception_handlers`."""
         if not isinstance(error, wfcore.WfcoreError):
             raise error
-        return JSONResponse({"error": error.to_wire(request.headers.get("X-Request-Id", ""))}, error.http)
+        request_id = request.headers.get("X-Request-Id") or str(uuid4())
+        return JSONResponse({"error": error.to_wire(request_id)}, error.http, {"X-Request-Id": request_id})
 
     async def _authenticate(self, connection: HTTPConnection) -> wfcore.Principal | None:
         found = self._principal(self.core, connection)

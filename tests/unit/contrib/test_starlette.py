@@ -43,3 +43,6 @@ async def test_errors_of_others_are_not_answered() -> None:
     assert b'"requestId":"r-1"' in answer.body
     with pytest.raises(LookupError):
         await automation.error(request, LookupError())
+    answer = await automation.error(Request({**request.scope, "headers": []}), wfcore.NotFound())
+    assert f'"requestId":"{answer.headers["x-request-id"]}"'.encode() in answer.body
+    assert answer.headers["x-request-id"]
