@@ -1,7 +1,9 @@
 """wfcore's tables beside those of other software, on both stores."""
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,14 @@ async def test_a_table_that_is_not_ours(url: str, host: sa.Engine, statement: st
     schema = "wfcore" if url.startswith("postgresql") else None
     tables = [each for each in sa.inspect(host).get_table_names(schema) if schema or each.startswith("wfcore_")]
     assert tables == ([mine(url, name).rpartition(".")[2]] if "TABLE" in statement else [])
+
+
+async def test_a_name_in_another_case(tmp_path: Path) -> None:
+    """Is the same name on SQLite."""
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        connection.execute("CREATE TABLE WFCORE_RUNS (id integer)")
+    with pytest.raises(Unavailable, match=r"has `WFCORE_RUNS`, which wfcore did not create: rename it"):
+        await use(f"sqlite:///{tmp_path / 'app.db'}")
 
 
 async def test_names_of_indexes_and_many_tables(host: sa.Engine, url: str) -> None:

@@ -45,7 +45,10 @@ def check_unreleased(connection: "sa.Connection") -> None:
 
 def check_free(connection: "sa.Connection", schema: str | None) -> None:
     """Raises Unavailable when something else has the name of a table or an index of wfcore."""
-    taken = sorted(set(_objects(connection, schema)) & set(_wanted(connection.dialect.name)))
+    wanted = set(_wanted(connection.dialect.name))
+    taken = sorted(
+        name for name in _objects(connection, schema) if (name.lower() if schema is None else name) in wanted
+    )
     if taken:
         remedy = (
             f"rename {'it' if len(taken) == 1 else 'them'} or use another {'database' if schema is None else 'schema'}"
