@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 from cyclopts import CycloptsError, Parameter
+from cyclopts.validators import Number
 
 from wfcore.cli.common import DATABASE, driving, open_core
 from wfcore.cli.credentials import read_credentials
@@ -74,6 +75,7 @@ class CommandTarget:
 TARGET: Final = CommandTarget()
 
 Reference = Annotated[str, Parameter(help="Its number or its slug.")]
+Limit = Annotated[int, Parameter(validator=Number(gte=1))]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON instead of a table.")]
 
 

@@ -145,6 +145,14 @@ def test_wrong_usage_ends_with_2(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["workflow list", "skill list", "member list", "run list", "inbox", "audit"])
+@pytest.mark.parametrize("limit", ["0", "-1"])
+def test_a_list_has_at_least_one_row(command: str, limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another limit is refused, whatever the target is."""
+    assert main([*command.split(), "--limit", limit, "--org", "o", "--user-id", "u"]) == 2
+    assert capsys.readouterr().err.startswith(f'error: Invalid value "{limit}" for --limit. Must be >= 1.')
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     """Help is on stdout, ends with 0, and names every command."""
     assert main(["--help"]) == 0

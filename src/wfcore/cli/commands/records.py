@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from cyclopts import App
 
-from wfcore.cli.client import TARGET, CommandTarget, Json, Reference, connected
+from wfcore.cli.client import TARGET, CommandTarget, Json, Limit, Reference, connected
 from wfcore.cli.common import DATABASE, Config, Database, Schema, known_organization, open_core, print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.files import read_workflow
@@ -32,7 +32,7 @@ class RecordCommands:
         app.command(self.remove, name=self._removal, help=f"{self._removal.capitalize()} a {self._name}.")
         return app
 
-    async def list(self, *, limit: int | None = None, json: Json = False, target: CommandTarget = TARGET) -> None:
+    async def list(self, *, limit: Limit | None = None, json: Json = False, target: CommandTarget = TARGET) -> None:
         """List them.
 
         Parameters
@@ -157,7 +157,7 @@ async def audit(
     *,
     action: str | None = None,
     user: str | None = None,
-    limit: int = 25,
+    limit: Limit = 25,
     json: Json = False,
     target: CommandTarget = TARGET,
 ) -> None:

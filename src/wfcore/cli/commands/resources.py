@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from cyclopts import App, Parameter
 
-from wfcore.cli.client import TARGET, CommandTarget, Json, Reference, connected
+from wfcore.cli.client import TARGET, CommandTarget, Json, Limit, Reference, connected
 from wfcore.cli.common import print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.declared.commands import DeclaredCommands
@@ -50,7 +50,7 @@ class ResourceCommands:
         self,
         *,
         deleted: Annotated[bool, Parameter(negative=())] = False,
-        limit: int | None = None,
+        limit: Limit | None = None,
         json: Json = False,
         target: CommandTarget = TARGET,
     ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from wfcore.cli.approvals import prompt_form
-from wfcore.cli.client import TARGET, Api, CommandTarget, Json, Reference, connected
+from wfcore.cli.client import TARGET, Api, CommandTarget, Json, Limit, Reference, connected
 from wfcore.cli.commands.run import run
 from wfcore.cli.common import print_message, print_result
 from wfcore.cli.confirm import Yes, confirm
@@ -108,7 +108,7 @@ async def list_runs(
     started_by: str | None = None,
     since: str | None = None,
     until: str | None = None,
-    limit: int = 25,
+    limit: Limit = 25,
     json: Json = False,
     target: CommandTarget = TARGET,
 ) -> None:
@@ -264,7 +264,7 @@ async def delete(run_id: str, /, *, yes: Yes = False, target: CommandTarget = TA
 
 
 async def inbox(
-    *, workflow: Reference | None = None, limit: int = 25, json: Json = False, target: CommandTarget = TARGET
+    *, workflow: Reference | None = None, limit: Limit = 25, json: Json = False, target: CommandTarget = TARGET
 ) -> None:
     """List what waits for the member's decision, newest first."""
     async with connected(target) as api:
