@@ -10,7 +10,7 @@ threads can use one core at the same time.
 """
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,11 +18,26 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from wfcore.bootstrap import open as open_async
 from wfcore.core import Core
+from wfcore.domain.kernel.errors import Unavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _END = object()
+
+
+class LoopThread:
+    """The thread with the event loop, until the core is closed."""
+
+    def __init__(self, portal: BlockingPortal) -> None:
+        self._portal = portal
+        self.is_closed = False
+
+    def call(self, function: Callable[..., Awaitable[object]], *arguments: object) -> object:
+        """The result of a coroutine function. Raises Unavailable when the core is closed."""
+        if self.is_closed:
+            raise Unavailable("wfcore is closed")
+        return self._portal.call(function, *arguments)
 
 
 class SyncArea:
@@ -32,13 +47,13 @@ class SyncArea:
     iterated with `for`.
     """
 
-    def __init__(self, target: object, portal: BlockingPortal) -> None:
+    def __init__(self, target: object, loop: LoopThread) -> None:
         self._target = target
-        self._portal = portal
+        self._loop = loop
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        return _waiting(found, self._portal) if callable(found) else found
+        return _waiting(found, self._loop) if callable(found) else found
 
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._target) if not name.startswith("_")]
@@ -47,42 +62,42 @@ class SyncArea:
 class SyncCore(SyncArea):
     """An open wfcore, with the use cases of `wfcore.Core` as attributes."""
 
-    def __init__(self, core: Core, portal: BlockingPortal) -> None:
-        super().__init__(core, portal)
+    def __init__(self, core: Core, loop: LoopThread) -> None:
+        super().__init__(core, loop)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        return _waiting(found, self._portal) if callable(found) else SyncArea(found, self._portal)
+        return _waiting(found, self._loop) if callable(found) else SyncArea(found, self._loop)
 
     def call(self, function: Callable[..., object], *arguments: object) -> Any:
         """The result of `function(core, *arguments)`, sync or async, on the event loop; `core` is the async core."""
-        return _waiting(function, self._portal)(self._target, *arguments)
+        return _waiting(function, self._loop)(self._target, *arguments)
 
 
-def _waiting(function: Callable[..., object], portal: BlockingPortal) -> Callable[..., object]:
+def _waiting(function: Callable[..., object], loop: LoopThread) -> Callable[..., object]:
     async def result(arguments: tuple[object, ...], named: dict[str, object]) -> object:
         found = function(*arguments, **named)
         return await found if inspect.isawaitable(found) else found
 
     def wait(*arguments: object, **named: object) -> object:
-        found = portal.call(result, arguments, named)
-        return _iterated(found, portal) if isinstance(found, AsyncIterator) else found
+        found = loop.call(result, arguments, named)
+        return _iterated(found, loop) if isinstance(found, AsyncIterator) else found
 
     wait.__name__ = getattr(function, "__name__", type(function).__name__)
     wait.__doc__ = function.__doc__
     return wait
 
 
-def _iterated(items: AsyncIterator[object], portal: BlockingPortal) -> Generator[object, None, None]:
+def _iterated(items: AsyncIterator[object], loop: LoopThread) -> Generator[object, None, None]:
     async def following() -> object:
         return await anext(items, _END)
 
     try:
-        while (item := portal.call(following)) is not _END:
+        while (item := loop.call(following)) is not _END:
             yield item
     finally:
-        if hasattr(items, "aclose"):
-            portal.call(items.aclose)
+        if hasattr(items, "aclose") and not loop.is_closed:
+            loop.call(items.aclose)
 
 
 def _with_parameters_of(_: Callable[P, object], /) -> Callable[[Callable[..., R]], Callable[P, R]]:
@@ -102,4 +117,8 @@ def open_sync(*arguments: Any, **named: Any) -> Iterator[SyncCore]:
         start_blocking_portal(name="wfcore") as portal,
         portal.wrap_async_context_manager(open_async(*arguments, **named)) as core,
     ):
-        yield SyncCore(core, portal)
+        loop = LoopThread(portal)
+        try:
+            yield SyncCore(core, loop)
+        finally:
+            loop.is_closed = True

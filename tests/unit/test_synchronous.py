@@ -95,6 +95,19 @@ def test_an_iteration_can_be_left_early(core: wfcore.SyncCore) -> None:
     changes.close()
 
 
+def test_a_closed_core_is_unavailable() -> None:
+    """As the async one; an iteration that was left open ends without an error."""
+    with wfcore.open_sync("sqlite://", tools=[pay], deps="Ann") as core:
+        me, _ = flow_of(core)
+        changes = core.changes.follow(me)
+        assert next(changes)
+    with pytest.raises(wfcore.Unavailable, match="closed"):
+        core.directory.create_organization("Other")
+    with pytest.raises(wfcore.Unavailable, match="closed"):
+        core.call(lambda _: None)
+    changes.close()
+
+
 def test_errors_are_those_of_wfcore(core: wfcore.SyncCore) -> None:
     """The exception of a use case, with its traceback; an unknown name is an AttributeError."""
     me, flow = flow_of(core)
