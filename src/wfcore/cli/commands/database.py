@@ -36,7 +36,7 @@ async def upgrade(
             _print_plan(address)
         return
     async with open_core(database, config, schema, migrate=True):
-        print("the schema is that of this release")  # noqa: T201
+        print("every step of the schema is done; `wfcore db check` compares what is there")  # noqa: T201
 
 
 def _print_plan(address: "Address", history: "RevisionChain | None" = None) -> None:
