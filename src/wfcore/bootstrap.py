@@ -86,7 +86,8 @@ def open(  # noqa: A001  (the name of the public function)
     beside an embedded database. `telemetry` observes all work (`wfcore.adapters.telemetry`). `guardrails` check the
     output of every agent. `ports` replaces adapters by your own. `former` keywords are deprecated.
 
-    Raises Unavailable when the database cannot be used, ValueError for an invalid URL or key.
+    Raises Unavailable when the database cannot be used, ValueError for an invalid URL or key, TypeError for what is no
+    tool or model.
     """
     settings, ports = settings or Settings(), ports or Overrides()
     secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
@@ -222,7 +223,7 @@ def _ports(
             [http_tool(guard), *memory_tools(stores.memories, clock)],
             given.deps,
         ),
-        given.models if given.models is not None else _scripted(),
+        _models(given.models),
         stores.memories,
         own.blobs or _blobs(given.stored),
         sealing,
@@ -260,7 +261,7 @@ def _keys(given: _Given) -> Callable[[], Sequence[bytes]]:
         except (OSError, ValueError) as error:
             raise Unavailable("the secret key cannot be read") from error
 
-    if any(len(key) != KEY_BYTES for key in (current, *previous) if key is not None):
+    if any(not isinstance(key, bytes) or len(key) != KEY_BYTES for key in (current, *previous) if key is not None):
         raise ValueError(f"every key of `secrets` must be {KEY_BYTES} bytes")
     return load
 
@@ -443,8 +444,13 @@ def _rate_limiter(given: _Given, clock: Clock) -> RateLimiter:
     return SharedRateLimiter(PostgresRateLimiter(given.stored, given.schema))
 
 
-def _scripted() -> dict[str, ModelProvider]:
-    """The models of an installation that configures none: a scripted one."""
+def _models(given: Mapping[str, ModelProvider] | None) -> Mapping[str, ModelProvider]:
+    """The models; those of an installation that configures none are a scripted one."""
+    if given is not None:
+        for name, model in given.items():
+            if not callable(getattr(model, "stream", None)):
+                raise TypeError(f"the model `{name}` is not a model provider: it has no method `stream`")
+        return given
     from wfcore.adapters.models.scripted import ScriptedModel
 
     return {"default": ScriptedModel()}

@@ -18,6 +18,40 @@ from wfcore.testing.fakes import FakeClock
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"synchronous": "OFF"},
+        {"busy_seconds": -1},
+        {"busy_seconds": float("inf")},
+        {"grace": -1},
+        {"grace": float("nan")},
+        {"max_concurrent_runs": 0},
+        {"public_url": "x"},
+    ],
+)
+async def test_a_setting_that_cannot_be_used(wrong: dict[str, Any]) -> None:
+    """Is refused by name, before a use of it fails."""
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        wfcore.Settings(**wrong)
+    assert wfcore.Settings(busy_seconds=0, grace=0, public_url="https://flows.example.org/a/").max_concurrent_runs
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"secrets": "x" * 32}, "every key of `secrets` must be 32 bytes"),
+        ({"secrets": wfcore.Secrets(b"x" * 32, previous=["y" * 32])}, "every key of `secrets` must be 32 bytes"),  # type: ignore[list-item]
+        ({"models": {"x": 5}}, "the model `x` is not a model provider"),
+    ],
+)
+async def test_an_argument_that_cannot_be_used(wrong: dict[str, Any], problem: str) -> None:
+    """Fails the start and not the first run or connection."""
+    with pytest.raises((ValueError, TypeError), match=problem):
+        async with wfcore.open("sqlite://", **wrong):
+            pass
+
+
 @pytest.mark.parametrize("argument", ["org", "user", "groups"])
 async def test_a_record_instead_of_its_id_is_refused_by_name(argument: str) -> None:
     """`principal` refuses it, before a call reaches the database."""

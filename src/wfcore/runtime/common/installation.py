@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import attrs
+from attrs.validators import ge, in_, le, matches_re, optional
 
 from wfcore.domain.agents.attachments import AttachmentLimits
 from wfcore.domain.agents.budgets import Budget
@@ -64,12 +65,12 @@ class Dispatch:
 
 @attrs.frozen
 class Settings:
-    """The operator's settings. Durations are in seconds."""
+    """The operator's settings. Durations are in seconds. Raises ValueError for a value that cannot be used."""
 
     limits: Limits = attrs.field(factory=Limits)
     max_request_bytes: int = 10 * 2**20
     max_output_bytes: int = 10 * 2**20
-    max_concurrent_runs: int = 1_000
+    max_concurrent_runs: int = attrs.field(default=1_000, validator=ge(1))
     default_model: str = "default"
     delta_interval: float = 0.04
     http_allow: Sequence[str] = ()
@@ -97,17 +98,19 @@ class Settings:
     graph: GraphLimits = attrs.field(factory=GraphLimits)
     hosts: Sequence[str] = ()
     """The names of this server, in lower case and without a port. Without any, some browser requests are refused."""
-    public_url: str | None = None
+    public_url: str | None = attrs.field(
+        default=None, validator=optional(matches_re(r"https?://[^\s/?#@]+(/[^\s?#]*)?"))
+    )
     """The address of this server in the links of hooks; None: they have no links."""
-    synchronous: Literal["FULL", "NORMAL"] = "FULL"
+    synchronous: Literal["FULL", "NORMAL"] = attrs.field(default="FULL", validator=in_(("FULL", "NORMAL")))
     """What a commit survives: with `FULL` a power cut, with `NORMAL` only the end of the process."""
-    busy_seconds: float = 10.0
+    busy_seconds: float = attrs.field(default=10.0, validator=[ge(0), le(MAX_BUSY_SECONDS)])
     """How long a writer of a SQLite file waits for another process, or for a transaction of the embedding product."""
     retention: Retention = attrs.field(factory=Retention)
     dispatch: Dispatch = attrs.field(factory=Dispatch)
     shards: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     """The URLs of further PostgreSQL databases, by the names of their shards; the database of `open` is `main`."""
-    grace: float = 5.0
+    grace: float = attrs.field(default=5.0, validator=ge(0))
     """How long active runs can continue at exit to reach a durable point."""
 
     @tool_calls.validator
