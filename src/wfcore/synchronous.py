@@ -11,7 +11,7 @@ threads can use one core at the same time.
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -25,19 +25,8 @@ R = TypeVar("R")
 
 _END = object()
 
-
-class LoopThread:
-    """The thread with the event loop, until the core is closed."""
-
-    def __init__(self, portal: BlockingPortal) -> None:
-        self._portal = portal
-        self.is_closed = False
-
-    def call(self, function: Callable[..., Awaitable[object]], *arguments: object) -> object:
-        """The result of a coroutine function. Raises Unavailable when the core is closed."""
-        if self.is_closed:
-            raise Unavailable("wfcore is closed")
-        return self._portal.call(function, *arguments)
+_CLOSED = "This portal is not running"
+"""The message of anyio, whose other RuntimeError is for a call from the event loop itself."""
 
 
 class SyncArea:
@@ -47,13 +36,13 @@ class SyncArea:
     iterated with `for`.
     """
 
-    def __init__(self, target: object, loop: LoopThread) -> None:
+    def __init__(self, target: object, portal: BlockingPortal) -> None:
         self._target = target
-        self._loop = loop
+        self._portal = portal
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        return _waiting(found, self._loop) if callable(found) else found
+        return _waiting(found, self._portal) if callable(found) else found
 
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._target) if not name.startswith("_")]
@@ -62,42 +51,54 @@ class SyncArea:
 class SyncCore(SyncArea):
     """An open wfcore, with the use cases of `wfcore.Core` as attributes."""
 
-    def __init__(self, core: Core, loop: LoopThread) -> None:
-        super().__init__(core, loop)
+    def __init__(self, core: Core, portal: BlockingPortal) -> None:
+        super().__init__(core, portal)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        return _waiting(found, self._loop) if callable(found) else SyncArea(found, self._loop)
+        return _waiting(found, self._portal) if callable(found) else SyncArea(found, self._portal)
 
     def call(self, function: Callable[..., object], *arguments: object) -> Any:
         """The result of `function(core, *arguments)`, sync or async, on the event loop; `core` is the async core."""
-        return _waiting(function, self._loop)(self._target, *arguments)
+        return _waiting(function, self._portal)(self._target, *arguments)
 
 
-def _waiting(function: Callable[..., object], loop: LoopThread) -> Callable[..., object]:
+def _waiting(function: Callable[..., object], portal: BlockingPortal) -> Callable[..., object]:
     async def result(arguments: tuple[object, ...], named: dict[str, object]) -> object:
         found = function(*arguments, **named)
         return await found if inspect.isawaitable(found) else found
 
     def wait(*arguments: object, **named: object) -> object:
-        found = loop.call(result, arguments, named)
-        return _iterated(found, loop) if isinstance(found, AsyncIterator) else found
+        found = _called(portal, result, arguments, named)
+        return _iterated(found, portal) if isinstance(found, AsyncIterator) else found
 
     wait.__name__ = getattr(function, "__name__", type(function).__name__)
     wait.__doc__ = function.__doc__
     return wait
 
 
-def _iterated(items: AsyncIterator[object], loop: LoopThread) -> Generator[object, None, None]:
+def _called(portal: BlockingPortal, function: Callable[..., Awaitable[object]], *arguments: object) -> object:
+    """The result of a coroutine function. Raises Unavailable when the core is closed."""
+    try:
+        future = portal.start_task_soon(function, *arguments)
+    except RuntimeError as error:
+        if str(error) == _CLOSED:
+            raise Unavailable("wfcore is closed") from None
+        raise
+    return future.result()
+
+
+def _iterated(items: AsyncIterator[object], portal: BlockingPortal) -> Generator[object, None, None]:
     async def following() -> object:
         return await anext(items, _END)
 
     try:
-        while (item := loop.call(following)) is not _END:
+        while (item := _called(portal, following)) is not _END:
             yield item
     finally:
-        if hasattr(items, "aclose") and not loop.is_closed:
-            loop.call(items.aclose)
+        if hasattr(items, "aclose"):
+            with suppress(Unavailable):
+                _called(portal, items.aclose)
 
 
 def _with_parameters_of(_: Callable[P, object], /) -> Callable[[Callable[..., R]], Callable[P, R]]:
@@ -117,8 +118,4 @@ def open_sync(*arguments: Any, **named: Any) -> Iterator[SyncCore]:
         start_blocking_portal(name="wfcore") as portal,
         portal.wrap_async_context_manager(open_async(*arguments, **named)) as core,
     ):
-        loop = LoopThread(portal)
-        try:
-            yield SyncCore(core, loop)
-        finally:
-            loop.is_closed = True
+        yield SyncCore(core, portal)
