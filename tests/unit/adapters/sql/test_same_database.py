@@ -15,6 +15,7 @@ import wfcore
 from wfcore import Unavailable
 from wfcore.adapters.sql.schema.names import check_schema
 from wfcore.cli.main import main
+from wfcore.contrib.alembic import include_name_beside
 
 pytestmark = pytest.mark.anyio
 
@@ -185,6 +186,18 @@ class TestSchemas:
         with pytest.raises(Unavailable, match=r"`public.groups`, `public.members`, .* or use another schema"):
             await use(url, schema="public")
         assert contents(host) == before
+
+    async def test_a_further_installation_beside_one_in_public(self) -> None:
+        """That of a product with Alembic, whose table of revisions is there too."""
+        url = without_schema()
+        engine = sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:", 1))
+        do(engine, "CREATE TABLE alembic_version (version_num text)")
+        await use(url, schema="public")
+        await use(url, schema="flows")
+        include = include_name_beside("public")
+        found = sa.inspect(engine).get_table_names()
+        engine.dispose()
+        assert [name for name in found if include(name, "table", {"schema_name": None})] == ["alembic_version"]
 
     async def test_a_schema_that_cannot_be_created(self, url: str, host: sa.Engine) -> None:
         """The message is that of the server, without SQLAlchemy's words."""

@@ -34,9 +34,12 @@ def only_revision(connection: "sa.Connection", schema: str | None) -> str:
 
 
 def check_unreleased(connection: "sa.Connection") -> None:
-    """Raises Unavailable when the database has the tables of a wfcore before the first release."""
+    """Raises Unavailable when the database has the tables of a wfcore before the first release.
+
+    Released tables have these names too, in a schema that a product with Alembic shares: beside a version table.
+    """
     names = set(sa.inspect(connection).get_table_names())
-    if names >= _UNRELEASED and "claimed_by" in _columns(connection, "executions"):
+    if names >= _UNRELEASED and VERSION_TABLE not in names and "claimed_by" in _columns(connection, "executions"):
         raise Unavailable(
             "the database has tables of an unreleased wfcore, without a schema or prefix, which are not converted: "
             "use a new database"
