@@ -5,11 +5,12 @@ from wfcore.contrib.alembic import include_name
 context.configure(connection=connection, target_metadata=metadata, include_name=include_name)
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, PREFIX
+from wfcore.adapters.sql.migrations.fingerprint import released
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, PREFIX, VERSION_TABLE
 
-__all__ = ["include_name"]
+__all__ = ["include_name", "include_name_beside"]
 
 
 def include_name(name: str | None, type_: str, parent_names: Mapping[str, str | None]) -> bool:
@@ -22,3 +23,18 @@ def include_name(name: str | None, type_: str, parent_names: Mapping[str, str | 
         return name != DEFAULT_SCHEMA
     table = name if type_ == "table" else parent_names.get("table_name")
     return table is None or not table.startswith(PREFIX)
+
+
+def include_name_beside(schema: str) -> Callable[[str | None, str, Mapping[str, str | None]], bool]:
+    """The `include_name` of a product on PostgreSQL with wfcore in this schema, which can be its own, such as `public`.
+
+    There the tables with the names of wfcore's are left out: no other ones can have them.
+    """
+    names = {*released("postgresql"), VERSION_TABLE}
+
+    def include(name: str | None, type_: str, parent_names: Mapping[str, str | None]) -> bool:
+        table = name if type_ == "table" else parent_names.get("table_name")
+        is_there = (parent_names.get("schema_name") or "public") == schema
+        return type_ == "schema" or not is_there or table not in names
+
+    return include
