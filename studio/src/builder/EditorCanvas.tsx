@@ -21,6 +21,8 @@ const CULL_FROM = 300;
 const MARKER = { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--muted)" };
 const MARGIN = 24;
 const FIT = { padding: 0.12, maxZoom: 1, minZoom: 0.25 };
+/** One list for all renderings: with a new one, the canvas would begin to listen again and could miss a key. */
+const DELETE_KEYS = ["Backspace", "Delete"];
 /** What a drag from the palette carries. */
 export const DRAGGED = "application/x-studio-node";
 
@@ -293,7 +295,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
       <ReactFlow
         nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={canEdit} nodesConnectable={canEdit} elementsSelectable edgesFocusable={false} zoomOnDoubleClick={false}
-        deleteKeyCode={canEdit ? ["Backspace", "Delete"] : null} onlyRenderVisibleElements={structure.nodes.length >= CULL_FROM}
+        deleteKeyCode={canEdit ? DELETE_KEYS : null} onlyRenderVisibleElements={structure.nodes.length >= CULL_FROM}
         onNodesChange={onNodesChange} onEdgesChange={(changes) => {
           for (const change of changes) if (change.type === "select") setPicked(change.selected ? change.id : null);
         }}

@@ -6,7 +6,7 @@ import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { brief, visible } from "../kit/safe";
-import { handlesOf, titleOf } from "./document";
+import { handlesOf, removable, titleOf } from "./document";
 import type { Found } from "./editor";
 import { GroupInput } from "./Marks";
 import { Params } from "./Params";
@@ -158,7 +158,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
       )}
       <Connections node={node} structure={structure} catalog={catalog} canEdit={canEdit} onConnect={onConnect} onCut={onCut} onSelect={onSelect} />
       {trial && <div className="section">{trial}</div>}
-      {canEdit && (
+      {canEdit && removable(structure, [node.id]).length > 0 && (
         <div className="section">
           <div><button type="button" className="button danger" onClick={onDelete}>{t("builder.delete")}</button></div>
         </div>

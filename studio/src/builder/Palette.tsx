@@ -31,12 +31,16 @@ const BEGIN: Record<string, JsonObject> = {
 };
 
 /** The kinds of nodes and the tools that can be added. An entry is chosen, or dragged onto the canvas. */
-export function Palette({ types, tools, onAdd }: { types: NodeType[]; tools: Tool[]; onAdd: (entry: Entry) => void }) {
+export function Palette({ types, hasStart, tools, onAdd }: {
+  types: NodeType[];
+  /** The graph has a start: no other one is offered. */
+  hasStart: boolean; tools: Tool[]; onAdd: (entry: Entry) => void;
+}) {
   const { t, has } = useLanguage();
   const [search, setSearch] = useState("");
   const groups = useMemo(() => {
     const named = (type: NodeType) => (has(`type.${type.type}`) ? t(`type.${type.type}`) : type.title);
-    const kinds: Row[] = types.filter((type) => type.type !== "start" && type.type !== "action").map((type) => ({
+    const kinds: Row[] = types.filter((type) => (type.type !== "start" || !hasStart) && type.type !== "action").map((type) => ({
       key: type.type, title: named(type), hint: type.description, icon: type.type,
       entry: { type: type.type, base: named(type), data: BEGIN[type.type] ?? {} },
     }));
@@ -54,7 +58,7 @@ export function Palette({ types, tools, onAdd }: { types: NodeType[]; tools: Too
     const words = search.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (row: Row) => words.every((word) => `${row.title} ${row.key} ${row.hint}`.toLowerCase().includes(word));
     return [...found].map(([name, rows]) => ({ name, rows: rows.filter(fits) })).filter((group) => group.rows.length);
-  }, [types, tools, search, t, has]);
+  }, [types, hasStart, tools, search, t, has]);
   return (
     <div className="palette" part="palette">
       <label className="sr" htmlFor="palette-search">{t("builder.search")}</label>

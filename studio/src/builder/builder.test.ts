@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
 import type { NodeType, Structure, Workflow } from "../api/types";
-import { addNode, blank, connect, copied, differences, freshId, handlesOf, moved, pasted, placeOf, renamed, withData, without } from "./document";
+import { addNode, blank, connect, copied, differences, freshId, handlesOf, moved, pasted, placeOf, removable, renamed, withData, without } from "./document";
 import { Editor } from "./editor";
 import { History } from "./history";
 
@@ -34,6 +34,12 @@ describe("document", () => {
   it("removes nodes with their edges", () => {
     expect(without(GRAPH, ["ask"])).toEqual({ nodes: [GRAPH.nodes[0], GRAPH.nodes[2]], edges: [] });
     expect(without(GRAPH, [], ["a"]).edges.map((edge) => edge.id)).toEqual(["b"]);
+  });
+
+  it("removes no last start", () => {
+    const two = { ...GRAPH, nodes: [...GRAPH.nodes, { id: "again", type: "start" }] };
+    expect(removable(GRAPH, ["start", "ask", "pay"])).toEqual(["ask", "pay"]);
+    expect([removable(two, ["start", "pay"]), removable(two, ["start", "again"])]).toEqual([["start", "pay"], ["again"]]);
   });
 
   it("renames a node in edges and expressions, and only there", () => {

@@ -93,6 +93,13 @@ export function addNode(structure: Structure, { type, base, data, after, positio
   return { structure: after ? connect(added, after.id, after.handle, id) : added, id };
 }
 
+/** Those of the nodes that can be removed: one start stays, as a graph needs it. */
+export function removable(structure: Structure, nodes: string[]): string[] {
+  const starts = structure.nodes.filter((node) => node.type === "start").map((node) => node.id);
+  const kept = starts.every((id) => nodes.includes(id)) ? starts[0] : undefined;
+  return nodes.filter((id) => id !== kept);
+}
+
 /** The structure without these nodes, their edges, and these edges. */
 export function without(structure: Structure, nodes: Iterable<string>, edges: Iterable<string> = []): Structure {
   const gone = new Set(nodes);

@@ -2,7 +2,7 @@ import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMem
 import { Editing } from "../api/editing";
 import { Ask, type Preview } from "../builder/Ask";
 import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
-import { connect, copied, addNode, handlesOf, isObject, moved, pasted, type Point, renamed, withData, without } from "../builder/document";
+import { connect, copied, addNode, handlesOf, isObject, moved, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
 import { Editor } from "../builder/editor";
@@ -146,9 +146,11 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     const entry = entryIn(text, [...catalog.types.values()]);
     if (entry) add(entry, at);
   };
-  const remove = useCallback((nodes: string[], edges: string[] = []) => {
+  const remove = useCallback((chosen: string[], edges: string[] = []) => {
     const before = editor.current().structure;
-    editor.change(without(withoutMarks(before, nodes), nodes, edges));
+    const nodes = removable(before, chosen);
+    // The edges of chosen nodes go with them: those of a start that stays are kept.
+    if (nodes.length || !chosen.length) editor.change(without(withoutMarks(before, nodes), nodes, chosen.length ? [] : edges));
     // The focus goes to a node that is left: on nothing, keys would be lost.
     const left = before.nodes.filter((node) => !nodes.includes(node.id)).map((node) => node.id);
     const next = before.edges.find((edge) => nodes.includes(edge.target) && left.includes(edge.source))?.source ?? left[0];
@@ -228,7 +230,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
       <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} />
       {open === "problems" && <Problems state={state} onSelect={select} />}
       <div className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
-        {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
+        {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} hasStart={structure.nodes.some((each) => each.type === "start")} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
         <EditorCanvas ref={canvas} structure={preview?.structure ?? structure} types={catalog.types} problems={problems} marks={preview?.marks ?? marks} selected={selected} canEdit={canEdit && !preview} label={t("run.graph")}
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
         {one && (

@@ -1,6 +1,5 @@
 """The draft of the builder and the server: what happens to changes that are not saved, and to those of others."""
 
-
 import demo
 from appearance import check_accessibility
 from playwright.sync_api import expect

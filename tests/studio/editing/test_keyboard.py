@@ -102,3 +102,38 @@ def test_no_motion_for_users_who_want_none(open_page: Open, server: Server, ids:
         page = open_page(f"/studio/runs/{run_id}", reduced_motion=motion)
         expect(page.locator(".gnode[data-status=running]")).to_be_visible()
         assert bool(page.evaluate(animations)) is moves
+
+
+def test_all_but_the_start_is_deleted_and_comes_back(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A graph always has a start, with its edges if only it was chosen; the focus stays where keys are heard."""
+    with server.client() as client:
+        structure = demo.graph([demo.transform("first", 1)], ("start", "first"))
+        body = {"name": "Emptied", "type": "workflow", "workflowStructure": structure}
+        workflow = client.post("/api/v1/workflows", json=body).json()["id"]
+    page = open_page(f"/studio/workflows/{workflow}")
+    nodes, edges = page.locator(".react-flow__node"), page.locator(".react-flow__edge")
+    page.locator(".react-flow__node[data-id=start]").click()
+    expect(page.get_by_role("button", name="Delete node")).to_have_count(0)
+    page.keyboard.press("Delete")
+    expect(page.get_by_role("button", name="Undo")).to_have_attribute("aria-disabled", "true")
+    expect(edges).to_have_count(1)
+    page.keyboard.press("Control+a")
+    expect(page.locator(".react-flow__node.selected")).to_have_count(2)
+    page.keyboard.press("Delete")
+    expect(nodes).to_have_count(1)
+    expect(page.locator(".react-flow__node[data-id=start]")).to_be_focused()
+    page.keyboard.press("Control+z")
+    expect(nodes).to_have_count(2)
+    expect(edges).to_have_count(1)
+
+
+def test_a_graph_without_a_start_gets_one(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    with server.client() as client:
+        structure = {"nodes": [demo.transform("first", 1)], "edges": []}
+        body = {"name": "No start", "type": "workflow", "workflowStructure": structure}
+        workflow = client.post("/api/v1/workflows", json=body).json()["id"]
+    page = open_page(f"/studio/workflows/{workflow}")
+    entry = page.locator(".palette").get_by_role("button", name="Start", exact=True)
+    entry.click()
+    expect(page.locator(".react-flow__node[data-id=start]")).to_be_visible()
+    expect(entry).to_have_count(0)
