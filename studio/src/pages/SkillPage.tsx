@@ -1,4 +1,4 @@
-import { useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import { type SkillRecord, Skills } from "../api/skills";
 import type { JsonObject } from "../api/types";
@@ -37,13 +37,21 @@ function One({ id }: { id: number }) {
   const skills = useMemo(() => new Skills(host.client), [host.client]);
   const found = useLoaded(`skill:${id}`, () => skills.read(id));
   const [tab, setTab] = useState<string>("try");
+  // Settings that are not saved stay, whatever view is shown.
+  const [isEdited, setEdited] = useState(false);
+  useEffect(() => {
+    if (!isEdited) return;
+    const leave = (event: BeforeUnloadEvent) => event.preventDefault();
+    addEventListener("beforeunload", leave);
+    return () => removeEventListener("beforeunload", leave);
+  }, [isEdited]);
   const own = useRef(0);
   const [news, setNews] = useState(false);
   useChanges(["skill"], (changes) => {
     if (!changes.some((change) => change.kind === "skill" && String(change.id) === String(id))) return;
     if (own.current > Date.now() - 2_000) return;
     // What is being edited stays; elsewhere the newer content is shown.
-    if (tab === "settings") setNews(true);
+    if (tab === "settings" || isEdited) setNews(true);
     else found.reload();
   });
   if (found.problem && !found.value) return <Failure problem={found.problem} onRetry={found.reload} />;
@@ -66,8 +74,9 @@ function One({ id }: { id: number }) {
       </div>
       <Tabs label={t("skill.views")} value={tab} onChange={setTab} panel="skill-panel" items={TABS.map((one) => ({ id: one, text: t(`skill.${one}`) }))} />
       <div className="skillpanel" id="skill-panel" role="tabpanel" aria-label={t(`skill.${tab}`)} tabIndex={tab === "try" ? -1 : 0}>
+        {(tab === "settings" || isEdited) && <Settings {...shared} etag={etag} isOutdated={news} hidden={tab !== "settings"} onEdited={setEdited} onSaved={reload} />}
         {tab === "try" ? <ChatPage key={String(mayEdit && skill.hasUnpublishedChanges)} skillId={String(id)} embedded draft={mayEdit && skill.hasUnpublishedChanges} />
-          : tab === "settings" ? <Settings {...shared} etag={etag} isOutdated={news} onSaved={reload} />
+          : tab === "settings" ? null
           : tab === "context" ? <ContextPreview {...shared} />
           : tab === "memories" ? <Memories {...shared} />
           : <Evaluations {...shared} />}

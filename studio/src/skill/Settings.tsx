@@ -50,8 +50,12 @@ export function bodyOf(skill: SkillRecord, value: JsonObject): JsonObject {
 }
 
 /** The draft of the skill as a form. */
-export function Settings({ skill, skills, etag, mayEdit, isOutdated, onSaved }: {
-  skill: SkillRecord; skills: Skills; etag: string | null; mayEdit: boolean; isOutdated: boolean; onSaved: () => void;
+export function Settings({ skill, skills, etag, mayEdit, isOutdated, hidden, onEdited, onSaved }: {
+  skill: SkillRecord; skills: Skills; etag: string | null; mayEdit: boolean; isOutdated: boolean;
+  /** Another view is shown; what is typed stays here. */
+  hidden: boolean;
+  /** Whether something is typed that is not saved. */
+  onEdited: (isEdited: boolean) => void; onSaved: () => void;
 }) {
   const language = useLanguage();
   const { t } = language;
@@ -71,7 +75,7 @@ export function Settings({ skill, skills, etag, mayEdit, isOutdated, onSaved }: 
   if (!loaded.value) return <Loading rows={8} />;
   const links = (skill.variation?.interfaces ?? []).flatMap((one) => (one.url && one.kind === "chatapp" ? [one.url] : []));
   return (
-    <div className="scroll pad skillform">
+    <div className="scroll pad skillform" hidden={hidden}>
       {isOutdated && <div className="notice wait" role="status"><Icon name="waiting" />{t("admin.stale")}</div>}
       {links.map((url) => <p key={url}><a href={new URL(url, new URL(`${client.baseUrl}/`, location.href)).href} target="_blank" rel="noopener">{t("skill.chatPage")}</a></p>)}
       <fieldset disabled={!mayEdit}>
@@ -79,11 +83,13 @@ export function Settings({ skill, skills, etag, mayEdit, isOutdated, onSaved }: 
           save={async (value) => {
             const saved = await skills.change(skill.id, bodyOf(skill, value), tag);
             setTag(saved.etag);
+            onEdited(false);
             onSaved();
           }}
-          onCancel={() => setEdition(edition + 1)}
+          onEdit={() => onEdited(true)}
+          onCancel={() => { onEdited(false); setEdition(edition + 1); }}
           onKeep={async () => setTag((await skills.read(skill.id)).etag)}
-          onDiscard={() => { onSaved(); setEdition(edition + 1); }} />
+          onDiscard={() => { onEdited(false); onSaved(); setEdition(edition + 1); }} />
       </fieldset>
     </div>
   );

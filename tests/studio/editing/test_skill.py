@@ -174,6 +174,30 @@ def test_a_change_elsewhere_is_offered(open_page: Open, chats: dict[str, Any]) -
     assert (found["description"], found["variation"]["expectedOutput"]) == ("mine", "theirs")
 
 
+def test_settings_that_are_not_saved_stay(open_page: Open, chats: dict[str, Any]) -> None:
+    """Another view does not drop them, and the browser asks before the page is left; without them it does not."""
+    number = skill(chats, "Half done")
+    page = opened(open_page, chats, number)
+    asks = "() => !dispatchEvent(new Event('beforeunload', { cancelable: true }))"
+    tab(page, "Settings")
+    expect(page.get_by_label("Expected output")).to_be_visible()
+    assert page.evaluate(asks) is False
+    page.get_by_label("Expected output").fill("typed")
+    tab(page, "Memories")
+    expect(page.get_by_label("Expected output")).to_be_hidden()
+    expect(page.get_by_label("New memory")).to_be_visible()
+    assert page.evaluate(asks) is True
+    tab(page, "Settings")
+    expect(page.get_by_label("Expected output")).to_have_value("typed")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Unpublished changes")).to_be_visible()
+    assert page.evaluate(asks) is False
+    page.get_by_label("Expected output").fill("typed again")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_label("Expected output")).to_have_value("typed")
+    assert page.evaluate(asks) is False
+
+
 @pytest.fixture(scope="module")
 def shown(chats: dict[str, Any]) -> int:
     number = skill(chats, "Shown", evaluations=CASES, description="Shown in every appearance")

@@ -9,11 +9,13 @@ import { visible } from "../../kit/safe";
 import type { Context, FormOf } from "./collection";
 
 /** A form of a record. `save` gets the value; issues of the server are shown at their fields. */
-export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, onDiscard, autoFocus = true }: {
+export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, onDiscard, autoFocus = true, onEdit }: {
   form: FormOf<T>; before: T | null; context: Context; save: (value: JsonObject) => Promise<void>; onCancel: () => void;
   /** After a conflict: read the newer tag and keep what was typed, or show what is there now. */
   onKeep?: () => Promise<void>; onDiscard?: () => void;
   autoFocus?: boolean;
+  /** Called with every change of a value. */
+  onEdit?: () => void;
 }) {
   const { t } = context;
   const start = useMemo(() => (before ? form.value(before, context) : ((initial(fieldOf(form.schema({}, context, null))) ?? {}) as JsonObject)), [before]);
@@ -30,6 +32,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   const known = JSON.stringify(schema);
   const field = useMemo(() => fieldOf(schema), [known]);
   const change = (pointer: string, next: Json | undefined) => {
+    onEdit?.();
     const changed = (withValue(value, pointer, next) ?? {}) as JsonObject;
     const after = form.schema(changed, context, before);
     // A choice that brings other fields brings their defaults too.
