@@ -64,6 +64,7 @@ function Partners({ onChoose }: { onChoose: (props: ChatProps) => void }) {
               </li>
             ))}
           </ul>
+          {found.problem && <Failure problem={found.problem} onRetry={found.reload} />}
         </div>
       )}
     </div>

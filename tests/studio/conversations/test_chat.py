@@ -74,6 +74,19 @@ def test_the_lists_are_accessible(open_page: Open, chats: dict[str, Any], appear
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_partners_that_cannot_be_read(open_page: Open, chats: dict[str, Any]) -> None:
+    """The choice says that the skills are missing, and reads them again on demand."""
+    page = open_page("/studio/skills", token=chats["token"], origin=chats["url"])
+    page.route(re.compile(r"/api/v1/skills\?"), lambda route: route.abort())
+    page.get_by_role("navigation").get_by_role("link", name="Chat").click()
+    expect(page.get_by_role("alert")).to_contain_text("The server cannot be reached")
+    expect(page.locator(".partners button")).to_have_count(1)
+    page.unroute_all()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".partners button", has_text="Helper")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
 def test_attachments(open_page: Open, chats: dict[str, Any]) -> None:
     """They are uploaded before the message is sent; what the server does not accept says why and is not sent."""
     page = chat(open_page, chats, f"?skillId={chats['helper']}")
