@@ -41,8 +41,11 @@ export interface States {
 const WIDTH = 188;
 const HEIGHT = 54;
 const CULL_FROM = 300;
+/** The least height of a node that fingers can hit, in pixels (WCAG 2.2, 2.5.8). */
+const LEAST_TARGET = 24.5;
+const isTouched = () => matchMedia("(any-pointer: coarse)").matches;
 /** How a graph is fitted into its box. Of a large one only as much is shown as can be read. */
-const fitOf = (count: number) => ({ padding: 0.08, maxZoom: 1.1, minZoom: count < CULL_FROM ? 0.2 : 0.3 });
+const fitOf = (count: number) => ({ padding: 0.08, maxZoom: 1.1, minZoom: Math.max(count < CULL_FROM ? 0.2 : 0.3, isTouched() ? LEAST_TARGET / HEIGHT : 0) });
 /** Where the handles are, from the upper left corner of a node; each is a point. */
 const HANDLES: NodeHandle[] = [
   { type: "target", position: Position.Left, x: 0, y: HEIGHT / 2, width: 1, height: 1 },

@@ -51,6 +51,14 @@ def test_accessible(open_page: Open, ids: dict[str, str], name: str, appearance:
         expect(page.locator("nav").get_by_role("link", name="Läufe")).to_be_visible()
 
 
+def test_the_nodes_of_a_graph_can_be_touched(open_page: Open, ids: dict[str, str]) -> None:
+    """On a phone no node is smaller than a target may be, however large the graph is."""
+    path, ready = pages(ids)["run"]
+    page = open_page(path, **APPEARANCES["phone"])
+    expect(page.locator(ready)).to_be_visible()
+    check_accessibility(page)
+
+
 def test_sign_in_and_out(open_page: Open, server: Server) -> None:
     """A wrong token is refused, a right one is kept for this tab only, and none is in the address."""
     page = open_page("/studio/inbox", token=None)
