@@ -58,6 +58,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
   const [sending, setSending] = useState<string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [done, setDone] = useState<string | null>(null);
+  const [needsMore, setNeedsMore] = useState(false);
   const form = useRef<HTMLDivElement>(null);
   const focusInvalid = useInvalidFocus(form, errors, sending !== null);
   const expired = item.expiresAt ? Date.parse(item.expiresAt) <= Date.now() : false;
@@ -89,6 +90,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
     try {
       const turn = await (send ?? ((...decided) => host.api.decide(...decided)))(item, decision, data);
       setDone(decision);
+      setNeedsMore(decision === "approve" && (item.approvals ?? 0) + 1 < (item.requiredApprovals ?? 1));
       host.emit("decided", { interruptId: item.interruptId, runId: turn?.runId ?? item.runId, decision });
       onDecided({ decision, ok: true });
     } catch (error) {
@@ -173,7 +175,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
         {errors.size > 0 && <p className="problem" role="alert"><Icon name="error" />{t("approval.fix")}</p>}
         {problem && <Refused problem={problem} />}
         {done !== null ? (
-          <p className="status ok" role="status"><Icon name="done" />{t("approval.done")} <span className="muted">{t("approval.continued")}</span></p>
+          <p className="status ok" role="status"><Icon name="done" />{t("approval.done")} <span className="muted">{t(needsMore ? "approval.needsMore" : "approval.continued")}</span></p>
         ) : item.status === "closed" ? (
           <p className="status" role="status"><Icon name="done" />{t("approval.closed")}</p>
         ) : decided ? (

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 from appearance import APPEARANCES, check_accessibility
-from demo import graph, node, run, settle, workflow
+from demo import QUORUM, graph, node, run, settle, workflow
 from playwright.sync_api import Route, expect
 from playwright.sync_api import TimeoutError as TooLate
 from servers import Server
@@ -57,6 +57,17 @@ def test_the_nodes_of_a_graph_can_be_touched(open_page: Open, ids: dict[str, str
     page = open_page(path, **APPEARANCES["phone"])
     expect(page.locator(ready)).to_be_visible()
     check_accessibility(page)
+
+
+def test_the_first_of_two_approvals(open_page: Open, server: Server) -> None:
+    """It is recorded, and the run waits for the second one."""
+    with server.client() as client:
+        run_id = run(client, workflow(client, "Two approvals", QUORUM), order=1)
+        (asked,) = settle(client, run_id)["interrupts"]
+    page = open_page(f"/studio/inbox/{asked['interruptId']}")
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("The run waits for a further approval.")).to_be_visible()
+    expect(page.get_by_text("The run continues.")).to_have_count(0)
 
 
 def test_sign_in_and_out(open_page: Open, server: Server) -> None:
