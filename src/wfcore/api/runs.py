@@ -326,6 +326,7 @@ class InboxItemDto(InterruptDto, total=False):
     status: Literal["open", "decided"]
     decision: str | None
     decidedAt: Time | None
+    canDecide: Annotated[bool, Meta(description="Whether the caller can decide it now")]
 
 
 class RunRecord(RunAccepted):

@@ -1,4 +1,4 @@
-import type { Client } from "./client";
+import { ApiError, type Client } from "./client";
 import type {
   Caller, Decision, InboxItem, Json, JsonObject, RunEvent, RunGraph, RunRecord, Structure, Workflow,
 } from "./types";
@@ -84,15 +84,12 @@ export class Api {
 
   /** The item of the inbox, open or decided; null if the caller cannot see it. */
   async interrupt(interruptId: string): Promise<InboxItem | null> {
-    for (const status of ["open", "decided"] as const) {
-      for (let token: string | null = null, pages = 0; pages < 20; pages++) {
-        const page: Page<InboxItem> = await this.inbox(status, "", "", token);
-        const found = page.rows.find((row) => row.interruptId === interruptId);
-        if (found) return found;
-        if ((token = page.next) === null) break;
-      }
+    try {
+      return await this.client.get<InboxItem>(`/agent/v1/interrupts/${one(interruptId)}`);
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 404) return null;
+      throw error;
     }
-    return null;
   }
 
   /** Decide one interrupt: the new turn. Errors: 409 if it was decided before. */

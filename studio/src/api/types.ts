@@ -66,6 +66,8 @@ export interface InboxItem extends Interrupt {
   status?: string;
   decision?: string;
   decidedAt?: string | null;
+  /** False for an open one that the caller can see and not decide now. */
+  canDecide?: boolean;
 }
 
 export interface RunRecord {

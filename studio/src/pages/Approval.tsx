@@ -64,7 +64,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
   const expired = item.expiresAt ? Date.parse(item.expiresAt) <= Date.now() : false;
   const decided = item.status === "decided" || item.status === "closed" || (item.decidedAt !== undefined && item.decidedAt !== null) || done !== null;
   const connectUrl = item.type === "connect" && /^https?:/.test(item.connectUrl ?? "") ? item.connectUrl : undefined;
-  const mayDecide = !decided && !expired && !host.readonly && host.wants("decide");
+  const mayDecide = !decided && !expired && item.canDecide !== false && !host.readonly && host.wants("decide");
 
   const showErrors = (found: Map<string, FieldError>) => {
     setErrors(found);
@@ -182,6 +182,8 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
           <p className={`status ${item.decision === "deny" ? "bad" : "ok"}`} role="status"><Icon name={item.decision === "deny" ? "error" : "done"} />{t(item.decision === "deny" ? "approval.denied" : item.decision === "approve" || !item.decision ? "approval.approved" : `approval.${item.decision}`)}</p>
         ) : expired ? (
           <p className="status wait" role="status"><Icon name="clock" />{t("approval.expired")}</p>
+        ) : item.canDecide === false ? (
+          <p className="status wait" role="status"><Icon name="waiting" />{t("approval.others")}</p>
         ) : mayDecide && buttons.map(([decision, text, tone]) => (
           <button key={decision} type="button" className={`button ${tone}`} data-decision={decision} disabled={sending !== null} onClick={() => void decide(decision)}>
             {sending === decision ? <><Icon name="running" spin />{t("approval.sending")}</> : t(text)}

@@ -298,6 +298,26 @@ class TestReasons:
         waiting = (await bob.get("/agent/v1/interrupts")).json()["interrupts"]
         assert [one["runId"] for one in waiting] == ["others", "first", "named"]
 
+    async def test_one_interrupt_of_a_caller_who_cannot_decide(self, world: World) -> None:
+        """It is read as long as the caller can see it, or has decided it, and says whether the caller can decide it."""
+        ada, bob = await world.user("ada"), await world.user("bob")
+        number = await deployed(ada, chain(node("ask", "humanApproval", requiredApprovals=2)))
+        await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}}, headers=keyed("r"))
+        (item,) = (await ada.get("/agent/v1/interrupts")).json()["interrupts"]
+        place = f"/agent/v1/interrupts/{item['interruptId']}"
+        assert (await ada.get(place)).json() == item
+        assert item["canDecide"] is True
+        await ada.post("/agent/v1/runs/r/resume", json={"decision": "approve"}, headers=keyed("first"))
+        seen = (await ada.get(place)).json()
+        assert (seen["status"], seen["canDecide"], seen["approvals"]) == ("open", False, 1)
+        assert [one["userId"] for one in seen["decidedBy"]] == ["ada"]
+        assert (await bob.get(place)).json()["canDecide"] is True
+        await bob.post("/agent/v1/runs/first/resume", json={"decision": "approve"}, headers=keyed("second"))
+        for who in (ada, bob):
+            past = (await who.get(place)).json()
+            assert (past["status"], past["decision"], past["canDecide"]) == ("decided", "approve", False)
+        assert (await ada.get("/agent/v1/interrupts/int_none")).status_code == 404
+
     async def test_of_a_run_that_has_ended(self, world: World) -> None:
         """Cancelling or parking what has ended or was resumed is 409 with its reason."""
         ada = await world.user()

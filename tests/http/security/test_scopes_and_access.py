@@ -39,6 +39,7 @@ RUNS = {
     "runs.retry": ("workflows:invoke",), "runs.retryAll": ("workflows:invoke",),
     "runs.fork": ("workflows:invoke",), "runs.delete": ("workflows:write",),
     "runs.events": ("workflows:read",), "interrupts.list": ("workflows:read",), "me": (),
+    "interrupts.get": ("workflows:read",),
     "chat.skill": ("workflows:invoke",), "chat.assistant": ("workflows:invoke",),
     "agUi.workflow": ("workflows:invoke",), "agUi.skill": ("workflows:invoke",),
     "actions.run": ("workflows:invoke",), "uploads.create": ("workflows:invoke",),

@@ -60,7 +60,7 @@ def test_the_nodes_of_a_graph_can_be_touched(open_page: Open, ids: dict[str, str
 
 
 def test_the_first_of_two_approvals(open_page: Open, server: Server) -> None:
-    """It is recorded, and the run waits for the second one."""
+    """It is recorded, and the run waits for the second one; the link goes on showing the request."""
     with server.client() as client:
         run_id = run(client, workflow(client, "Two approvals", QUORUM), order=1)
         (asked,) = settle(client, run_id)["interrupts"]
@@ -68,6 +68,10 @@ def test_the_first_of_two_approvals(open_page: Open, server: Server) -> None:
     page.get_by_role("button", name="Approve").click()
     expect(page.get_by_text("The run waits for a further approval.")).to_be_visible()
     expect(page.get_by_text("The run continues.")).to_have_count(0)
+    page.reload()
+    expect(page.get_by_text("Others have to decide this")).to_be_visible()
+    expect(page.get_by_role("region", name="Decisions so far").get_by_text("Ada Lovelace")).to_be_visible()
+    expect(page.locator(".decide").get_by_role("button")).to_have_count(0)
 
 
 def test_sign_in_and_out(open_page: Open, server: Server) -> None:

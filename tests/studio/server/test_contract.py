@@ -19,10 +19,7 @@ PAGE = (ROOT / "docs/guides/studio.md").read_text()
 SHAPES = {
     "RunRecord": ("RunRecord", set()),
     "Interrupt": ("Interrupt", set()),
-    "InboxItem": ("Interrupt", {
-        "target", "threadId", "createdAt", "workflowName", "requestedBy", "decidedBy", "status", "decision",
-        "decidedAt",
-    }),
+    "InboxItem": ("InboxItem", {"target"}),
     "Workflow": ("Workflow", set()),
     "Erasure": ("Erasure", set()),
     "Caller": ("Caller", set()),

@@ -19,7 +19,7 @@ from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import InboxItem, latest_turn, starter_to_wire
-from wfcore.runtime.runs.reading import LATEST, reached
+from wfcore.runtime.runs.reading import LATEST, MOST_OPEN, reached
 from wfcore.runtime.runs.runs import Runs
 
 Order = Literal["newest", "deadline"]
@@ -31,12 +31,14 @@ NEVER: Final = 2**62
 class ListedItem:
     """An interrupt of the inbox with the name of its workflow and the people of it. `names` are those of users.
 
-    `link` is where the caller can authorize the connection that a connect interrupt needs.
+    `can_decide`: whether the caller can decide it now. `link` is where it can authorize the connection that a connect
+    interrupt needs.
     """
 
     item: InboxItem
     workflow_name: str | None
     names: Mapping[str, str | None]
+    can_decide: bool = False
     link: str | None = None
 
     def to_wire(self) -> dict[str, JSON]:
@@ -50,6 +52,7 @@ class ListedItem:
             "status": "open" if found.decision is None else "decided",
             "decision": found.decision,
             "decidedAt": None if found.decided_at is None else iso_ms(found.decided_at),
+            "canDecide": self.can_decide,
         }
 
     def _person(self, user_id: str, kind: StarterKind) -> dict[str, JSON]:
@@ -116,7 +119,15 @@ class Inbox:
         rest = [item for item in ordered if after is None or _position(item, order) > tuple(after)]
         chosen = rest[:limit]
         following = list(_position(chosen[-1], order)) if len(rest) > limit else None
-        return InboxPage(await self._listed(me, chosen), following, len(found))
+        return InboxPage(await self._listed(me, chosen, can_decide=not decided), following, len(found))
+
+    @needs("workflows:read")
+    async def item(self, me: Principal, interrupt_id: str) -> ListedItem:
+        """The interrupt that the caller can decide, or else can see or has decided. NotFound for any other."""
+        decidable = [one for one in await self._runs.decidable(me) if one.interrupt_id == interrupt_id]
+        found = decidable or [InboxItem(await self._seen(me, interrupt_id))]
+        (item,) = await self._listed(me, found, can_decide=bool(decidable))
+        return item
 
     @needs("workflows:read")
     async def count(self, me: Principal) -> int:
@@ -144,30 +155,30 @@ class Inbox:
     async def _decide(
         self, me: Principal, runs: Mapping[str, str], interrupt_id: str, decision: str, data: JSON
     ) -> DecisionOutcome:
-        run_id = runs.get(interrupt_id) or await self._run_of(me, interrupt_id)
+        run_id = runs.get(interrupt_id) or (await self._seen(me, interrupt_id)).run_id
         row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
         body = {"decision": decision, "interruptId": interrupt_id, **({} if data is None else {"data": data})}
         view = await self._runs.resume(me, run_id if row is None else row.id, body)
         return DecisionOutcome(interrupt_id, view.id, str(view.status))
 
-    async def _run_of(self, me: Principal, interrupt_id: str) -> str:
-        """The run of an interrupt that the caller can see and not decide now: the resume says why. NotFound."""
-        for decided in (False, True):
-            for found in reached(me, await self._ports.journal.inbox(me, limit=MOST, before=LATEST, decided=decided)):
+    async def _seen(self, me: Principal, interrupt_id: str) -> OpenInterrupt:
+        """The interrupt that the caller can see, whether or not it can decide it now. NotFound."""
+        for decided, most in ((False, MOST_OPEN), (True, MOST)):
+            for found in reached(me, await self._ports.journal.inbox(me, limit=most, before=LATEST, decided=decided)):
                 if found.interrupt.id == interrupt_id:
-                    return found.run_id
+                    return found
         raise NotFound
 
     async def _decided(self, me: Principal, workflow: int | None) -> list[InboxItem]:
         rows = await self._ports.journal.inbox(me, limit=MOST, before=LATEST, decided=True, workflow=workflow)
         return [InboxItem(row) for row in reached(me, rows)]
 
-    async def _listed(self, me: Principal, items: Sequence[InboxItem]) -> list[ListedItem]:
+    async def _listed(self, me: Principal, items: Sequence[InboxItem], *, can_decide: bool) -> list[ListedItem]:
         """The items with the names of workflows and people, from one snapshot."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             targets = {_target(item.found): await _name(work, item.found) for item in items}
             names = {user: await _user_name(work, user) for user in {one for item in items for one in _users(item)}}
-        return [ListedItem(item, targets[_target(item.found)], names) for item in items]
+        return [ListedItem(item, targets[_target(item.found)], names, can_decide) for item in items]
 
 
 MOST: Final = 1_000

@@ -1,6 +1,6 @@
 """The routes of the inbox (interface, `/agent/v1/interrupts`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 from starlette.responses import Response
@@ -9,9 +9,10 @@ from wfcore.adapters.http.core.request_parsing import Query, one_of, resource_id
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import PAGING, Call, Route
 from wfcore.api.inbox import DecideInterrupts, DecisionOutcomes, InboxCount, InboxPageDto
+from wfcore.api.runs import InboxItemDto
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.runs.connects import Connects
-from wfcore.runtime.runs.inbox import Inbox
+from wfcore.runtime.runs.inbox import Inbox, ListedItem
 
 INTERRUPTS = "/agent/v1/interrupts"
 _STATUSES = ("open", "decided")
@@ -38,6 +39,10 @@ class InboxRoutes:
             query=(_STATUS, _WORKFLOW, _ORDER, *PAGING),
         )  # fmt: skip
         yield Route(
+            "interrupts.get", "GET", f"{INTERRUPTS}/{{interruptId}}", self.get,
+            "Read an interrupt that the caller can decide, can see or has decided", scopes_of(inbox.item), InboxItemDto,
+        )  # fmt: skip
+        yield Route(
             "interrupts.decide", "POST", f"{INTERRUPTS}/decide", self.decide, "Decide several interrupts of any runs",
             scopes_of(inbox.decide), DecisionOutcomes, body=DecideInterrupts, body_required=True,
         )  # fmt: skip
@@ -53,9 +58,17 @@ class InboxRoutes:
             call.me, decided=status == "decided", workflow=workflow, order=order, limit=call.query["pageSize"],
             after=call.position(*bound_to),
         )  # fmt: skip
-        links = await self._connects.links_of_items(call.me, [one.item for one in page.items], call.address)
-        items = [attrs.evolve(one, link=links.get(one.item.found.interrupt.id)) for one in page.items]
+        items = await self._linked(call, page.items)
         return call.page("interrupts", items, page.following, *bound_to, more={"total": page.total})
+
+    async def get(self, call: Call) -> Response:
+        (item,) = await self._linked(call, [await self._inbox.item(call.me, call.path["interruptId"])])
+        return json_response(item.to_wire())
+
+    async def _linked(self, call: Call, items: Sequence[ListedItem]) -> Sequence[ListedItem]:
+        """The items with the links to authorize connections."""
+        links = await self._connects.links_of_items(call.me, [one.item for one in items], call.address)
+        return [attrs.evolve(one, link=links.get(one.item.found.interrupt.id)) for one in items]
 
     async def decide(self, call: Call) -> Response:
         outcomes = await self._inbox.decide(call.me, call.body)
