@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-ksBlAFF8.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-BQyuSjr4.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
