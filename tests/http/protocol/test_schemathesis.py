@@ -24,18 +24,21 @@ from wfcore.testing.contracts.run_records import human, recorded
 HEADERS = {"Authorization": "Bearer ada", "Accept": "application/json"}
 """Headers of an owner with every scope. Responses are JSON here; streams have their own tests."""
 
-BODIES = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^members\.(create|patch)$|^simulations\.run$"
+GRAPHS = r"^(workflows|agents|skills)\.(create|patch|supervise)$|^simulations\.run$|^agents\.simulate$"
+BODIES = rf"{GRAPHS}|^members\.(create|patch)$"
 """Graphs, schedules, access and links have rules beyond a schema: 422. A string cannot contain NUL: 400."""
 STATES = r"\.(rollback|toggle)$|^runs\.fork$"
 """A schema cannot know which variations, schedules and nodes exist: 422."""
-PROPOSALS = r"^workflows\.propose$"
+PROPOSALS = r"^(workflows|agents)\.propose$"
 """The model decides, and the rules have a grammar: 422."""
 HOOKS = r"^(hooks|policies)\.(create|patch)$"
 """A schema cannot know which workflows and groups exist; the rules of `url`, repeated `events` and of single keys are
 beyond it: 422."""
 PEOPLE = r"^delegations\.(create|patch)$|^members\.erase$"
 """A schema cannot know the members and the time; repeated workflows are beyond it: 422."""
-RUNS = r"runs\.(start|startUnversioned|resume|retryAll|list)|workflows\.moveRuns|chat\..*|actions\.run|agUi\..*"
+RUNS = (
+    r"runs\.(start|startUnversioned|resume|retryAll|list)|(workflows|agents)\.moveRuns|chat\..*|actions\.run|agUi\..*"
+)
 KINDS = r"\.(transferOwnership|createInterface|patchInterface)$|^connections\.(create|patch)$"
 CHOICES = rf"{KINDS}|^({RUNS})$|^expressions\.evaluate$"
 """Combinations of fields: one of several is required (400), only one is allowed, or `kind` requires some (422)."""

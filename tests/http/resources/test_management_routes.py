@@ -241,21 +241,26 @@ class TestAlias:
         """The same methods, paths, scopes and bodies below `/api/v1/agents`, deprecated."""
         table = route_table(world.core)
         below = [
-            {(r.method, r.path.removeprefix(base), r.scopes, r.body) for r in table if r.base == base}
+            {(r.method, r.path.removeprefix(base), r.scopes, r.body) for r in table if r.path.startswith(base)}
             for base in (FLOWS, "/api/v1/agents")
         ]
         assert below[0] == below[1]
-        assert all(route.successor == FLOWS for route in table if route.base == "/api/v1/agents")
+        aliases = [route for route in table if route.path.startswith("/api/v1/agents")]
+        assert {(route.base, route.successor) for route in aliases} == {("/api/v1/agents", FLOWS)}
 
     async def test_the_alias_names_its_successor(self, world: World) -> None:
         """`Deprecation` and `Link` are on every response of the earlier paths, errors included."""
         ada = await world.user()
         await ada.post(FLOWS, json=flow())
-        for path, status in (("variations", 200), ("next-runs", 200), ("interfaces", 200), ("interfaces/x", 404)):
+        found = {"variations": 200, "next-runs": 200, "interfaces": 200, "interfaces/x": 404, "impact": 200}
+        for path, status in found.items():
             answer = await ada.get(f"/api/v1/agents/1/{path}")
             assert answer.status_code == status
             assert answer.headers["Deprecation"] == "@1767225600"
             assert answer.headers["Link"] == f'<{FLOWS}/1/{path}>; rel="successor-version"'
+        simulated = await ada.post("/api/v1/agents/simulate", json={"workflowStructure": chain(APPROVAL)})
+        assert simulated.status_code == 200
+        assert simulated.headers["Link"] == f'<{FLOWS}/simulate>; rel="successor-version"'
 
 
 async def test_responses_match_their_schemas(world: World) -> None:

@@ -29,6 +29,7 @@ EXPECTED = {
     "clearInterfaces": ("workflows:write",), "schedule": ("workflows:read",),
     "webhook": ("workflows:write",), "rotateWebhook": ("workflows:write",),
     "interfaceSecret": ("workflows:write",), "rotateInterfaceSecret": ("workflows:write",),
+    "simulate": ("workflows:read",),
 }  # fmt: skip
 RUNS = {
     "runs.start": ("workflows:invoke",), "runs.startUnversioned": ("workflows:invoke",),

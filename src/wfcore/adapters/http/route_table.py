@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Protocol, TypedDict
+from typing import Final, Protocol, TypedDict
 
+import attrs
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.responses import json_response
@@ -89,6 +91,10 @@ from wfcore.runtime.triggers.webhook_deliveries import Deliveries
 
 logger = logging.getLogger(__name__)
 
+WORKFLOWS: Final = "/api/v1/workflows"
+AGENTS: Final = "/api/v1/agents"
+"""The earlier base path of workflows."""
+
 
 class Services(Protocol):
     """The use cases behind the routes: `wfcore.open` returns one."""
@@ -148,12 +154,12 @@ def route_table(
     pages: StudioDocument | None = None,
 ) -> list[Route]:
     """Every route of this core. `pages` is the document of the chat pages."""
-    workflows, turns = "/api/v1/workflows", Turns(core.runs)
+    turns = Turns(core.runs)
     routes = [
-        *WorkflowRoutes(core.workflows, "workflows", workflows, Workflow).table(),
-        *WorkflowRoutes(core.workflows, "agents", "/api/v1/agents", Workflow, workflows).table(),
+        *WorkflowRoutes(core.workflows, "workflows", WORKFLOWS, Workflow).table(),
+        *WorkflowRoutes(core.workflows, "agents", AGENTS, Workflow, WORKFLOWS).table(),
         *SkillRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
-        *RolloutRoutes(core.workflows, workflows).table(),
+        *_with_aliases(RolloutRoutes(core.workflows, WORKFLOWS).table()),
         *EvaluationRoutes(core.evaluations).table(),
         *MemoryRoutes(core.memories).table(),
         *ContextRoutes(core.contexts).table(),
@@ -174,7 +180,7 @@ def route_table(
         *group_routes(core.groups).table(),
         *OrganizationRoutes(core.tokens, core.audit, core.tools).table(),
         *ChangeRoutes(core.changes).table(),
-        *ChoiceRoutes(Choices(core.ports), Expressions(core.ports), Simulations(core.ports)).table(),
+        *_with_aliases(ChoiceRoutes(Choices(core.ports), Expressions(core.ports), Simulations(core.ports)).table()),
         *context_item_routes(core.context_items).table(),
         *connection_routes(core.connections).table(),
         *AuthorizationRoutes(core.connections, core.connects).table(),
@@ -185,6 +191,16 @@ def route_table(
         *OAuthRoutes(oauth).table(),
     ]
     return [*routes, *_server_routes(core, routes, metrics or MetricsPage(core.ports))]
+
+
+def _with_aliases(routes: Iterable[Route]) -> Iterator[Route]:
+    """The routes, and those of workflows once more below their earlier base path."""
+    for route in routes:
+        yield route
+        if route.path.startswith(f"{WORKFLOWS}/"):
+            name = "simulate" if route.name == "simulations.run" else route.name.removeprefix("workflows.")
+            path = AGENTS + route.path.removeprefix(WORKFLOWS)
+            yield attrs.evolve(route, name=f"agents.{name}", path=path, base=AGENTS, successor=WORKFLOWS)
 
 
 def _server_routes(core: Services, others: list[Route], metrics: MetricsPage) -> list[Route]:
