@@ -64,7 +64,7 @@ async def test_an_action_checks_built_in_tools(bench: Bench, params: dict[str, A
 @pytest.mark.parametrize(
     ("node", "path"),
     [
-        (act("core.transform", value="{{ item }}"), "params"),
+        (act("core.transform", value="{{ item }}"), "params.value"),
         (act("core.transform", value="{{ item }}", more={"forEach": "[item]"}), "forEach"),
         ({"type": "condition", "data": {"branches": [{"handle": "x", "when": "item == 1"}]}}, "branches[0].when"),
         ({"type": "humanApproval", "data": {"message": "{{ item }}?"}}, "message"),
