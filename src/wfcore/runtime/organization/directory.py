@@ -147,7 +147,7 @@ class Directory:
         if expires_in is not None and expires_in < 1:
             issues.append(Issue("expiresInSeconds", "must be at least 1", "minimum"))
         if expires_in is not None and expires_in > CENTURY:
-            issues.append(Issue("expiresInSeconds", f"must be at most {CENTURY}", "maximum"))
+            issues.append(Issue("expiresInSeconds", f"must be at most {CENTURY}", "range"))
         refuse(issues)
         async with self._ports.storage.transaction(org) as work:
             if await work.directory.member(user_id) is None:
