@@ -116,7 +116,7 @@ def test_the_next_line_decides_an_approval(
         ("add\nmaybe\n", 1, "", ["? allow `add`", "still waits for a decision"]),
     ):
         model = ScriptedModel([CALL, "three", "bye"])
-        monkeypatch.setattr(bootstrap, "_scripted", lambda model=model: {"default": model})
+        monkeypatch.setattr(bootstrap, "_models", lambda _, model=model: {"default": model})
         found, said, err = terminal.chat(*SKILL, "--tools", f"{tmp_path / 'more.py'}:add", given=given)
         assert (found, said) == (status, out)
         assert all(words in err for words in wanted)
@@ -130,7 +130,7 @@ def test_an_approval_shows_all_arguments(
     terminal = Terminal(tmp_path, capsys, monkeypatch, **ASKS)
     args = {"a": "1" * 5_000, "b": "\u202e\x9b2J the end"}
     asks = {"content": "", "toolCalls": [{"id": "c", "name": "add", "args": args}]}
-    monkeypatch.setattr(bootstrap, "_scripted", lambda: {"default": ScriptedModel([asks, "no"])})
+    monkeypatch.setattr(bootstrap, "_models", lambda _: {"default": ScriptedModel([asks, "no"])})
     _, _, err = terminal.chat(*SKILL, "--tools", f"{tmp_path / 'more.py'}:add", given="add\ndeny\n")
     prompt = err[err.index("? allow") :].splitlines()[1]
     assert json.loads(prompt.removeprefix("  add ")) == args

@@ -4,7 +4,7 @@ import attrs
 import pytest
 from bench import Bench, act, ask, graph, one
 
-from wfcore.domain.kernel.errors import Forbidden, Invalid, NotFound
+from wfcore.domain.kernel.errors import Forbidden, Malformed, NotFound
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +59,7 @@ async def test_runs_are_counted(bench: Bench) -> None:
     assert [(row["workflowId"], row["total"]) for row in found["byWorkflow"]] == [(1, 1), (2, 1)]
     assert sum(row["total"] for row in found["byHour"]) == 2
     assert (await bench.core.runs.stats(bench.me, since=0, until=1)).to_wire()["total"] == 0
-    with pytest.raises(Invalid):
+    with pytest.raises(Malformed):
         await bench.core.runs.stats(bench.me, since=2, until=1)
 
 
