@@ -253,7 +253,12 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
     fit: () => void flow.fitView(FIT),
     show: (id) => {
       const find = () => [...(box.current?.querySelectorAll<HTMLElement>(".react-flow__node") ?? [])].find((one) => one.dataset.id === id);
-      requestAnimationFrame(() => find()?.focus({ preventScroll: true }));
+      const focus = (node = find()) => {
+        node?.focus({ preventScroll: true });
+        return node !== undefined;
+      };
+      // A node that is there gets the focus at once: with the focus on nothing until the next frame, keys would be lost.
+      if (!focus()) requestAnimationFrame(() => focus());
     },
     middle: () => {
       const at = box.current!.getBoundingClientRect();

@@ -457,6 +457,18 @@ def test_a_node_is_tried(open_page: Open, server: Server, ids: dict[str, str]) -
     check_accessibility(page)
 
 
+def test_keys_after_a_removal_wait_for_no_frame(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Undo right after a removal works on a page that draws its next frame late."""
+    with server.client() as client:
+        page = opened(open_page, create(client))
+    node(page, "first").click()
+    page.evaluate("() => { const draw = requestAnimationFrame; window.requestAnimationFrame = (f) => setTimeout(draw, 60_000, f) }")
+    page.keyboard.press("Delete")
+    expect(node(page, "first")).to_have_count(0)
+    page.keyboard.press("Control+z")
+    expect(node(page, "first")).to_be_visible()
+
+
 def test_notes_and_groups(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """A note is written, nodes are grouped, the group is moved by its name; the graph runs as before."""
     parts = [demo.transform("first", 1), demo.transform("second", 2)]
