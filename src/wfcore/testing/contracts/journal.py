@@ -21,6 +21,7 @@ import pytest
 from msgspec import structs
 
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Started, TimePassed
 from wfcore.domain.run.state import RunStatus
@@ -259,6 +260,16 @@ class JournalContract(
         assert (row.created_at, row.updated_at, row.finished_at) == (NOW, NOW + 2, NOW + 1)
         await journal.append(ref, Append(1, (), changes=[RunChange("r-1", RunStatus.cancelled, NOW + 3)]))
         assert (await find(journal, "r-1")).finished_at == NOW + 3
+
+    async def test_a_result_that_is_read_belongs_to_its_reader(self, journal: Journal) -> None:
+        """Who changes it changes neither the stored one nor that of another reader."""
+        ref = await begin(journal)
+        result: dict[str, JSON] = {"output": {"n": 1}}
+        await journal.append(ref, Append(1, (), changes=[RunChange("r-1", RunStatus.done, NOW, result)]))
+        (listed,) = await journal.list_runs(ORG, limit=1)
+        for row in (await find(journal, "r-1"), listed):
+            as_object(as_object(row.result)["output"]).clear()
+        assert (await find(journal, "r-1")).result == {"output": {"n": 1}}
 
     async def test_a_resume_is_one_transaction(self, journal: Journal) -> None:
         """A new turn, its predecessor's link and its entries appear together; the root stays the same."""

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 
 import attrs
 from msgspec import structs
@@ -51,7 +52,8 @@ class MemoryRunReads:
         return {ref: len(stored.entries) for ref, stored in found.items() if stored}
 
     async def find_run(self, org: str, run_id: str) -> RunRow | None:
-        return self._runs.get(org, {}).get(run_id)
+        run = self._runs.get(org, {}).get(run_id)
+        return None if run is None else _apart(run)
 
     async def find_turn(self, org: str, run_id: str) -> tuple[RunRow, Execution] | None:
         run = await self.find_run(org, run_id)
@@ -73,7 +75,7 @@ class MemoryRunReads:
             and _matches(run, where)
             and (principal is None or self._may_see(org, principal, run))
         ]
-        return sorted(found, key=lambda run: run.key, reverse=True)[:limit]
+        return [_apart(run) for run in sorted(found, key=lambda run: run.key, reverse=True)[:limit]]
 
     async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:
         period = RunFilter(since=since, until=until)
@@ -137,6 +139,11 @@ class MemoryRunReads:
 
 def row_of(stored: StoredExecution) -> Execution:
     return structs.replace(stored.row, length=len(stored.entries), claimed_by=stored.claimed_by, epoch=stored.epoch)
+
+
+def _apart(run: RunRow) -> RunRow:
+    """The run with a result of its own: a caller that changes it does not change what is stored."""
+    return structs.replace(run, result=deepcopy(run.result)) if run.result else run
 
 
 def _matches(run: RunRow, where: RunFilter) -> bool:
