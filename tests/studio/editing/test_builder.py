@@ -462,7 +462,7 @@ def test_keys_after_a_removal_wait_for_no_frame(open_page: Open, server: Server,
     with server.client() as client:
         page = opened(open_page, create(client))
     node(page, "first").click()
-    page.evaluate("() => { const draw = requestAnimationFrame; window.requestAnimationFrame = (f) => setTimeout(draw, 60_000, f) }")
+    page.evaluate("() => { window.requestAnimationFrame = (draw) => setTimeout(draw, 60_000) }")
     page.keyboard.press("Delete")
     expect(node(page, "first")).to_have_count(0)
     page.keyboard.press("Control+z")
