@@ -1,5 +1,7 @@
 """The site of the documentation: it builds without a warning, and its generated pages are complete."""
 
+import fcntl
+import os
 import re
 import subprocess
 import sys
@@ -46,15 +48,25 @@ def read(page: Path) -> Links:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site."""
-    place = tmp_path_factory.mktemp("site")
+    """The built site: the first process of the suite that needs it builds it for all."""
+    own = tmp_path_factory.getbasetemp()
+    place = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "site"
+    place.mkdir(exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "built").exists():
+            _build(place)
+            (place / "built").touch()
+    return place / "html"
+
+
+def _build(place: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-d", place / "trees",
          ROOT / "docs", place / "html"],
         capture_output=True, text=True, check=False,  # a busy machine builds longer than `HANG`
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    return place / "html"
 
 
 def test_the_site_is_built_without_a_warning(site: Path) -> None:
