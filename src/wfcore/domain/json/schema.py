@@ -1,17 +1,20 @@
 """Validation by JSON Schema (draft 2020-12 unless `$schema` names another).
 
 Schemas come from customers. wfcore never fetches anything for a schema: a reference out of the schema is an
-issue. Patterns run on a regular expression engine with linear time. A few lines of references can require 10**12
-checks. So `schema_cost` bounds the paths through a schema, and a value that would take too long is refused.
+issue. Patterns run on a regular expression engine with linear time, for each of their states. A few lines of
+references can require 10**12 checks. So `schema_cost` bounds the paths through a schema and the states of its patterns,
+and a value that would take too long is refused.
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from wfcore.domain.json.nesting import extent
+from wfcore.domain.json.patterns import REGEX_BYTES, regex_options
 from wfcore.domain.json.schema_cost import Cost, SchemaTooComplex, cost
 from wfcore.domain.kernel.errors import Issue, join_path, refuse
 from wfcore.domain.kernel.json_type import JSON
@@ -31,8 +34,11 @@ FEW_PATHS: Final = 8
 """With at most so many paths, checking costs about as much as reading the value: no estimate is needed."""
 MAX_EXPLAINED: Final = 200_000
 """Above so many checks only the first issue is reported: the validator collects all issues before it returns."""
+STATES_PER_CHECK: Final = 5
+"""The states of a pattern that take as long, for one character, as one check."""
 MAX_MESSAGE: Final = 200
-REGEX_BYTES: Final = 1 << 20
+SMALL_TEXT, SMALL_STATES, SMALL_BYTES = 8 * 1024, 500, 64 * 1024
+"""The characters and the states of schemas that the cache keeps many of, and the memory of their searches."""
 META_SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -47,15 +53,22 @@ class Schema:
     def check(self, value: JSON, path: str) -> list[Issue]:
         """The issues of `value`, at wire paths below `path`; the rule is the keyword; at most `MAX_ISSUES`."""
         try:
-            if self._cost.paths <= FEW_PATHS and self._cost.cycles <= 1 and self._validator.is_valid(value):
+            few = self._cost.paths <= FEW_PATHS and self._cost.cycles <= 1 and not self._cost.scans
+            if few and self._validator.is_valid(value):
                 return []
-            parts, depth = _size_and_depth(value)
-            checks = self._cost.paths * parts * depth ** max(self._cost.cycles - 1, 0)
+            checks = self._checks(value)
             if checks > MAX_CHECKS:
                 return [Issue(path, "too large for its schema: it would take too long to check", "schema")]
             return [] if self._validator.is_valid(value) else self._explain(value, path, checks)
         except ValueError:
             return [Issue(path, "holds a string or a number that is not JSON", "schema")]
+
+    def _checks(self, value: JSON) -> int:
+        """The most checks that the value can take."""
+        parts, depth, characters = extent(value)
+        scanned = self._cost.scans * characters // STATES_PER_CHECK
+        again: int = depth ** max(self._cost.cycles - 1, 0)
+        return self._cost.paths * parts * again + scanned
 
     def _explain(self, value: JSON, path: str, checks: int) -> list[Issue]:
         errors = self._validator.iter_errors(value) if checks <= MAX_EXPLAINED else self._first(value)
@@ -91,7 +104,7 @@ def schema_issues(schema: JSON, path: str) -> list[Issue]:
 Fault = tuple[tuple[str | int, ...], str]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=512)
 def _faults(text: str) -> tuple[Fault, ...]:
     schema: JSON = json.loads(text)
     if not isinstance(schema, dict | bool):
@@ -112,39 +125,43 @@ def _against_meta_schema(schema: dict[str, JSON] | bool) -> tuple[Fault, ...]:
     """Every fault of a schema in the default draft; for another draft, compilation reports the first one."""
     if isinstance(schema, dict) and schema.get("$schema", META_SCHEMA) != META_SCHEMA:
         return ()
-    errors = _validator({"$ref": META_SCHEMA}).iter_errors(schema)
+    errors = _validator({"$ref": META_SCHEMA}, REGEX_BYTES).iter_errors(schema)
     faults = dict.fromkeys((tuple(error.instance_path), _message_of(error)) for error in errors)
     return tuple(faults)[:MAX_ISSUES]
 
 
-@lru_cache(maxsize=1024)
 def _compile(text: str) -> Schema:
-    schema = json.loads(text)
-    return Schema(text, cost(schema), _validator(schema))
+    """The compiled schema of a canonical text. The process keeps many small ones and a few large ones."""
+    found = _cost_of(text)
+    is_small = len(text) <= SMALL_TEXT and found.states <= SMALL_STATES
+    return _compile_small(text) if is_small else _compile_large(text)
 
 
-def _validator(schema: dict[str, JSON] | bool) -> "Validator":
+@lru_cache(maxsize=1024)
+def _cost_of(text: str) -> Cost:
+    return cost(json.loads(text))
+
+
+@lru_cache(maxsize=512)
+def _compile_small(text: str) -> Schema:
+    return Schema(text, _cost_of(text), _validator(json.loads(text), SMALL_BYTES, _cost_of(text).patterns))
+
+
+@lru_cache(maxsize=32)
+def _compile_large(text: str) -> Schema:
+    return Schema(text, _cost_of(text), _validator(json.loads(text), REGEX_BYTES, _cost_of(text).patterns))
+
+
+def _validator(schema: dict[str, JSON] | bool, cached: int, patterns: int = 1) -> "Validator":
+    """A validator whose searches keep at most `cached` bytes together."""
     import jsonschema_rs
 
-    patterns = jsonschema_rs.RegexOptions(size_limit=REGEX_BYTES, dfa_size_limit=REGEX_BYTES)
-    return jsonschema_rs.validator_for(schema, offline=True, pattern_options=patterns, validate_formats=True)
+    options = regex_options(REGEX_BYTES, cached // max(patterns, 1))
+    return jsonschema_rs.validator_for(schema, offline=True, pattern_options=options, validate_formats=True)
 
 
 def _canonical(schema: JSON) -> str:
     return json.dumps(schema, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _size_and_depth(value: JSON) -> tuple[int, int]:
-    """The number of parts of a value, itself included, and the number of levels."""
-    parts, depth, level = 0, 0, [value]
-    while level:
-        parts, depth = parts + len(level), depth + 1
-        level = [child for part in level for child in _children(part)]
-    return parts, depth
-
-
-def _children(value: JSON) -> Iterable[JSON]:
-    return value if type(value) is list else value.values() if type(value) is dict else ()
 
 
 def _issues(error: "ValidationError", path: str) -> Iterator[Issue]:
