@@ -2,7 +2,8 @@
 
 `redact-emails` replaces e-mail addresses with `[email]`, `redact-secrets` replaces keys, tokens and passwords with
 `[secret]`. `block-patterns` (`patterns`: RE2 patterns) blocks a text that matches a pattern, `json-schema` (`schema`)
-blocks a text that is not JSON or does not match the schema. Each takes time linear in the text, whatever its options.
+blocks a text that is not JSON or does not match the schema. Each takes time linear in the text; patterns and schemas
+also have a bound, above which the text is blocked.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,8 +12,8 @@ from typing import Any, Final
 
 import attrs
 
-from wfcore.domain.expressions.cel.library import compiled_pattern
-from wfcore.domain.expressions.cel.values import ExpressionError
+from wfcore.domain.expressions.cel.library import compiled_pattern, is_in
+from wfcore.domain.expressions.cel.values import MAX_STEPS, EvaluationBudget, ExpressionError
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.json.schema import Schema, compile_schema, schema_issues
@@ -24,6 +25,8 @@ from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, GuardrailDescri
 MAX_GUARDRAILS: Final = 20
 """Guardrails that one access configuration can name."""
 MAX_PATTERNS: Final = 100
+SEARCH_STEPS: Final = 5 * MAX_STEPS
+"""The steps in which all patterns of a guardrail search one text."""
 
 EMAIL: Final = r"[\pL\pN._%+'&=*!#$/?^{|}~-]+@[\pL\pN-]+(?:\.[\pL\pN-]+)+"
 
@@ -65,15 +68,19 @@ class Redaction:
 
 @attrs.frozen
 class PatternBlock:
-    """Blocks a text that matches one of the patterns."""
+    """Blocks a text that matches one of the patterns, or is too long to search for them."""
 
     name: str
     patterns: Sequence[str]
 
     def check(self, text: str) -> Verdict:
+        budget = EvaluationBudget(SEARCH_STEPS)
         for number, pattern in enumerate(self.patterns, 1):
-            if compiled_pattern(pattern).search(text):
-                return Blocked(f"the text matches forbidden pattern {number}")
+            try:
+                if is_in(text, pattern, budget):
+                    return Blocked(f"the text matches forbidden pattern {number}")
+            except ExpressionError as error:
+                return Blocked(f"forbidden pattern {number} was not searched: {error.message}")
         return Allowed()
 
 

@@ -78,6 +78,11 @@ def _text(verdict: Verdict, text: str) -> str:
         ({"name": "block-patterns", "patterns": ["(?i)project x"]}, "About Project X", "pattern 1"),
         ({"name": "block-patterns", "patterns": ["a", "b$"]}, "xb", "pattern 2"),
         ({"name": "block-patterns", "patterns": ["z"]}, "xb", None),
+        (
+            {"name": "block-patterns", "patterns": ["x", "[ab]*a[ab]{900}0"]},
+            "ab" * 99_000,
+            "pattern 2 was not searched",
+        ),
         ({"name": "json-schema", "schema": {"type": "object", "required": ["ok"]}}, '{"ok": 1}', None),
         ({"name": "json-schema", "schema": {"type": "object", "required": ["ok"]}}, '{"s3cret": 1}', "`required`"),
         ({"name": "json-schema", "schema": {}}, "plain words", "not valid JSON"),

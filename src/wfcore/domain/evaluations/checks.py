@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from wfcore.domain.evaluations.cases import VARIABLES, CheckKind, EvaluationCase, EvaluationCheck
-from wfcore.domain.expressions.cel.library import compiled_pattern
+from wfcore.domain.expressions.cel.library import is_in
 from wfcore.domain.expressions.expression import EvaluationBudget, ExpressionError, compile_expression
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
@@ -100,7 +100,11 @@ def _contains(check: EvaluationCheck, observed: Observed) -> str:
 
 def _matches(check: EvaluationCheck, observed: Observed) -> str:
     pattern = given(check.pattern) or ""
-    return "" if compiled_pattern(pattern).search(observed.text) else f"the output does not match `{_cut(pattern)}`"
+    try:
+        found = is_in(observed.text, pattern, EvaluationBudget())
+    except ExpressionError as error:
+        return f"the pattern was not searched: {error.message}"
+    return "" if found else f"the output does not match `{_cut(pattern)}`"
 
 
 def _equals(check: EvaluationCheck, observed: Observed) -> str:

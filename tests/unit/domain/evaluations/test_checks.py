@@ -30,6 +30,11 @@ def checked(observed: Observed, **check: Any) -> CheckResult:
         ({"a": ["x"]}, {"kind": "contains", "value": '["x"]'}, ""),
         ("order 17", {"kind": "matches", "pattern": "[0-9]+$"}, ""),
         ("order", {"kind": "matches", "pattern": "[0-9]+$"}, "the output does not match `[0-9]+$`"),
+        (
+            "ab" * 50_000,
+            {"kind": "matches", "pattern": "[ab]*a[ab]{900}0"},
+            "the pattern was not searched: the text is too long for the pattern",
+        ),
         ("yes", {"kind": "equals", "value": "yes"}, ""),
         ("3", {"kind": "equals", "value": "3"}, ""),
         ("3", {"kind": "equals", "value": 3}, ""),

@@ -112,6 +112,7 @@ HOSTILE = {
     "regex long repeat": 'input.long.matches("(a?){900}a{900}b")',
     "regex class": 'input.long.matches("' + "(.*)" * 400 + 'b")',
     "regex data": "input.long.matches(input.long)",
+    "regex of many states": 'input.long.matches("(?:[ab]*a[ab]{900}0)")',
     "regex in loop": 'input.longer.exists(a, input.long.matches("a*b"))',
     "regex compile in loop": 'input.longer.exists(a, a.matches(a + "{900}" + string(size(a))))',
     "open escapes": '"' + r"\n" * 990,
@@ -138,6 +139,14 @@ def test_hostile(name: str) -> None:
         assert re.fullmatch(r".{5,300}", outcome.message, re.DOTALL)
     else:
         assert_plain(outcome)
+
+
+def test_a_pattern_of_many_states_costs_its_states() -> None:
+    """A search can visit all of them for each character, however short the pattern is."""
+    text, pattern = "ab" * 50_000, "(?:[ab]*a[ab]{900}0)"
+    with pytest.raises(ExpressionError, match="too many steps"):
+        compile_expression(f"input.text.matches('{pattern}')").evaluate({"input": {"text": text}})
+    assert compile_expression("input.text.matches('b$')").evaluate({"input": {"text": text}}) is True
 
 
 def outcome_of(source: str) -> object:

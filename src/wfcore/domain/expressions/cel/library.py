@@ -17,6 +17,7 @@ from wfcore.domain.expressions.cel.values import (
     CHARACTERS_PER_STEP,
     TYPES,
     EvaluationBudget,
+    Exhausted,
     ExpressionError,
     Value,
     in_int64,
@@ -28,6 +29,8 @@ Function = Callable[..., Value]
 Overloads = Mapping[tuple[type, ...], Function]
 
 MAX_PATTERN: Final = 1_000
+STATES_PER_STEP: Final = 100
+"""The states of a pattern that take, for one character, as long as a step, in the worst case."""
 PARSING: Final = 8
 """Steps that a time, a duration or a calendar field costs in addition to those of the expression."""
 
@@ -208,9 +211,21 @@ def _text_test(test: Callable[[str, str], bool]) -> Function:
 
 
 def _matches(budget: EvaluationBudget, text: str, pattern: str) -> bool:
-    """Search `text` for an RE2 pattern, in time linear in the text."""
-    budget.spend(100 + len(text) + 10 * len(pattern))
-    return bool(compiled_pattern(pattern).search(text))
+    """Search `text` for an RE2 pattern, in time linear in the text and in the states of the pattern."""
+    budget.spend(100 + 10 * len(pattern))
+    compiled = compiled_pattern(pattern)
+    budget.spend(len(text) * compiled.programsize // STATES_PER_STEP)
+    return bool(compiled.search(text))
+
+
+def is_in(text: str, pattern: str, budget: EvaluationBudget) -> bool:
+    """Whether a text has a match of an RE2 pattern. Raises ExpressionError for one that is not valid or takes more
+    steps than the budget has.
+    """
+    try:
+        return _matches(budget, text, pattern)
+    except Exhausted:
+        raise ExpressionError("the text is too long for the pattern") from None
 
 
 @lru_cache(maxsize=256)
