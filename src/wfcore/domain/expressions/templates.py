@@ -19,10 +19,13 @@ from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 
-__all__ = ["MAX_RENDERED", "Template", "compile_template", "expressions", "template_issues"]
+__all__ = ["MAX_RENDERED", "MAX_SOURCES", "Template", "compile_template", "expressions", "template_issues"]
 
 MAX_RENDERED: Final = 1 << 20
 """The most characters that the expressions of one template may yield, as text or compact JSON."""
+
+MAX_SOURCES: Final = 1 << 16
+"""The most characters of all expressions of one template, with their braces."""
 
 STEPS_PER_EXPRESSION: Final = 5
 CHARACTERS_PER_STEP: Final = 64
@@ -88,20 +91,33 @@ class Template:
 
 def compile_template(value: JSON) -> Template:
     """Compile every string of a JSON value. Raises ExpressionError for the first expression that is not valid."""
-    expressions = [part for _, text in strings(value, "") for part in split(text) if isinstance(part, Expression)]
-    if not expressions:
+    found = list[Expression]()
+    for _, one in expressions(value, ""):
+        if isinstance(one, ExpressionError):
+            raise one
+        found.append(one)
+    if not found:
         return Template(value, True, frozenset(), _constant(value))
-    references = frozenset().union(*(expression.references for expression in expressions))
-    reads_item = any(expression.reads_item for expression in expressions)
+    references = frozenset().union(*(expression.references for expression in found))
+    reads_item = any(expression.reads_item for expression in found)
     return Template(value, False, references, _renderer(value), reads_item)
 
 
 def expressions(value: JSON, path: str) -> Iterator[tuple[str, Expression | ExpressionError]]:
-    """Every expression in the strings of a JSON value, or why it is not valid, with the wire path of its string."""
+    """Every expression in the strings of a JSON value, or why it is not valid, with the wire path of its string.
+
+    After `MAX_SOURCES` characters there is no other expression, but an error.
+    """
+    left = MAX_SOURCES
     for where, text in strings(value, path):
-        for part in parts_of(text):
-            if not isinstance(part, str):
-                yield where, part
+        for length, part in parts_of(text):
+            if isinstance(part, str):
+                continue
+            left -= length
+            if left < 0:
+                yield where, ExpressionError(f"the expressions of a template have at most {MAX_SOURCES:,} characters")
+                return
+            yield where, part
 
 
 def template_issues(value: JSON, path: str) -> list[Issue]:
@@ -128,27 +144,27 @@ def split(text: str) -> list[str | Expression]:
     valid.
     """
     parts = list[str | Expression]()
-    for part in parts_of(text):
+    for _, part in parts_of(text):
         if isinstance(part, ExpressionError):
             raise part
         parts.append(part)
     return parts
 
 
-def parts_of(text: str) -> Iterator[str | Expression | ExpressionError]:
-    """The parts of a string. After an expression that is not closed there is no other part."""
+def parts_of(text: str) -> Iterator[tuple[int, str | Expression | ExpressionError]]:
+    """The parts of a string, each with its length. After an expression that is not closed there is no other part."""
     end = 0
     while (start := text.find("{{", end)) >= 0:
         if start > end:
-            yield text[end:start]
+            yield start - end, text[end:start]
         try:
             end = _close(text, start + 2) + 2
         except ExpressionError as error:
-            yield error
+            yield len(text) - start, error
             return
-        yield _compiled(text, start + 2, end - 2)
+        yield end - start, _compiled(text, start + 2, end - 2)
     if end < len(text):
-        yield text[end:]
+        yield len(text) - end, text[end:]
 
 
 def _compiled(text: str, start: int, end: int) -> Expression | ExpressionError:

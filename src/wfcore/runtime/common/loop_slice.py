@@ -13,6 +13,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import attrs
 
+from wfcore.domain.json.nesting import extent
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -26,6 +28,9 @@ again.
 
 LARGE: Final = 200
 """The nodes and edges of a graph from which on its checks take milliseconds."""
+
+CHARACTERS: Final = 500
+"""The characters of texts that take as long as a node."""
 
 
 class LoopSlice:
@@ -101,12 +106,16 @@ async def beside_loop(size: int, work: Callable[P, T], *args: P.args, **kwargs: 
     return await asyncio.to_thread(work, *args, **kwargs)
 
 
-def size_of(value: object, levels: int = 3) -> int:
-    """The items of all lists in an object or in a value, as many levels deep."""
+def size_of(value: object) -> int:
+    """The items of the lists near the root of an object or of a value, or more if it has very long texts."""
     if attrs.has(type(value)):
         value = attrs.asdict(value, recurse=False)  # type: ignore[arg-type]  # mypy does not see that `value` is attrs
+    return max(_items(value, 3), extent(value).characters // CHARACTERS)
+
+
+def _items(value: object, levels: int) -> int:
     if isinstance(value, list):
         return len(value)
     if isinstance(value, Mapping) and levels:
-        return sum(size_of(one, levels - 1) for one in value.values())
+        return sum(_items(one, levels - 1) for one in value.values())
     return 0

@@ -12,6 +12,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed
+from wfcore.runtime.common.loop_slice import beside_loop, size_of
 from wfcore.runtime.common.ports import Ports
 
 
@@ -46,7 +47,8 @@ class Expressions:
         try:
             if wanted.source is not UNSET:
                 return Evaluation(compile_expression(wanted.source).evaluate(values))
-            return Evaluation(compile_template(wanted.template).render(values))
+            template = await beside_loop(size_of(wanted.template), compile_template, wanted.template)
+            return Evaluation(template.render(values))
         except ExpressionError as error:
             return Evaluation(error=error)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wfcore.domain.expressions.expression import ExpressionError
-from wfcore.domain.expressions.templates import compile_template, template_issues
+from wfcore.domain.expressions.templates import MAX_SOURCES, compile_template, template_issues
 from wfcore.domain.kernel.errors import Issue
 
 SCOPE: dict[str, Any] = {
@@ -179,8 +179,21 @@ def test_numbers_of_many_digits() -> None:
 def test_long_texts_are_scanned_once() -> None:
     """Texts of many braces and quotes are scanned in linear time: quadratic time would take minutes."""
     assert compile_template("{ '\" " * 200_000).constant
-    assert template_issues("{{ 1 }} '\"" * 20_000, "") == []
+    assert template_issues("{{ 1 }}" + "{ '\"" * 200_000 + "{{ 1 }}", "") == []
     assert len(template_issues("{{ '" * 50_000, "")) == 1
+
+
+@pytest.mark.parametrize("source", ["1", "'" + "a" * 1000 + "'", "1 +"])
+def test_the_expressions_of_a_template_have_a_limit(source: str) -> None:
+    """All of a value together, valid or not; texts around them do not count."""
+    one = f"{{{{{source}}}}}"
+    most = MAX_SOURCES // len(one)
+    valid = source != "1 +"
+    texts = ["x" * MAX_SOURCES + one] * (most - 1)
+    assert len(template_issues({"a": [texts, one]}, "")) == (0 if valid else most)
+    assert [issue.path for issue in template_issues({"a": [texts, one, one]}, "p")][-1] == "p.a[2]"
+    with pytest.raises(ExpressionError, match="at most 65,536 characters" if valid else "syntax error"):
+        compile_template([one] * (most + 1))
 
 
 json_values = st.recursive(

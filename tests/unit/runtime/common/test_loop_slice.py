@@ -164,9 +164,10 @@ class TestLargeWork:
             ({"workflowStructure": {"nodes": [1, 2]}}, 2),
             ({"a": {"b": {"c": {"d": [1]}}}}, 0),
             (WorkflowContent(workflow_structure={"nodes": [1]}), 1),
+            ({"nodes": [{"data": {"message": "{{ 1 }}" * 50_000}}]}, 700),
         ],
     )
-    def test_the_size_counts_items_of_lists(self, value: Any, size: int) -> None:
+    def test_the_size_counts_items_of_lists_and_long_texts(self, value: Any, size: int) -> None:
         assert size_of(value) == size
 
 
