@@ -333,6 +333,35 @@ async def test_a_changed_receiver_needs_a_new_authorization(stage: World, servic
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        {"ownership": "organization"},
+        {"provider": "other"},
+        {"config": {"clientId": "other"}},
+        {"config": {"hosts": ["evil.example"]}},
+        {"config": {"tokenUrl": "https://evil.example/token"}},
+    ],
+)
+async def test_an_authorization_of_a_connection_that_changes(
+    stage: World, service: tuple[Service, str], change: Json
+) -> None:
+    """Nobody but the connection that the user saw gets the code or the tokens, by a link or by `authorize`."""
+    server, url = service
+    ada, bob = await stage.user("ada"), await stage.user("bob", scopes=["connections:read", "connections:write"])
+    secret = None if "provider" in change or "tokenUrl" in change.get("config", {}) else SECRET
+    row = await made(ada, body(url, ownership="user", clientSecret=secret))
+    run = await ran(ada, await deployed(ada, calling(f"{url}/api", row)))
+    begun = (await ada.post(f"{BASE}/{row}/authorize")).json()["url"]
+    changed = await bob.patch(f"{BASE}/{row}", json=change)
+    assert changed.status_code == 200, changed.text
+    for link in (begun, run["interrupts"][0]["connectUrl"]):
+        page = await browsed(stage, link)
+        assert (page.status_code, "try again" in page.text) == (400, True)
+    assert server.forms == []
+    assert [(await status(one, row)) for one in (ada, bob)] == [("needs_authorization", None)] * 2
+
+
+@pytest.mark.parametrize(
     ("change", "path"),
     [
         ({"authorizeUrl": None}, "config.authorizeUrl"), ({"hosts": ["http://x.org"]}, "config.hosts[0]"),

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_readers import as_text, optional_object, optional_text, optional_texts
@@ -251,18 +252,30 @@ def keeps_grants(old: Connection, new: Connection) -> bool:
 
     It does not for another owner, client or receiver: nobody allowed that one to get the tokens.
     """
-    names = ("clientId", "url", "scopes") if new.kind is ConnectionKind.MCP else ("clientId",)
-    same_client = all(old.config.get(name) == new.config.get(name) for name in names)
-    same_receivers = _receivers(old) == _receivers(new) and not _added_hosts(old, new)
-    return same_client and same_receivers and old.ownership is new.ownership
+    return _holders(old) == _holders(new) and not _added_hosts(old, new)
+
+
+def grant_fingerprint(connection: Connection) -> str:
+    """A digest of the owner, the client and the receivers, with the `hosts`: what a user authorizes."""
+    return fingerprint([*_holders(connection), [*sorted(_hosts(connection))]])
+
+
+def _holders(connection: Connection) -> list[JSON]:
+    """The owner, the client and the receivers of what users authorize, without the `hosts`."""
+    names = ("clientId", "url", "scopes") if connection.kind is ConnectionKind.MCP else ("clientId",)
+    client = [connection.config.get(name) for name in names]
+    return [connection.ownership.value, client, _receivers(connection)]
+
+
+def _hosts(connection: Connection) -> set[str]:
+    return set(optional_texts(connection.config.get("hosts")) or ())
 
 
 def _added_hosts(old: Connection, new: Connection) -> set[str]:
-    before, after = (set(optional_texts(one.config.get("hosts")) or ()) for one in (old, new))
-    return after - before
+    return _hosts(new) - _hosts(old)
 
 
-def _receivers(connection: Connection) -> tuple[object, ...]:
+def _receivers(connection: Connection) -> list[JSON]:
     config = connection.config
     urls = [urlsplit(as_text(config[name])) for name in ("url", "tokenUrl", "revocationUrl") if name in config]
-    return connection.provider, [(url.scheme, url.hostname, url.port) for url in urls]
+    return [connection.provider, *([url.scheme, url.hostname, url.port] for url in urls)]

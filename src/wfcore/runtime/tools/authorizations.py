@@ -1,7 +1,8 @@
 """The authorization of a connection by a user: the way to the authorization server and back (RFC 6749, 4.1).
 
-What the server needs to know when the browser comes back is sealed into the `state`, bound to the connection and to
-the user who began it, and accepted once. Nothing is stored before that. The same holds for the links of interrupts.
+What the server needs to know when the browser comes back is sealed into the `state`, bound to the connection as it is
+and to the user who began it, and accepted once. Nothing is stored before that. The same holds for the links of
+interrupts.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Final, Literal
 
 import attrs
 
-from wfcore.domain.agents.connections import Connection
+from wfcore.domain.agents.connections import Connection, grant_fingerprint
 from wfcore.domain.agents.oauth_client import OAuthRefused, authorization_url
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
@@ -24,7 +25,7 @@ from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import conflict
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.oauth_servers import OAuthServers
-from wfcore.runtime.tools.oauth_tokens import OAuthTokens
+from wfcore.runtime.tools.oauth_tokens import ConnectionChanged, OAuthTokens
 
 LIFE: Final = 600_000
 """Milliseconds in which a link and a `state` are accepted."""
@@ -33,13 +34,13 @@ CALLBACK: Final = "/api/v1/connections/callback"
 CONNECT: Final = "/api/v1/connections/connect"
 PLACE: Final = "connection authorization"
 
-INVALID: Final = "this link is not valid, was used before, or has expired"
+INVALID: Final = "this link is not valid, was used before, has expired, or its connection has changed"
 
 Step = Literal["link", "state"]
 
 
 class InvalidLink(Malformed):
-    """The link or the `state` of an authorization is not valid, was used before, or has expired."""
+    """The link or the `state` of an authorization is not valid any more: used, expired, or of a changed connection."""
 
     def __init__(self) -> None:
         super().__init__(INVALID, {"reason": "invalid_state"})
@@ -73,11 +74,15 @@ class Asker:
 
 @attrs.frozen
 class Pending:
-    """An authorization under way. `address` is that of this server, without a trailing slash."""
+    """An authorization under way. `address` is that of this server, without a trailing slash.
+
+    `terms` is the `grant_fingerprint` of the connection that the asker saw.
+    """
 
     step: Step
     asker: Asker
     connection_id: str
+    terms: str
     address: str
     nonce: str
     expires_at: int
@@ -88,7 +93,7 @@ class Pending:
         return {
             "step": self.step, "org": asker.org, "user": asker.user_id, "email": asker.email,
             "groups": sorted(asker.groups), "role": asker.role.value, "connection": self.connection_id,
-            "address": self.address, "nonce": self.nonce, "end": self.expires_at,
+            "terms": self.terms, "address": self.address, "nonce": self.nonce, "end": self.expires_at,
             "run": None if at is None else at.run_id, "interrupt": None if at is None else at.interrupt_id,
         }  # fmt: skip
 
@@ -101,8 +106,8 @@ class Pending:
         run, name = optional_text(found["run"]), optional_text(found["interrupt"])
         step: Step = "link" if found["step"] == "link" else "state"
         return cls(
-            step, asker, as_text(found["connection"]), as_text(found["address"]), as_text(found["nonce"]),
-            as_integer(found["end"]), Interrupted(run, name) if run and name else None,
+            step, asker, as_text(found["connection"]), as_text(found.get("terms", "")), as_text(found["address"]),
+            as_text(found["nonce"]), as_integer(found["end"]), Interrupted(run, name) if run and name else None,
         )  # fmt: skip
 
 
@@ -136,12 +141,12 @@ class Authorizations:
             client = await self._servers.prepared(asker.org, row, redirect_uri)
         except (OAuthRefused, Undelivered) as error:
             raise conflict(f"the authorization server cannot be used: {error}", "authorization_server") from None
-        pending = self._pending("state", asker, row.id, address, interrupted)
+        pending = self._pending("state", asker, row, address, interrupted)
         return authorization_url(client, redirect_uri, self._sealed(pending), self._verifier(pending))
 
     def link(self, asker: Asker, row: Connection, address: str, interrupted: Interrupted) -> str:
         """A link to this server that leads to the authorization server once, within LIFE."""
-        pending = self._pending("link", asker, row.id, address, interrupted)
+        pending = self._pending("link", asker, row, address, interrupted)
         return f"{address}{CONNECT}?ticket={self._sealed(pending)}"
 
     async def follow(self, ticket: str) -> str:
@@ -180,15 +185,17 @@ class Authorizations:
         try:
             owner, redirect_uri = row.owner(asker.user_id), pending.address + CALLBACK
             await self._tokens.accept(asker.org, row, owner, code, redirect_uri, self._verifier(pending))
+        except ConnectionChanged:
+            raise InvalidLink from None
         except (OAuthRefused, Undelivered) as failed:
             return str(failed)
         return None
 
     def _pending(
-        self, step: Step, asker: Asker, connection_id: str, address: str, interrupted: Interrupted | None
+        self, step: Step, asker: Asker, row: Connection, address: str, interrupted: Interrupted | None
     ) -> Pending:
         nonce, end = self._ports.ids.token(NONCE_LENGTH), self._ports.clock.now() + LIFE
-        return Pending(step, asker, connection_id, address.rstrip("/"), nonce, end, interrupted)
+        return Pending(step, asker, row.id, grant_fingerprint(row), address.rstrip("/"), nonce, end, interrupted)
 
     def _sealed(self, pending: Pending) -> str:
         return self._ports.sealer.seal(dumps(pending.to_json()), PLACE).rstrip("=")
@@ -216,6 +223,8 @@ class Authorizations:
                 await work.idempotency.add(PLACE, asker.user_id, pending.nonce, record)
                 row = await work.connections.get(pending.connection_id)
                 if row is None or not row.can_authorize or await _has_left(work, asker):
+                    raise InvalidLink
+                if grant_fingerprint(row) != pending.terms:
                     raise InvalidLink
                 return row
         except (Duplicate, NotFound):

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from wfcore.domain.agents.connection_grants import REFUSED, ConnectionGrant, grant_id
-from wfcore.domain.agents.connections import Connection, ConnectionStatus
+from wfcore.domain.agents.connections import Connection, ConnectionStatus, grant_fingerprint
 from wfcore.domain.agents.oauth_client import (
     GrantedTokens,
     OAuthClient,
@@ -48,6 +48,10 @@ PAGE: Final = 100
 T = TypeVar("T")
 
 
+class ConnectionChanged(Exception):
+    """The connection is not the one any more that the user has authorized."""
+
+
 class OAuthTokens:
     """The tokens of the connections of all organizations."""
 
@@ -77,12 +81,21 @@ class OAuthTokens:
         raise ToolFailed("the tokens of the connection are being replaced: try again later")
 
     async def accept(self, org: str, row: Connection, owner: str, code: str, redirect_uri: str, verifier: str) -> None:
-        """Exchange an authorization code for tokens, and store them. OAuthRefused or Undelivered as of OAuthServers."""
+        """Exchange an authorization code for tokens, and store them.
+
+        OAuthRefused or Undelivered as of OAuthServers. ConnectionChanged, and nothing is stored, when the owner, the
+        client or a receiver has changed, or the connection was deleted, while the server responded.
+        """
         client = self._servers.client_of(org, row)
         if client is None:
             raise OAuthRefused("the connection has changed since the authorization began")
         tokens = await self._servers.tokens(client, code_request(client, code, redirect_uri, verifier))
-        await self._put(org, self._granted(org, ConnectionGrant(row.id, owner), tokens))
+        grant = self._granted(org, ConnectionGrant(row.id, owner), tokens)
+        async with self._ports.storage.transaction(org) as work:
+            now = await work.connections.get(row.id)
+            if now is None or grant_fingerprint(now) != grant_fingerprint(row):
+                raise ConnectionChanged
+            await _save(work, grant)
 
     async def refused(self, org: str, row: Connection, owner: str, reason: str) -> None:
         """Record that an authorization did not succeed, unless an earlier one still holds."""
@@ -197,10 +210,6 @@ class OAuthTokens:
             tokens.expires_at(self._ports.clock.now()),
             bool(tokens.refresh),
         )
-
-    async def _put(self, org: str, grant: ConnectionGrant) -> None:
-        async with self._ports.storage.transaction(org) as work:
-            await _save(work, grant)
 
     async def _revoke(self, org: str, client: OAuthClient, grant: ConnectionGrant) -> None:
         try:

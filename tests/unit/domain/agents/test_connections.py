@@ -12,6 +12,7 @@ from wfcore.domain.agents.connections import (
     config_issues,
     expand_null_headers,
     goes_to,
+    grant_fingerprint,
     grant_issues,
     joined,
     keeps_grants,
@@ -179,6 +180,18 @@ def test_what_keeps_grants() -> None:
     assert [issue.path for issue in kept_secret_issues(key, attrs.evolve(key, config={"hosts": ["a"]}), ())] == [
         "config.apiKey"
     ]
+
+
+def test_the_fingerprint_of_what_a_user_authorizes() -> None:
+    """It differs with the owner, the client and each receiver, and with nothing else."""
+    config = {"clientId": "c", "tokenUrl": "https://x.org/t", "hosts": ["a.org", "b.org"]}
+    old = Connection("1", "n", "p", ConnectionKind.OAUTH2, config, {"clientSecret": "1"})
+    same = attrs.evolve(old, name="m", sealed={"clientSecret": "2"}, config={**config, "hosts": ["b.org", "a.org"]})
+    changes = [{"clientId": "d"}, {"tokenUrl": "https://y.org/t"}, {"hosts": ["a.org", "c.org"]}]
+    others = [attrs.evolve(old, config={**config, **change}) for change in changes]
+    others += [attrs.evolve(old, ownership=Ownership.USER), attrs.evolve(old, provider="q")]
+    assert grant_fingerprint(same) == grant_fingerprint(old)
+    assert len({grant_fingerprint(one) for one in [old, *others]}) == 6
 
 
 def test_who_can_own_a_connection() -> None:

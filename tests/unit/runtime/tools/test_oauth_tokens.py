@@ -1,7 +1,8 @@
 """Tokens of connections when servers fail, keys are lost, or nobody can renew them."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,6 +31,8 @@ class Server:
 
     response: Mapping[str, Any] | None = None
     urls: list[str] = attrs.field(factory=list)
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+    """What happens before the next response."""
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         raise Undelivered("nobody is there")
@@ -40,6 +43,9 @@ class Server:
         self.urls.append(url)
         if self.response is None:
             raise Undelivered("nobody is there")
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
         return OutboundResponse(200, {}, json.dumps(self.response).encode())
 
 
@@ -127,6 +133,23 @@ async def test_links_that_do_not_hold(bench: Bench, server: Server) -> None:
     bench.clock.advance(600)
     with pytest.raises(InvalidLink):
         await bench.core.connects.finish(late, "code", None, None)
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+async def test_a_connection_that_changes_while_the_server_responds(
+    bench: Bench, server: Server, is_deleted: bool
+) -> None:
+    """The personal tokens of its user are not stored: neither for the organization nor for the user."""
+    body = {"name": "Mail", "provider": "crm", "kind": "oauth2", "ownership": "user", "config": CONFIG}
+    row, connections = (await bench.core.connections.create(bench.me, body)).id, bench.core.connections
+    state = await state_of(bench, row)
+    deleted, shared = partial(connections.delete, bench.me, row), partial(connections.patch, bench.me, row)
+    server.meanwhile = deleted if is_deleted else partial(shared, ownership="organization")
+    with pytest.raises(InvalidLink):
+        await bench.core.connects.finish(state, "code", None, None)
+    assert server.urls == ["https://as.org/t"]
+    async with bench.core.ports.storage.reading(bench.org) as work:
+        assert await work.connection_grants.page(limit=10) == []
 
 
 @pytest.mark.parametrize("response", [None, {}])
