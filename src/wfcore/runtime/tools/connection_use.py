@@ -26,7 +26,9 @@ from wfcore.runtime.tools.oauth_tokens import OAuthTokens
 log = logging.getLogger("wfcore.connections")
 
 SHORTEST_MASKED = 4
-"""The length from which a secret is masked in results: a shorter one can be part of any text."""
+"""The length from which a secret is masked in results: a shorter one can be part of any text. In the message of an
+exception every secret is.
+"""
 
 PAGE = 100
 CHECK_INTERVAL = 60_000
@@ -75,20 +77,22 @@ class OpenedConnection:
 
     def masked(self, output: JSON) -> JSON:
         """The result of a tool with `***` in place of the connection's secrets, also of encoded ones."""
-        forms = {form for secret in self.secrets() if len(secret) >= SHORTEST_MASKED for form in _forms_of(secret)}
-        if not forms:
-            return output
-        pattern = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True))))
-        return _replaced(output, partial(pattern.sub, "***"))
+        pattern = self._pattern(SHORTEST_MASKED)
+        return output if pattern is None else _replaced(output, partial(pattern.sub, "***"))
 
     def redacted(self, error: BaseException) -> ToolFailed:
-        """The failure with the connection's secrets removed from its message."""
+        """The failure with the connection's secrets, also encoded ones, replaced by `***` in its message."""
         message = error.message if isinstance(error, ToolFailed) else f"{type(error).__name__}: {error}"
-        for secret in sorted(self.secrets(), key=len, reverse=True):
-            message = message.replace(secret, "***") if secret else message
+        pattern = self._pattern(1)
+        message = message if pattern is None else pattern.sub("***", message)
         if isinstance(error, ConnectionRequired):
             return ConnectionMissing({"provider": self.row.provider, "connectionId": self.row.id}, message)
         return ToolFailed(message, retryable=error.retryable if isinstance(error, ToolFailed) else True)
+
+    def _pattern(self, shortest: int) -> re.Pattern[str] | None:
+        """Matches every form of the secrets of at least this length, the longest first; None without any."""
+        forms = {form for secret in self.secrets() if len(secret) >= shortest for form in _forms_of(secret)}
+        return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
 
 
 def _forms_of(secret: str) -> Iterator[str]:

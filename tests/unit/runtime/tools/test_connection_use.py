@@ -2,22 +2,32 @@
 
 import base64
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from bench import Bench, act, graph, one, opened, why
 
 from wfcore.adapters.tools.catalog import tool
 from wfcore.domain.json.codec import dumps
-from wfcore.ports.providers import ConnectionRequired, ToolCall
+from wfcore.ports.providers import ConnectionRequired, ToolCall, ToolFailed
 from wfcore.runtime.tools.connection_use import ConnectionUse
 
 pytestmark = pytest.mark.anyio
 
 CANARY = "canary-5d8f-secret"
 KEY = b"k" * 32
+
+
+_FORMS: dict[str, Callable[[str], str]] = {
+    "raw": str,
+    "query": lambda key: f"https://x.org/?key={quote(key, safe='')}",
+    "path": lambda key: f"https://x.org/{quote(key)}",
+    "form": lambda key: f"key={quote_plus(key)}",
+    "basic": lambda key: f"Basic {base64.b64encode(f'u:{key}'.encode()).decode()}",
+    "base64url": lambda key: base64.urlsafe_b64encode(key.encode()).decode(),
+}
 
 
 @tool(provider="payments", idempotent=True)
@@ -31,6 +41,13 @@ async def pay(call: ToolCall, amount: int = 1) -> dict[str, Any]:
 async def indiscreet(call: ToolCall) -> None:
     assert call.connection is not None
     raise RuntimeError(f"401 for {call.connection.config['apiKey']} ({call!r})")
+
+
+@tool(provider="payments", idempotent=True)
+async def careless(call: ToolCall, form: str) -> None:
+    """Fails with a form of its key in the message, as clients of HTTP do."""
+    assert call.connection is not None
+    raise ToolFailed(f"401 for {_FORMS[form](call.connection.config['apiKey'])}", retryable=False)
 
 
 @tool(provider="payments")
@@ -58,7 +75,7 @@ async def echo(call: ToolCall) -> dict[str, Any]:
 
 @pytest.fixture
 async def bench(database: str) -> AsyncIterator[Bench]:
-    async with opened(database, tools=[pay, indiscreet, refused, echo], secrets=KEY) as made:
+    async with opened(database, tools=[pay, indiscreet, careless, refused, echo], secrets=KEY) as made:
         yield made
 
 
@@ -123,6 +140,25 @@ async def test_secrets_are_never_shown(bench: Bench, caplog: pytest.LogCaptureFi
     assert why(run)[0].startswith("RuntimeError: 401 for *** (ToolCall(")
     shown = dumps([run.to_wire(), *(event.to_wire() for event in await bench.events(run.id))])
     assert CANARY not in shown + caplog.text
+
+
+@pytest.mark.parametrize("form", _FORMS)
+async def test_an_exception_shows_no_form_of_a_secret(bench: Bench, form: str) -> None:
+    """As in results: the secret, and its forms in URLs and in base64."""
+    key = "canary/5d8f secret+="
+    await connect(bench, key)
+    run = await bench.ran(one(act("careless", form=form)))
+    before, _, after = why(run)[0].partition("***")
+    sent = f"401 for {_FORMS[form](key)}"
+    assert sent.startswith(before)
+    assert sent.endswith(after)
+    assert len(before + after) <= len(sent) - len(key)
+
+
+async def test_an_exception_shows_no_short_secret(bench: Bench) -> None:
+    """It is masked in a message, where that costs nothing."""
+    await connect(bench, "k-7")
+    assert why(await bench.ran(one(act("careless", form="raw"))))[0] == "401 for ***"
 
 
 async def test_a_result_shows_no_secret(bench: Bench) -> None:
