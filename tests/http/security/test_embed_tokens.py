@@ -148,6 +148,13 @@ class TestRights:
         me = (await reader.get("/api/v1/me")).json()
         assert (me["userId"], me["scopes"]) == ("ann", READ)
 
+    async def test_a_scope_that_another_includes(self, page: Page) -> None:
+        """`workflows:write` of the maker includes `workflows:read` of the token, which includes no more."""
+        writer = await page.world.user("bob", scopes=["workflows:write"])
+        text = await page.world.core.tokens.embed(await principal(page.world, writer), READ)
+        found = await page.world.core.directory.authenticate(text)
+        assert found.scopes == frozenset(READ)
+
     @pytest.mark.parametrize(
         ("scopes", "more"),
         [

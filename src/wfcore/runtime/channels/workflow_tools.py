@@ -20,7 +20,7 @@ from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import Conflict, Invalid, NotFound, refuse
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.access import Principal, missing_scopes
 from wfcore.domain.resources.resource import Kind, Variation
 from wfcore.domain.resources.supervision import subordinates
 from wfcore.domain.run.effects import FAIL, TRANSFORM, WAIT
@@ -250,15 +250,16 @@ class WorkflowTools:
         NotFound for other runs; Conflict `not_done` while there is no output.
         """
         endpoint = await self.endpoint(me, id)
-        row = await self._own_run(me, endpoint, run_id, all_with="workflows:read")
+        reads_all = not missing_scopes(me.scopes, ("workflows:read",))
+        row = await self._own_run(me, endpoint, run_id, reads_all=reads_all)
         if row.status is not RunStatus.done:
             raise conflict(f"the run has no output: its status is `{row.status}`", "not_done")
         return as_object(row.result or {}).get("output")
 
-    async def _own_run(self, me: Principal, endpoint: Endpoint, run_id: str, *, all_with: str = "") -> RunRow:
-        """The latest turn of a run of the target that the caller, or with the scope `all_with` anybody, has started."""
+    async def _own_run(self, me: Principal, endpoint: Endpoint, run_id: str, *, reads_all: bool = False) -> RunRow:
+        """The latest turn of a run of the target that the caller, or with `reads_all` anybody, has started."""
         row, target = await self._latest(me, run_id), endpoint.target
-        is_readable = row.root_user_id == me.user_id or all_with in me.scopes
+        is_readable = reads_all or row.root_user_id == me.user_id
         if (row.kind, row.resource_id) != (target.kind, target.id) or not is_readable:
             raise NotFound
         return row

@@ -14,7 +14,7 @@ import msgspec
 from wfcore.domain.json.codec import from_ms, to_ms
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.people.people import Member
-from wfcore.domain.resources.access import Principal, Role
+from wfcore.domain.resources.access import Principal, Role, missing_scopes
 from wfcore.ports.sealing import Sealer
 
 PREFIX: Final = "emb_"
@@ -121,5 +121,7 @@ def ends_at(me: Principal, now: datetime, seconds: int) -> datetime:
 
 
 def within(principal: Principal, scopes: frozenset[str]) -> Principal:
-    """The principal with those of its scopes that these also allow."""
-    return attrs.evolve(principal, scopes=principal.scopes & scopes)
+    """The principal with the scopes that both its own and these include."""
+    both = principal.scopes | scopes
+    lacking = {*missing_scopes(principal.scopes, both), *missing_scopes(scopes, both)}
+    return attrs.evolve(principal, scopes=both - lacking)

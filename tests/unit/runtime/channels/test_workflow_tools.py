@@ -8,6 +8,7 @@ import pytest
 from bench import Bench, act, ask, graph, one, private, shared
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
+from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.runtime.channels.workflow_tools import CallEnd, WorkflowTool, end_of, run_id_of
 
@@ -174,3 +175,20 @@ class TestCancelling:
         assert not await tools.cancel(bench.me, place, "unknown")
         found = await end(bench, place, {}, key="k")
         assert (found.status, found.text) == (RunStatus.cancelled, "the run was cancelled")
+
+
+class TestOutputs:
+    """The outputs of runs as resources."""
+
+    async def test_whose_outputs_a_scope_reads(self, bench: Bench) -> None:
+        """Those of everybody with `workflows:read`, which `workflows:write` includes; else only the caller's own."""
+        place = await offered(bench, echoing(NUMBERS))
+        mine, tools = (await end(bench, place, {"n": 1})).run_id, bench.core.workflow_tools
+
+        def scoped(who: Principal, *scopes: str) -> Principal:
+            return attrs.evolve(who, scopes=frozenset({"workflows:invoke", *scopes}))
+
+        for reader in (scoped(bench.other, "workflows:read"), scoped(bench.other, "workflows:write"), scoped(bench.me)):
+            assert await tools.output(reader, place, mine) == {"n": 1}
+        with pytest.raises(NotFound):
+            await tools.output(scoped(bench.other), place, mine)
