@@ -35,7 +35,10 @@ class ExportedResource(TypedDict):
 
 
 class ExportedRun(RunRecord):
-    """`input` and `attachments` are those of the execution, null for a run that continues one."""
+    """`input` and `attachments` are those of the execution, null for a run that continues one.
+
+    `output`, `error`, `interrupts` and `usage` are empty if whoever exports cannot use the run's target.
+    """
 
     input: Any
     attachments: JsonObject | None

@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any, Final
 
 import attrs
+from msgspec import structs
 
 from wfcore.domain.json.codec import component_name, dumps, iso_ms, schemas_of
 from wfcore.domain.json.values import to_json
@@ -29,12 +30,13 @@ from wfcore.ports.storage import RecordRepository, UnitOfWork
 from wfcore.runtime.common.audit import AuditView
 from wfcore.runtime.common.authorization import administer, check_not_limited, needs
 from wfcore.runtime.common.ports import Ports
-from wfcore.runtime.common.run_views import views
+from wfcore.runtime.common.run_views import RunView, views
 from wfcore.runtime.data.export_shapes import SHAPES
 from wfcore.runtime.data.retention import EVER, KEY
 from wfcore.runtime.organization.directory import principal_of
 from wfcore.runtime.organization.members import GroupView, MemberView
 from wfcore.runtime.organization.tokens import TokenView
+from wfcore.runtime.runs.reading import can_use_target
 
 PAGE: Final = 200
 
@@ -52,10 +54,14 @@ def ignored(_done: int, _total: int) -> None:
 
 @attrs.frozen
 class _Export:
-    """What is exported: the data of a member, or with None of the whole organization."""
+    """What is exported: the data of a member, or with None of the whole organization.
+
+    `reader` is the caller, without whose use of a run's target its result is left out; None for the operator.
+    """
 
     organization: Organization
     member: Principal | None
+    reader: Principal | None
     advance: Callable[[], None]
     """Called after each row of those that are counted."""
 
@@ -80,7 +86,8 @@ class Exports:
 
         The member's own: workflows and skills of which it is the owner, runs and conversations that it started,
         decisions, memories, tokens without their secrets, delegations, usage and what the audit says of its actions;
-        attachments of its runs. `on_progress` is called with how many of all rows have been written.
+        attachments of its runs. Of a run whose target the caller cannot use now, it has the input, and no output,
+        error and interrupts. `on_progress` is called with how many of all rows have been written.
         """
         check_not_limited(me)
         if me.user_id != user_id:
@@ -89,18 +96,20 @@ class Exports:
             found = await work.directory.member(user_id)
         if found is None:
             raise NotFound
-        return await self._export(me.org_uuid, principal_of(me.org_uuid, found), on_progress)
+        return await self._export(me.org_uuid, principal_of(me.org_uuid, found), me, on_progress)
 
     async def organization(self, org: str, on_progress: OnProgress = ignored) -> AsyncIterator[bytes]:
         """The archive with the data of an organization, for the operator. NotFound for an unknown one."""
-        return await self._export(org, None, on_progress)
+        return await self._export(org, None, None, on_progress)
 
-    async def _export(self, org: str, member: Principal | None, on_progress: OnProgress) -> AsyncIterator[bytes]:
+    async def _export(
+        self, org: str, member: Principal | None, reader: Principal | None, on_progress: OnProgress
+    ) -> AsyncIterator[bytes]:
         """Runs are read twice: for their own rows, and for decisions."""
         organization = await self._organization(org)
         sizes = await self._ports.storage.maintenance.sizes(org, None if member is None else member.user_id)
         total, numbers = 2 * sizes.runs + sizes.messages + sizes.audit, count(1)
-        return self._archive(_Export(organization, member, lambda: on_progress(next(numbers), total)))
+        return self._archive(_Export(organization, member, reader, lambda: on_progress(next(numbers), total)))
 
     async def _organization(self, org: str) -> Organization:
         found = await self._ports.storage.organization(org)
@@ -218,8 +227,14 @@ class Exports:
                 for entry in (await journal.read(view.row.execution))[:1] if view.row.parent_run_id is None else ():
                     if isinstance(entry, Started):
                         given = {"input": entry.input, "attachments": entry.info.get("attachments")}
-                yield {**view.to_wire(), **given}
+                yield {**(await self._readable(of, view)).to_wire(), **given}
                 of.advance()
+
+    async def _readable(self, of: _Export, view: RunView) -> RunView:
+        """The run as the caller can read it: without the use of its target, it has no result and no interrupts."""
+        if of.reader is None or await can_use_target(self._ports.storage, of.reader, view.row):
+            return view
+        return RunView(structs.replace(view.row, result=None))
 
     async def _decisions(self, of: _Export) -> Lines:
         """Those of the turns that a person began by a resume."""

@@ -22,6 +22,7 @@ from wfcore.domain.run.machine.states.deciders import Delegator, may_decide, may
 from wfcore.domain.run.recording import Recording
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunFilter, RunRow
+from wfcore.ports.storage import Storage
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import (
@@ -237,7 +238,7 @@ class RunReading:
     async def _delegators(self, me: Principal, row: RunRow) -> list[Delegator]:
         """Those who have delegated their decisions about this run to the caller."""
         return [
-            Delegator(giver, await self._can_use(giver, row.kind, row.resource_id, row.root_user_id))
+            Delegator(giver, await can_use_target(self._ports.storage, giver, row))
             for delegation, giver in await delegations_to(self._ports.storage, me, self._ports.now())
             if delegation.covers(row.kind, row.resource_id)
         ]
@@ -255,23 +256,6 @@ class RunReading:
     async def _machine(self, execution: Execution) -> Machine:
         return await self._plans.machine(execution)
 
-    async def _can_use(self, me: Principal, kind: str, resource_id: int | None, starter: str) -> bool:
-        """Whether the user can use the target now."""
-        try:
-            await self._authorize_use(me, kind, resource_id, starter)
-        except (NotFound, Forbidden):
-            return False
-        return True
-
-    async def _authorize_use(self, me: Principal, kind: str, resource_id: int | None, starter: str) -> None:
-        """NotFound or Forbidden unless the user can use the target. Only the starter can use what has no resource."""
-        if resource_id is None:
-            if me.user_id != starter:
-                raise NotFound
-            return
-        resource = await self._ports.storage.find_resource(me.org_uuid, Kind(kind), resource_id)
-        authorize(me, resource, "use")
-
     async def _visible(self, me: Principal, run_id: str) -> tuple[RunRow, Execution, bool]:
         """The run, and whether the caller can use its target. A named approver sees it without use.
 
@@ -284,7 +268,7 @@ class RunReading:
         if not me.reaches(row.kind, row.resource_id):
             raise NotFound
         try:
-            await self._authorize_use(me, row.kind, row.resource_id, row.root_user_id)
+            await _authorize_target(self._ports.storage, me, row)
         except (NotFound, Forbidden):
             if not await self._is_approver(me, row, execution):
                 raise
@@ -315,6 +299,23 @@ class RunReading:
     async def _view(self, me: Principal, row: RunRow, whole: bool) -> RunView:
         (view,) = await views(self._ports.journal, [row])
         return view if whole else outline_of(me, view, await self._delegators(me, row))
+
+
+async def can_use_target(storage: Storage, me: Principal, row: RunRow) -> bool:
+    """Whether the user can use the run's target now, as reading all of a run requires."""
+    try:
+        await _authorize_target(storage, me, row)
+    except (NotFound, Forbidden):
+        return False
+    return True
+
+
+async def _authorize_target(storage: Storage, me: Principal, row: RunRow) -> None:
+    """NotFound or Forbidden unless the user can use the target. Only the starter can use what has no resource."""
+    if row.resource_id is not None:
+        authorize(me, await storage.find_resource(me.org_uuid, Kind(row.kind), row.resource_id), "use")
+    elif me.user_id != row.root_user_id:
+        raise NotFound
 
 
 def within_reach(me: Principal, where: RunFilter) -> list[RunFilter]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, opened
+from bench import Bench, act, ask, one, opened, private
 from chatting import REACHING
 from jsonschema import Draft202012Validator
 from leaving import NAME, SECRET, TEXT, USER, planted
@@ -70,6 +70,37 @@ async def test_what_a_member_has(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     assert [found[name] for name in ("hooks", "policies", "connections", "contextItems", "groups")] == [[]] * 5
     assert [data for name, data in files.items() if name.startswith("attachments/")] == [TEXT.encode()]
     assert len(found["usage"]) == 1
+
+
+async def test_results_that_the_caller_cannot_read(bench: Bench) -> None:
+    """A run keeps its input. Output, error and interrupts need the use of its target when they are exported.
+
+    That holds for the member itself and for an admin, who reads no run of the assistant or of an action of others.
+    """
+    core, ann, boss = bench.core, await bench.joined("ann"), await bench.joined("boss", "admin")
+    structures = one(act("echo", value="{{ input.n }}")), one(act("core.fail", message="no")), one(ask())
+    lost, kept = [[await bench.deployed(structure) for structure in structures] for _ in range(2)]
+    runs = [await bench.ended(await core.runs.start(ann, workflow=n, input={"n": n})) for n in lost + kept]
+    action = {"toolId": "echo", "params": {"value": "acted"}}
+    acted = await core.runs.act(ann, action=action)
+    assert await core.runs.result(acted) == "acted"
+    for number in lost:
+        await core.workflows.patch(bench.me, number, access=private())
+    for who, own in ((ann, "acted"), (boss, None)):
+        rows = lines(await unpacked(await core.exports.member(who, "ann")), "runs")
+        found = {row["runId"]: row for row in rows}
+        assert [found[run.id]["input"] for run in runs] == [{"n": number} for number in lost + kept]
+        assert [shown(found[run.id]) for run in runs] == [(None, False, 0)] * 3 + [
+            (kept[0], False, 0), (None, True, 0), (None, False, 1)
+        ]  # fmt: skip
+        assert found[acted.id]["output"] == own
+    whole = lines(await unpacked(await core.exports.organization(bench.org)), "runs")
+    assert {row["runId"]: row["output"] for row in whole}[runs[0].id] == lost[0]
+
+
+def shown(row: Any) -> tuple[Any, bool, int]:
+    """The output, whether there is an error, and the number of interrupts."""
+    return row["output"], row["error"] is not None, len(row["interrupts"])
 
 
 async def test_what_an_organization_has(bench: Bench) -> None:
