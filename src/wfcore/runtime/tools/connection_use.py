@@ -78,7 +78,9 @@ class OpenedConnection:
     def masked(self, output: JSON) -> JSON:
         """The result of a tool with `***` in place of the connection's secrets, also of encoded ones."""
         pattern = self._pattern(SHORTEST_MASKED)
-        return output if pattern is None else _replaced(output, partial(pattern.sub, "***"))
+        if pattern is None:
+            return output
+        return _replaced(output, partial(pattern.sub, "***"))
 
     def redacted(self, error: BaseException) -> ToolFailed:
         """The failure with the connection's secrets, also encoded ones, replaced by `***` in its message."""
