@@ -15,6 +15,7 @@ from typing import Final, Self
 
 import attrs
 
+from wfcore.domain.agents.context_tools import skill_id
 from wfcore.domain.json.values import given, to_json
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import (
@@ -29,6 +30,7 @@ from wfcore.domain.kernel.json_readers import (
 )
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.content import SkillContent
+from wfcore.domain.resources.supervision import subordinates
 
 Config = Mapping[str, JSON]
 
@@ -45,9 +47,10 @@ SELECTED: Final = ("connectionSet", "connectionSelections")
 class Allowance:
     """What a run may use. None means no restriction.
 
-    `context_window`: the most tokens of a call; None means `WINDOW`. `tools`: the ids of enabled tools, with whether
-    each call needs an approval. `context_items`: the ids of the items that may be in a context. `budget`: the limits
-    of each agent. `connections`: the ids of the selected connections; of other providers all can be used.
+    `context_window`: the most tokens of a call; None means `WINDOW`. `tools`: the ids of enabled tools and of
+    subordinates, with whether each call needs an approval. `context_items`: the ids of the items that may be in a
+    context. `budget`: the limits of each agent. `connections`: the ids of the selected connections; of other providers
+    all can be used.
     """
 
     models: frozenset[str] | None = None
@@ -60,11 +63,16 @@ class Allowance:
 
     @classmethod
     def of_skill(cls, content: SkillContent, guardrails: Iterable[JSON], models: Iterable[str]) -> Self:
-        """What a skill's variation allows; an empty `model` allows all configured `models`."""
+        """What a skill's variation allows; an empty `model` allows all configured `models`.
+
+        A subordinate needs no entry in the toolset; an entry can disable it or require an approval.
+        """
         selected = content.context_selections
+        tools = {one: False for one in map(skill_id, sorted(subordinates(content))) if one not in content.toolset}
+        tools |= {name: given(tool.requires_approval) or False for name, tool in content.enabled_tools.items()}
         return cls(
             frozenset([content.model] if content.model else models),
-            tools={name: given(tool.requires_approval) or False for name, tool in content.enabled_tools.items()},
+            tools=tools,
             context_items=frozenset(ids_of(selected)) if selected else None,
             guardrails=_names(guardrails),
             budget=_limits({"budget": to_json(content.budget)}),

@@ -15,7 +15,7 @@ from wfcore.domain.expressions.expression import ExpressionError, compile_expres
 from wfcore.domain.expressions.templates import expressions
 from wfcore.domain.json.schema import schema_issues
 from wfcore.domain.kernel.errors import Issue, join_path
-from wfcore.domain.kernel.ids import is_uuid, normalize_email
+from wfcore.domain.kernel.ids import is_uuid, normalize_email, parse_id
 from wfcore.domain.kernel.json_readers import as_number, as_text
 from wfcore.domain.kernel.json_type import JSON
 
@@ -278,7 +278,19 @@ def schema(value: JSON, known: Known) -> Sequence[Issue]:
     return schema_issues(value, "")
 
 
+def subordinate_of(tool_id: str) -> int | None:
+    """The id of the skill in the tool id of a subordinate (`skill:7`); None for another tool."""
+    kind, _, number = tool_id.partition(":")
+    return parse_id(number) if kind == "skill" else None
+
+
+def _is_agent_tool(tool_id: str, catalog: ReferenceCatalog) -> bool:
+    number = subordinate_of(tool_id)
+    return catalog.tool(tool_id) if number is None else catalog.skill(number)
+
+
 known_tool = must(lambda name, known: known.catalog.tool(as_text(name)), "reference", "unknown tool `{}`")
+agent_tool = must(lambda name, known: _is_agent_tool(as_text(name), known.catalog), "reference", "unknown tool `{}`")
 known_skill = must(lambda key, known: known.catalog.skill(int(as_number(key))), "reference", "unknown skill `{}`")
 email = then(
     string, must(lambda value, _: normalize_email(as_text(value)), "email", "`{}` is not a valid e-mail address")

@@ -18,6 +18,7 @@ from msgspec import Meta
 from wfcore.domain.graph.checks import (
     Check,
     Known,
+    agent_tool,
     email,
     expression,
     found,
@@ -114,6 +115,7 @@ def before_timeout(data: JSON, known: Known) -> Sequence[Issue]:
 Seconds = Annotated[float, Meta(gt=0, le=MAX_SECONDS)]
 Interval = Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
 ToolId = Annotated[str, Meta(min_length=1), Rule(known_tool)]
+AgentToolId = Annotated[str, Meta(min_length=1), Rule(agent_tool)]
 Expression = Annotated[str, Rule(expression)]
 Message = Annotated[str, Meta(description="A template: text with `{{ expression }}`"), Rule(template)]
 SchemaJson = Annotated[Any, Meta(extra_json_schema={"type": ["object", "boolean"]}), Rule(schema, "instead")]
@@ -222,7 +224,7 @@ class AgentData:
     message: Message | UnsetType = UNSET
     instructions: str | list[str] | UnsetType = UNSET
     tool_restrictions: (
-        Annotated[list[ToolId], Meta(description="The only tools that the agent can use")] | UnsetType
+        Annotated[list[AgentToolId], Meta(description="The only tools that the agent can use")] | UnsetType
     ) = attrs.field(default=UNSET, metadata=wire("tool_restrictions"))
     model: Annotated[NonEmpty, Meta(description="The name of a configured model")] | UnsetType = UNSET
     model_settings: ModelSettingsDto | UnsetType = UNSET

@@ -3,7 +3,7 @@
 Every source is read up to a bound that depends on the context window, however much it holds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, Self
 
 import attrs
@@ -89,16 +89,14 @@ class Sources:
         self, me: Principal, skill: Resource, variation: Variation, allowed: Allowance, requested: ContextRequest
     ) -> Agent:
         """The skill with this content. Its subordinates are offered as far as the caller can use them."""
-        content = variation.skill
-        found = await self._served.look_up(ConnectionUser.of(me), allowed.tools or ())
-        listed, unlisted = offers_of(self._ports.tools, found, allowed.tools or ())
+        content, tools = variation.skill, allowed.tools or {}
+        found = await self._served.look_up(ConnectionUser.of(me), tools)
+        listed, unlisted = offers_of(self._ports.tools, found, tools)
         async with self._ports.storage.reading(me.org_uuid) as work:
-            below = await _subordinates(work, me, content)
-            tools = {**(allowed.tools or {}), **{offer.tool_id: False for offer in below}}
-            left = narrowed(attrs.evolve(allowed, tools=tools), requested.config)
-            offers, absent = _select_offers(
-                [*listed, *below], tools.keys() - unlisted.keys(), left.tools or {}, requested
-            )
+            below = await _subordinates(work, me, content, tools)
+            left = narrowed(allowed, requested.config)
+            wanted = tools.keys() - unlisted.keys() - set(map(skill_id, subordinates(content)))
+            offers, absent = _select_offers([*listed, *below], wanted, left.tools or {}, requested)
             settings = windowed(requested.settings, left.context_window)
             items, unread = await self._items(work, me, left.context_items, window_of(settings))
         model = (
@@ -240,10 +238,15 @@ def _fact(item: ContextItem, why: str) -> Fact:
     return Fact("contextItem", item.id, item.content, item.title, why)
 
 
-async def _subordinates(work: UnitOfWork, me: Principal, content: SkillContent) -> list[OfferedTool]:
-    """The skills that this content supervises and the caller can use, with their descriptions from the content."""
+async def _subordinates(
+    work: UnitOfWork, me: Principal, content: SkillContent, tools: Container[str]
+) -> list[OfferedTool]:
+    """The skills that this content supervises, those in `tools` that the caller can use, with the content's
+    descriptions.
+    """
     described = content.supervision_subordinate_descriptions
-    found = [await work.skills.get(number) for number in sorted(subordinates(content))]
+    wanted = [number for number in sorted(subordinates(content)) if skill_id(number) in tools]
+    found = [await work.skills.get(number) for number in wanted]
     return [_subordinate(skill, described.get(str(skill.id))) for skill in found if skill and _may_use(me, skill)]
 
 

@@ -8,6 +8,7 @@ free.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wfcore.domain.agents.context_tools import skill_id
+from wfcore.domain.graph.checks import subordinate_of
 from wfcore.domain.graph.rules import deploy_issues
 from wfcore.domain.graph.structure import Graph, NodeType, parse_graph, structure_of
 from wfcore.domain.kernel.errors import Issue, join_path
@@ -61,7 +62,7 @@ async def deploy_faults(
     A served tool that cannot be looked up now is a warning, since it can exist when the run needs it.
     """
     structure = structure_of(content)
-    usable = await _usable(work, me, {number for _, number in skills_of(structure)})
+    usable = await _usable(work, me, {number for _, number in skills_of(structure)} | _subordinates_in(structure))
     graph, issues = await beside_loop(size_of(structure), _graph_faults, ports, served, structure, usable)
     issues += await _unknown_groups(work, me, graph)
     return [*issues, *_unverified_tools(graph, served), *await _uncallable_workflows(work, me, graph)]
@@ -123,6 +124,11 @@ def tools_of(structure: Mapping[str, JSON]) -> Iterator[str]:
         for tool_id in (data.get("toolId"), *(named if isinstance(named, list) else ())):
             if isinstance(tool_id, str):
                 yield tool_id
+
+
+def _subordinates_in(structure: Mapping[str, JSON]) -> set[int]:
+    """The skills that the tool ids of nodes name."""
+    return {number for tool_id in tools_of(structure) if (number := subordinate_of(tool_id)) is not None}
 
 
 def _data(node: Mapping[str, JSON]) -> Mapping[str, JSON]:

@@ -103,6 +103,21 @@ def test_the_allowance_of_a_skill() -> None:
     assert DEPLOYED.context_items == {"c1", "c2"}
 
 
+def test_the_subordinates_of_a_skill() -> None:
+    """They are allowed without an entry in the toolset, which can disable them or require an approval."""
+    toolset = {"skill:2": {"enabled": False}, "skill:3": {"enabled": True, "requiresApproval": True}}
+    content = {"supervisionSubordinateIds": ["1", "2", "3"], "toolset": toolset}
+    allowed = Allowance.of_skill(structure(SkillContent, content), [], [])
+    assert allowed.tools == {"skill:1": False, "skill:3": True}
+    waive, on = {"enabled": True, "requiresApproval": False}, {"enabled": True, "requiresApproval": True}
+    config = {"toolset": {"skill:1": on, "skill:2": on, "skill:3": waive}}
+    assert [(issue.path, issue.rule) for issue in narrowing_issues(config, allowed)] == [
+        ("config.toolset.skill:2.enabled", "widening"),
+        ("config.toolset.skill:3.requiresApproval", "widening"),
+    ]
+    assert narrowed(allowed, {"toolset": {"skill:1": on}}).tools == {"skill:1": True, "skill:3": True}
+
+
 def test_a_config_narrows_everything() -> None:
     """Each restriction is the stricter one of the two."""
     config = {

@@ -152,6 +152,28 @@ class TestWhat:
         ]  # fmt: skip
         assert names(await bench.core.contexts.compose(bench.other, number)) == [f"skill:{open_}"]
 
+    async def test_the_toolset_restricts_subordinates(self, bench: Bench) -> None:
+        """It can disable one, which is not mentioned then, or require an approval; so can the config and a node."""
+        one, two, three = [f"skill:{await deployed_skill(bench)}" for _ in range(3)]
+        asks = {"enabled": True, "requiresApproval": True}
+        ids = [name.removeprefix("skill:") for name in (one, two, three)]
+        number = await deployed_skill(
+            bench, supervisionSubordinateIds=ids, toolset={one: {"enabled": False}, two: asks}
+        )
+        view = await bench.core.contexts.compose(bench.me, number)
+        assert [(tool["toolId"], tool["requiresApproval"]) for tool in view.context["tools"]] == [
+            (two, True),
+            (three, False),
+        ]
+        assert left(view) == set()
+        view = await bench.core.contexts.compose(bench.me, number, config={"toolset": {three: asks}})
+        assert [tool["requiresApproval"] for tool in view.context["tools"]] == [True, True]
+        off = {"toolset": {two: {"enabled": False}}}
+        assert names(await bench.core.contexts.compose(bench.me, number, config=off)) == [three]
+        restricted = effect(number, tool_restrictions=[three])
+        context = await Contexts(bench.core.ports).composed(await talked(bench), restricted)
+        assert [tool["toolId"] for tool in context["tools"]] == [three]
+
     async def test_context_items_are_all_or_those_named(self, bench: Bench) -> None:
         """A skill without a selection gets all items; with one only those, and a run can have fewer."""
         made = [await bench.core.context_items.create(bench.me, title=f"t{n}", content="x") for n in range(PAGE + 2)]

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from bench import Bench, deployed_skill, opened, paths
+from bench import Bench, act, agent, deployed_skill, one, opened, paths, private
 from real_mcp import office
 
 from wfcore.domain.kernel.errors import Invalid
@@ -49,6 +49,20 @@ async def test_existing_references(bench: Bench) -> None:
         supervisionSubordinateIds=[str(below)],
     )
     assert (await bench.core.skills.get(bench.me, number)).resource.status == "active"
+
+
+async def test_restrictions_to_a_subordinate(bench: Bench) -> None:
+    """The `tool_restrictions` of a node can name a skill that its deployer can use; an action cannot call one."""
+    below, secret = await deployed_skill(bench), await deployed_skill(bench, by=bench.other, accessConfig=private())
+    number = await deployed_skill(bench, supervisionSubordinateIds=[str(below)])
+    assert await bench.deployed(one(agent(agent_id=number, message="m", tool_restrictions=[f"skill:{below}"])))
+    for node, path in (
+        (agent(agent_id=number, message="m", tool_restrictions=[f"skill:{secret}"]), "tool_restrictions[0]"),
+        (act(f"skill:{below}"), "toolId"),
+    ):
+        with pytest.raises(Invalid) as error:
+            await bench.deployed(one(node))
+        assert paths(error) == {(f"workflowStructure.nodes[1].data.{path}", "reference")}
 
 
 async def test_a_rollback_is_checked_too(bench: Bench) -> None:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from bench import Bench, Json, Toolbox, act, ask, deployed_skill, graph, kinds, one, opened, paths, private, why
+from bench import Bench, Json, Toolbox, act, agent, ask, deployed_skill, graph, kinds, one, opened, paths, private, why
 
 import wfcore
 from wfcore.adapters.models.scripted import ScriptedModel
@@ -74,6 +74,25 @@ class TestApprovals:
             assert (ended.status, ended.output) == ("done", "done")
             assert bench.tools.count("echo") == 1
             assert [message["type"] for message in asked[1].messages][-2:] == ["ai", "tool"]
+
+    async def test_a_call_of_a_subordinate(self) -> None:
+        """It waits where the toolset of the skill, or the config of a run, requires an approval."""
+        on = {"enabled": True, "requiresApproval": True}
+        for is_own in (True, False):
+            async with scripted(calls("skill_skill", message="go"), "below", "done") as (bench, asked):
+                below = await deployed_skill(bench)
+                toolset = {f"skill:{below}": on}
+                number = await deployed_skill(
+                    bench, supervisionSubordinateIds=[str(below)], toolset=toolset if is_own else {}
+                )
+                flow = await bench.deployed(one(agent(agent_id=number, message="m")))
+                config = {} if is_own else {"toolset": toolset}
+                run = await bench.ended(await bench.core.runs.start(bench.me, workflow=flow, input={}, config=config))
+                [waiting] = run.to_wire()["interrupts"]
+                assert (waiting["toolId"], waiting["arguments"]) == (f"skill:{below}", {"message": "go"})
+                assert len(asked) == 1
+                ended = await turn_of(bench, bench.core.runs.resume(bench.me, run.id, decision="approve"))
+                assert (ended.status, ended.output, len(asked)) == ("done", "done", 3)
 
     async def test_only_the_starter_approves_for_the_assistant(self) -> None:
         """A workflow that it calls waits for an approval; an interrupt within it has a `path` and is resolved the same
