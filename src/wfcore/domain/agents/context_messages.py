@@ -8,8 +8,11 @@ import attrs
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 
-NO_RESULT: Final = "no result: the run ended before the tool answered"
+NO_RESULT: Final = "no result: the run that made the call still waits for it, or ended without it"
 """The result of a tool call without one: providers refuse a call without a result."""
+
+GIVEN_UP: Final = "error: the call was given up before it had a result"
+"""The result of a tool call whose visit was given up: by a failure or a cancel, which a retry can follow."""
 
 _OPTIONAL: Final = ("toolCalls", "toolCallId", "images", "attachments")
 """The keys of a message other than `type` and `content` that are sent if they are not empty."""
@@ -18,6 +21,9 @@ _OPTIONAL_SET: Final = frozenset(_OPTIONAL)
 
 Message = Mapping[str, JSON]
 """A message in the shape of the interface's Message."""
+
+_Results = dict[str, Message | None]
+"""The results of the calls of a message, by the id of the call; None for a call without one."""
 
 
 @attrs.frozen
@@ -92,27 +98,39 @@ def paired(stored: Iterable[Message]) -> list[Message]:
     """The messages, with exactly one result for each tool call, directly after the message with the call.
 
     Runs that share a thread can interleave their messages, and an interrupted run leaves calls without a result, which
-    get `NO_RESULT`. Results without a call are left out.
+    get `NO_RESULT`. A retry can make a call that was given up; its result then replaces `GIVEN_UP`. Results without a
+    call are left out. Providers can use the id of a call again in another visit, or in a later round of the same.
     """
-    pairs: list[tuple[Message, dict[str, Message | None]]] = []
-    open_calls: dict[str, dict[str, Message | None]] = {}
+    pairs: list[tuple[Message, _Results]] = []
+    calls: dict[tuple[str, str], _Results] = {}
+    given_up: dict[str, _Results] = {}
     for message in stored:
-        if message["type"] == "tool":
-            results = open_calls.pop(str(message.get("toolCallId")), None)
-            if results is not None:
-                results[str(message["toolCallId"])] = message
+        visit = _visit_of(message)
+        if message["type"] != "tool":
+            results: _Results = {as_text(call["id"]): None for call in as_objects(message.get("toolCalls") or ())}
+            calls |= {(visit, call_id): results for call_id in results}
+            pairs.append((message, results))
             continue
-        results = {}
-        if calls := message.get("toolCalls"):
-            results = {as_text(call["id"]): None for call in as_objects(calls)}
-            open_calls.update(dict.fromkeys(results, results))
-        pairs.append((message, results))
+        call_id = str(message.get("toolCallId"))
+        found = calls.get((visit, call_id)) or given_up.pop(call_id, None)
+        if found is not None:
+            found[call_id] = message
+            if message["content"] == GIVEN_UP:
+                given_up[call_id] = found
     sent: list[Message] = []
     for message, results in pairs:
         sent.append(_request_message(message))
         if results:
             sent += _tool_results(results)
     return sent
+
+
+def _visit_of(message: Message) -> str:
+    """The visit that left the message, in one turn: what its id has before the number of the step; "" without one.
+
+    A retry is another turn.
+    """
+    return str(message.get("id", "")).rpartition(".")[0]
 
 
 def _tool_results(calls: Mapping[str, Message | None]) -> list[Message]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from wfcore.domain.agents.context_messages import (
+    GIVEN_UP,
     NO_RESULT,
     MessageHead,
     ThreadHistory,
@@ -74,13 +75,33 @@ class TestPairs:
             ([ai("1", "2"), tool("2"), HUMAN, tool("1")], [ai("1", "2"), tool("1"), tool("2"), HUMAN]),
             ([ai("1"), HUMAN], [ai("1"), tool("1", NO_RESULT), HUMAN]),
             ([tool("1"), HUMAN], [HUMAN]),
-            ([ai("1"), tool("1"), tool("1", "again")], [ai("1"), tool("1")]),
+            ([ai("1"), tool("1"), tool("1", "again")], [ai("1"), tool("1", "again")]),
             ([ai("1"), tool("1", "a"), ai("1"), tool("1", "b")], [ai("1"), tool("1", "a"), ai("1"), tool("1", "b")]),
         ],
     )  # fmt: skip
     def test_results_follow_their_calls(self, stored: list[Json], sent: list[Json]) -> None:
         """Messages between them move; a missing result is added, a result without a call is dropped."""
         assert paired(stored) == sent
+
+    def test_runs_with_the_same_ids_of_calls(self) -> None:
+        """A result belongs to the call of its own visit, whichever ids the provider gives."""
+        left = [
+            {**ai("1"), "id": "run1:a:1.1:1"}, {**ai("1"), "id": "run2:a:1.1:1"},
+            {**tool("1", "b"), "id": "run2:a:1.2"}, {**ai("1"), "id": "run2:a:1.3:2"},
+            {**tool("1", "a"), "id": "run1:a:1.2"}, {**tool("1", "c"), "id": "run2:a:1.4"},
+        ]  # fmt: skip
+        assert paired(left) == [ai("1"), tool("1", "a"), ai("1"), tool("1", "b"), ai("1"), tool("1", "c")]
+
+    def test_a_retry(self) -> None:
+        """The result of the turn that makes the call replaces that of the turn that gave it up, and no other."""
+        left = [
+            {**ai("1"), "id": "run1:a:1.1:1"}, {**tool("1", GIVEN_UP), "id": "run1:a:1.2"},
+            {**ai("1"), "id": "run2:a:1.1:1"}, {**tool("1", "b"), "id": "run2:a:1.2"},
+            {**tool("1", GIVEN_UP), "id": "run3:a:1.2"},
+        ]  # fmt: skip
+        made = [{**tool("1", "a"), "id": "run4:a:1.2"}, {**tool("1", "lost"), "id": "run5:a:1.2"}]
+        assert paired(left) == [ai("1"), tool("1", GIVEN_UP), ai("1"), tool("1", "b")]
+        assert paired([*left, *made]) == [ai("1"), tool("1", "a"), ai("1"), tool("1", "b")]
 
     def test_a_plain_message(self) -> None:
         """Ids, times and an empty list of calls are not sent to the provider."""

@@ -8,6 +8,7 @@ meanwhile. A visit is given up with its node: after a failure, with its cycle, w
 from enum import StrEnum
 from typing import Final
 
+from wfcore.domain.agents.context_messages import GIVEN_UP
 from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.run.machine.states.output import key_of, label_of, record
 from wfcore.domain.run.machine.states.state import AgentLoop, Frame, RoundState, RunState
@@ -43,7 +44,7 @@ ROUNDS: Final[Table[RoundState, RoundEvent]] = {
 REFUSED = {
     "denied": "the call was denied by a person",
     "cancelled": "the connection that the call needs was refused by a person",
-    "given_up": "error: the call was given up before it had a result",
+    "given_up": GIVEN_UP,
 }
 """The results of calls that were not made, by why."""
 
