@@ -145,7 +145,7 @@ class WorkflowTools:
     def call(self, me: Principal, id: str, arguments: Mapping[str, JSON], *, key: str | None = None) -> Turn:
         """Run the target with these arguments: await the turn for its run, or iterate over its events.
 
-        The arguments are the input of a workflow's run; a `message` among them is the run's message too.
+        The arguments are the input of a workflow's run; a text `message` among them is the run's message too.
         `key` identifies the call among those of this caller: a repeated call joins its run, at the latest turn. When
         a decision resumes the run while other branches are active, the events continue with those of the new turn.
         Other errors: as for `Runs.start`.
@@ -154,11 +154,11 @@ class WorkflowTools:
 
     async def _call(self, me: Principal, id: str, arguments: Mapping[str, JSON], key: str | None) -> RunView:
         endpoint = await self.endpoint(me, id)
-        tool, message = await self._tool(me, endpoint), optional_text(arguments.get("message"))
+        tool, message = await self._tool(me, endpoint), arguments.get("message")
         if tool is not None and tool.takes_message:
             refuse(compile_schema(dict(MESSAGE)).check(dict(arguments), "input"), as_invalid=True)
         body: dict[str, JSON] = {**endpoint.target_field, "origin": "mcp"}
-        if message:
+        if message and isinstance(message, str):
             body["message"] = message
         if endpoint.target.kind is Kind.WORKFLOW:
             body["input"] = dict(arguments)

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 import pytest
-from bench import Bench, act, ask, graph, one, private, shared
+from bench import Bench, act, agent, ask, graph, one, private, shared
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.resources.access import Principal
@@ -105,6 +105,15 @@ class TestCalls:
             await bench.core.workflow_tools.call(bench.me, place, {"n": "x"})
         assert [fault["path"] for fault in refusal.value.info["errors"]] == ["input.n"]
         assert await bench.core.runs.page(bench.me) == []
+
+    async def test_a_message_that_is_not_text(self, bench: Bench) -> None:
+        """It is an argument like others where the workflow's schema allows it; where the tool takes a text, Invalid."""
+        place = await offered(bench, echoing({"properties": {"message": {"type": "object"}}}))
+        assert (await end(bench, place, {"message": {"subject": "a"}})).output == {"message": {"subject": "a"}}
+        talking = await offered(bench, one(agent(instructions="Be kind.")))
+        with pytest.raises(Invalid) as refusal:
+            await bench.core.workflow_tools.call(bench.me, talking, {"message": 5})
+        assert [fault["path"] for fault in refusal.value.info["errors"]] == ["input.message"]
 
     async def test_a_repeated_call_joins_its_run(self, bench: Bench) -> None:
         """Same key, caller and arguments: one run. Another caller's key is independent; other arguments: Conflict."""
