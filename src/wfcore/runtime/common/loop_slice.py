@@ -110,7 +110,8 @@ def size_of(value: object) -> int:
     """The items of the lists near the root of an object or of a value, or more if it has very long texts."""
     if attrs.has(type(value)):
         value = attrs.asdict(value, recurse=False)  # type: ignore[arg-type]  # mypy does not see that `value` is attrs
-    return max(_items(value, 3), extent(value).characters // CHARACTERS)
+    items = _items(value, 3)
+    return items if items >= LARGE else max(items, extent(value).characters // CHARACTERS)
 
 
 def _items(value: object, levels: int) -> int:
