@@ -1,5 +1,6 @@
 """Faults of the installation itself, as opposed to outcomes of what a run requested."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,11 +22,24 @@ class ClaimLost(Exception):
     """Another worker has claimed the execution, or nobody has: the session here must stop."""
 
 
+def is_failure(error: BaseException) -> bool:
+    """Whether an exception that a tool, a model or another function of the product has raised is a failure of that
+    function. Every class counts, such as the `PanicException` of a module in Rust, which is no `Exception`.
+
+    False for what ends the caller too: a cancellation of the current task, and KeyboardInterrupt. GeneratorExit counts:
+    when a coroutine is closed, each coroutine that awaits it gets a GeneratorExit of its own.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is None or task.cancelling() == 0
+    return not isinstance(error, KeyboardInterrupt)
+
+
 @contextmanager
 def own_work(*expected: type[Exception]) -> Iterator[None]:
     """Run a part of an effect that only touches the installation itself, such as its store.
 
-    Unavailable becomes StoreUnavailable, any exception that is neither `expected` nor wfcore's own becomes
+    Unavailable becomes StoreUnavailable, any failure that is neither `expected` nor wfcore's own becomes
     InternalFault. A missing extra passes: it does not come back by waiting.
     """
     try:
@@ -38,5 +52,9 @@ def own_work(*expected: type[Exception]) -> Iterator[None]:
         raise StoreUnavailable from error
     except (WfcoreError, StoreUnavailable, InternalFault):
         raise
-    except Exception as error:
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
         raise InternalFault from error

@@ -16,9 +16,12 @@ from wfcore.ports.faults import InternalFault, StoreUnavailable, own_work
         (ValueError("a fault"), InternalFault),
         (Conflict("of the user"), Conflict),
         (StoreUnavailable(), StoreUnavailable),
+        (BaseException("a panic"), InternalFault),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (GeneratorExit(), GeneratorExit),
     ],
 )
-def test_what_leaves_a_part_of_the_installation(raised: Exception, seen: type[Exception]) -> None:
+def test_what_leaves_a_part_of_the_installation(raised: BaseException, seen: type[BaseException]) -> None:
     """Only what is expected, or is wfcore's own error, passes as it is."""
     with pytest.raises(seen) as found, own_work(KeyError):
         raise raised

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.run.entries import Limits
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.common.run_views import RunView
+from wfcore.runtime.execution.session import Session
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -351,6 +353,32 @@ async def test_a_driver_that_fails_tries_again(caplog: pytest.LogCaptureFixture)
         disk.full = False
         bench.clock.advance(10)
         assert (await bench.ended(run)).output == 1
+
+
+async def test_what_no_exception_is_delays_a_driver_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The execution is driven again after the same pause, not at every heartbeat, and the log has the cause."""
+    tries, drive = list[int](), Session.drive
+
+    async def panic(session: Session) -> None:
+        tries.append(bench.clock.monotonic())
+        if len(tries) == 3:
+            return await drive(session)
+        raise asyncio.CancelledError if len(tries) == 1 else BaseException("index out of bounds")
+
+    def has_ended() -> bool:
+        bench.clock.advance(1)
+        return len(tries) == 3
+
+    async with opened("sqlite://") as bench:
+        monkeypatch.setattr(Session, "drive", panic)
+        run = await bench.started(one(act("echo", value=1)))
+        await eventually(has_ended)
+        assert (await bench.ended(run)).output == 1
+        assert all(later - earlier >= 10_000 for earlier, later in pairwise(tries))
+        assert caplog.text.count("an execution could not be driven") == 2
+        assert "index out of bounds" in caplog.text
 
 
 async def test_a_claim_that_was_lost_is_left_alone(database: str) -> None:

@@ -92,12 +92,44 @@ def breaks() -> None:
     raise KeyboardInterrupt("^C")
 
 
-MISFITS = [garbled, mute, odd, exhausted, breaks]
+class Panic(BaseException):
+    """As a module in Rust raises it: no Exception."""
+
+
+async def panics() -> None:
+    raise Panic("index out of bounds")
+
+
+def panics_in_thread() -> None:
+    raise Panic("index out of bounds")
+
+
+async def closes() -> None:
+    raise GeneratorExit("from inside")
+
+
+def closes_in_thread() -> None:
+    raise GeneratorExit("from inside")
+
+
+async def halved(number: int) -> float:
+    if number % 2:
+        raise Panic("odd")
+    return number / 2
+
+
+MISFITS = [garbled, mute, odd, exhausted, breaks, panics, panics_in_thread, closes, closes_in_thread]
 
 
 class Receipt(pydantic.BaseModel):
     paid: Decimal
     on: date
+
+
+class Fuse(pydantic.BaseModel):
+    @pydantic.model_serializer
+    def explode(self) -> dict[str, int]:
+        raise Panic("no fuse")
 
 
 class Bomb(pydantic.BaseModel):
@@ -114,7 +146,13 @@ def bomb() -> Any:
     return Bomb()
 
 
-TOOLS = [receipt, bomb, crash, leave, refuse, thread, ever, unspeakable, large, typed, countless, bottomless, *MISFITS]
+def fuse() -> Any:
+    return Fuse()
+
+
+TOOLS = [
+    receipt, bomb, fuse, crash, leave, refuse, thread, ever, unspeakable, large, typed, countless, bottomless, *MISFITS,
+]  # fmt: skip
 
 
 class TestTools:
@@ -136,6 +174,10 @@ class TestTools:
             (act("odd"), "{'why': 'not today'}", "tool"),
             (act("exhausted"), "StopIteration: nothing more", "tool"),
             (act("breaks"), "KeyboardInterrupt: ^C", "tool"),
+            (act("panics"), "Panic: index out of bounds", "tool"),
+            (act("panics_in_thread"), "Panic: index out of bounds", "tool"),
+            (act("closes"), "GeneratorExit: from inside", "tool"),
+            (act("closes_in_thread"), "GeneratorExit: from inside", "tool"),
             (act("large"), "the tool's result has 3002 bytes: at most 2000", "tool"),
             (act("typed", count="{{ 'x' }}"), "`params.count`", "tool"),
         ],
@@ -159,12 +201,23 @@ class TestTools:
             run = await bench.ran(structure)
             assert run.output == 6 if message is None else why(run) == (message, "tool")
 
+    async def test_any_exception_fails_the_attempt(self) -> None:
+        """Also one that is no Exception, in a segment: `retry` repeats the call, and the edge `error` goes on."""
+        retry = {"retry": {"maxAttempts": 2, "initialIntervalSeconds": 0}}
+        halves = act("halved", number="{{ int(nodes.a.output) }}", more=retry)
+        structure = graph("s>a a>b b:error>c", a=act("halved", number=2), b=halves, c=act("core.transform", value="c"))
+        async with opened("sqlite://", tools=[halved]) as bench:
+            for _ in range(2):  # the second run has both calls in one segment
+                run = await bench.ran(structure)
+                assert run.output == "c"
+                assert kinds(await bench.events(run.id)).count("node_retrying") == 1
+
     async def test_a_model_as_result(self) -> None:
         """A model of pydantic is stored in its JSON form."""
         async with opened("sqlite://", tools=TOOLS) as bench:
             assert (await bench.ran(one(act("receipt")))).output == {"paid": "7.50", "on": "2026-01-02"}
 
-    @pytest.mark.parametrize("name", ["unspeakable", "bottomless", "large", "bomb"])
+    @pytest.mark.parametrize("name", ["unspeakable", "bottomless", "large", "bomb", "fuse"])
     async def test_an_unusable_result_says_that_the_call_happened(self, name: str) -> None:
         """And it is not repeated, whatever `maxAttempts`."""
         settings = Settings(max_output_bytes=2000)
@@ -240,6 +293,14 @@ class Boastful:
         yield Finished()
 
 
+class Panicking:
+    """A model whose tokenizer panics."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        raise Panic("bad token")
+        yield
+
+
 class Pausing:
     """A model that says two words and then nothing for long."""
 
@@ -287,6 +348,11 @@ class TestAgents:
             }
             assert live == await bench.core.runs.events(bench.me, run.id)
             assert run.to_wire()["usage"] == {"calls": 1, "inputTokens": 7, "outputTokens": 3, "durationMs": 0}
+
+    async def test_a_model_that_panics(self, database: str) -> None:
+        """Its call has failed, whatever it raised."""
+        async with opened(database, models={"default": Panicking()}) as bench:
+            assert why(await bench.ran(one(agent(message="hi")))) == ("Panic: bad token", "failed")
 
     async def test_what_a_failed_attempt_cost_is_counted(self, database: str) -> None:
         """As far as the model reported it: of two attempts, of which the first broke off, the run's usage has both."""

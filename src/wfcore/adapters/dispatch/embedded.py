@@ -23,6 +23,7 @@ from pathlib import Path
 import attrs
 
 from wfcore.ports.dispatcher import Capabilities, Handler
+from wfcore.ports.faults import is_failure
 from wfcore.ports.journal import Claimed, ExecutionRef, Holder, Journal
 from wfcore.ports.system import Clock
 
@@ -362,7 +363,11 @@ class EmbeddedDispatcher:
         """After a failure (a full disk, a locked database) the claim is kept, and the execution tried again later."""
         try:
             await handle(execution)
-        except Exception:
+        except (GeneratorExit, SystemExit):
+            raise
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             log.exception("an execution could not be driven", extra={"execution": execution.id})
             await self._clock.sleep(RETRY_DELAY)
             self._wake_again.add(execution)

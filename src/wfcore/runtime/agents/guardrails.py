@@ -8,6 +8,7 @@ from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.effects import CallModel
+from wfcore.ports.faults import is_failure
 from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, Guardrails, Replaced, Verdict
 from wfcore.ports.providers import ModelError
 
@@ -93,7 +94,9 @@ def _verdict(guardrail: Guardrail, text: str) -> Verdict:
     """The guardrail's verdict; an exception counts as blocked."""
     try:
         return guardrail.check(text)
-    except Exception as error:  # noqa: BLE001  (its message can quote the text)
+    except BaseException as error:  # its message can quote the text
+        if not is_failure(error):
+            raise
         return Blocked(f"it failed with {type(error).__name__}")
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.entries import Failed, Opened, Succeeded
-from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, own_work
+from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, is_failure, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ModelError, ToolFailed
 from wfcore.runtime.agents.contexts import Contexts
@@ -27,7 +27,7 @@ FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0
 
 
 class Performer:
-    """Performs one effect at a time for any number of executions; it never raises but for cancellation."""
+    """Performs one effect at a time for any number of executions; it raises only what ends the session."""
 
     def __init__(self, ports: Ports, plans: Plans) -> None:
         self._clock = ports.clock
@@ -66,15 +66,12 @@ class Performer:
             wait = min(2 * wait, LONGEST_RETRY)
 
     def failed(self, effect: Effect, error: BaseException, at: int, spent: CallUsage | None = None) -> Failed:
-        """The outcome of an effect that raised this. Raises it again if it is none: a cancellation of the session, or a
-        claim that was lost.
+        """The outcome of an effect that raised this. Raises it again if it is none: a cancellation of the session, a
+        claim that was lost, or KeyboardInterrupt.
         """
-        usage = spent or None
-        if isinstance(error, asyncio.CancelledError) and not _is_being_cancelled():
-            return failed(effect, at, "the tool was cancelled from inside", usage=usage)
-        if isinstance(error, ClaimLost) or not isinstance(error, Exception | SystemExit):
+        if isinstance(error, ClaimLost) or not is_failure(error):
             raise error
-        return _failure(effect, at, error, usage)
+        return _failure(effect, at, error, spent or None)
 
     async def _outcome(
         self, execution: Execution, effect: Effect, stream: Stream, spent: CallUsage, now: Callable[[], int]
@@ -111,6 +108,8 @@ def _failure(effect: Effect, at: int, error: BaseException, usage: CallUsage | N
     if isinstance(error, (ToolFailed, ModelError, ChildRefused)):
         info = getattr(error, "info", None)
         return failed(effect, at, error.message, error.reason, error.retryable, info, usage)
+    if isinstance(error, asyncio.CancelledError):
+        return failed(effect, at, "the tool was cancelled from inside", usage=usage)
     if isinstance(error, InternalFault):
         log.error("an effect failed by a fault of the server", exc_info=error.__cause__)
         return failed(effect, at, INTERNAL, "defect", usage=usage)
@@ -127,9 +126,3 @@ def _text_of(error: BaseException) -> str:
         return f"{name}: {error}"
     except Exception:  # noqa: BLE001  (it is the tool's own `__str__`)
         return name
-
-
-def _is_being_cancelled() -> bool:
-    """Whether this task is being cancelled; if not, the cancellation came out of the tool."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

@@ -15,10 +15,11 @@ from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import LOOK_UP, CallTool
-from wfcore.ports.faults import ClaimLost, own_work
+from wfcore.ports.faults import ClaimLost, is_failure, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import PlainFunction, Tool, ToolCall, ToolConnection, ToolFailed
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.threads import in_thread
 from wfcore.runtime.tools.connection_use import ConnectionUse, ConnectionUser, NoConnection, OpenedConnection
 from wfcore.runtime.tools.mcp_tools import ServedTools, is_served
 from wfcore.runtime.tools.offered_tools import offer_of
@@ -172,7 +173,7 @@ class ToolCalls:
         params = _own(as_object(effect.params))
         try:
             if tool.blocking and not tool.is_async:
-                output: Any = await asyncio.to_thread(_in_thread, tool.run, params, call)
+                output: Any = await in_thread(tool.run, params, call)
             else:
                 output = tool.run(params, call)
                 output = await output if tool.is_async else output
@@ -209,7 +210,9 @@ class ToolCalls:
                 return kept
             if _LONG_NUMBER.search(text):
                 dumps(kept)
-        except Exception as error:  # noqa: BLE001  (properties and serializers of the result can raise anything)
+        except BaseException as error:  # properties and serializers of the result can raise anything
+            if not is_failure(error):
+                raise
             raise _unusable(f"the tool's result is not a JSON value: {error}") from None
         if len(text) > self._most_bytes:
             raise _unusable(f"the tool's result has {len(text)} bytes: at most {self._most_bytes}")
@@ -244,14 +247,6 @@ def _named_connection(tool: Tool, effect: CallTool) -> str:
     """The id of the connection that the arguments name, "" for none."""
     named = as_object(effect.params).get(tool.connection_parameter) if tool.connection_parameter else None
     return named if isinstance(named, str) else ""
-
-
-def _in_thread(run: Callable[..., Any], params: JSON, call: ToolCall) -> Any:
-    """A future cannot carry StopIteration, and KeyboardInterrupt would end the process."""
-    try:
-        return run(params, call)
-    except (StopIteration, KeyboardInterrupt) as error:
-        raise ToolFailed(f"{type(error).__name__}: {error}") from error
 
 
 class DefinitionChanged(ToolFailed):

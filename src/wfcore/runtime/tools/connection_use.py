@@ -1,5 +1,6 @@
 """The use of an organization's connections: select one for a call, and record whether its credentials work."""
 
+import asyncio
 import base64
 import logging
 import re
@@ -16,7 +17,7 @@ from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.kernel.json_readers import optional_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, own_work
+from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, is_failure, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.runtime.common.ports import Ports
@@ -193,9 +194,11 @@ class ConnectionUse:
                 with own_work(ToolFailed):
                     opened = await self._opened(user, opened.row, instead_of=opened.token)
                 result = await self._once(user, opened, call)
-        except (StoreUnavailable, ClaimLost, InternalFault, passing):
+        except (StoreUnavailable, ClaimLost, InternalFault, asyncio.CancelledError, GeneratorExit, passing):
             raise
-        except (Exception, SystemExit) as error:  # noqa: BLE001  (reported without the secrets)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             raise opened.redacted(error) from None
         await self.record_result(user.org, opened, is_listing=is_listing)
         return result

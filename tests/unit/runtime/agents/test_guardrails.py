@@ -50,10 +50,11 @@ class Signed:
 
 @attrs.frozen
 class Broken:
+    error: type[BaseException] = RuntimeError
     name: str = "broken"
 
     def check(self, text: str) -> Verdict:
-        raise RuntimeError(text)
+        raise self.error(text)
 
 
 async def chatted(bench: Bench, *guardrails: Any, **fields: Any) -> Any:
@@ -171,11 +172,12 @@ async def test_a_blocked_completion_fails_its_node(database: str) -> None:
         assert "node_retrying" not in kinds(await bench.events(caught.id))
 
 
-async def test_a_guardrail_that_raises_blocks_the_text() -> None:
+@pytest.mark.parametrize("error", [RuntimeError, BaseException])
+async def test_a_guardrail_that_raises_blocks_the_text(error: type[BaseException]) -> None:
     """The error quotes nothing of the text."""
-    async with opened("sqlite://", models={"default": ScriptedModel(ANSWER)}, guardrails=[Broken()]) as bench:
+    async with opened("sqlite://", models={"default": ScriptedModel(ANSWER)}, guardrails=[Broken(error)]) as bench:
         assert why(await chatted(bench)) == (
-            "the guardrail `broken` blocked the answer: it failed with RuntimeError", "guardrail",
+            f"the guardrail `broken` blocked the answer: it failed with {error.__name__}", "guardrail",
         )  # fmt: skip
 
 

@@ -50,6 +50,16 @@ async def careless(call: ToolCall, form: str) -> None:
     raise ToolFailed(f"401 for {_FORMS[form](call.connection.config['apiKey'])}", retryable=False)
 
 
+class Panic(BaseException):
+    """As a module in Rust raises it: no Exception."""
+
+
+@tool(provider="payments", idempotent=True)
+async def panicking(call: ToolCall) -> None:
+    assert call.connection is not None
+    raise Panic(f"401 for {call.connection.config['apiKey']} ({call!r})")
+
+
 @tool(provider="payments")
 async def refused(call: ToolCall) -> str:
     assert call.connection is not None
@@ -75,7 +85,7 @@ async def echo(call: ToolCall) -> dict[str, Any]:
 
 @pytest.fixture
 async def bench(database: str) -> AsyncIterator[Bench]:
-    async with opened(database, tools=[pay, indiscreet, careless, refused, echo], secrets=KEY) as made:
+    async with opened(database, tools=[pay, indiscreet, careless, panicking, refused, echo], secrets=KEY) as made:
         yield made
 
 
@@ -132,12 +142,13 @@ async def test_a_lost_key_is_a_missing_connection(database: str) -> None:
         assert parked.to_wire()["interrupts"][0]["type"] == "connect"
 
 
-async def test_secrets_are_never_shown(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("name", "error"), [("indiscreet", "RuntimeError"), ("panicking", "Panic")])
+async def test_secrets_are_never_shown(bench: Bench, caplog: pytest.LogCaptureFixture, name: str, error: str) -> None:
     """A tool that puts its key into an exception: neither record, event nor log has it."""
     await connect(bench)
     with caplog.at_level(logging.DEBUG):
-        run = await bench.ran(one(act("indiscreet")))
-    assert why(run)[0].startswith("RuntimeError: 401 for *** (ToolCall(")
+        run = await bench.ran(one(act(name)))
+    assert why(run)[0].startswith(f"{error}: 401 for *** (ToolCall(")
     shown = dumps([run.to_wire(), *(event.to_wire() for event in await bench.events(run.id))])
     assert CANARY not in shown + caplog.text
 
