@@ -19,6 +19,7 @@ from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
+from wfcore.ports.faults import is_failure
 from wfcore.ports.repositories.hooks import Attempt, Delivery, DeliveryState, DueDelivery
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION, Answer, DeliveryLoop, post_signed
@@ -27,6 +28,7 @@ from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import authorize
 from wfcore.runtime.common.handlers import Handler, HookEvent
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.threads import in_thread
 from wfcore.runtime.organization.directory import known_principal
 
 log = logging.getLogger("wfcore.notifier")
@@ -135,7 +137,9 @@ class Notifier(DeliveryLoop[DueDelivery]):
         try:
             async with asyncio.timeout(HANDLER_SECONDS):
                 await _called(function, event)
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             details = {"handler": delivery.handler, "event": notice.event, "organization": org, "run": notice.run_id}
             log.exception("a handler failed; the event is delivered again later", extra=details)
             return Answer(None, type(error).__name__)
@@ -190,6 +194,6 @@ async def _called(function: Handler, event: HookEvent) -> None:
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         await function(event)
         return
-    result = await asyncio.to_thread(function, event)
+    result = await in_thread(function, event)
     if inspect.isawaitable(result):
         await result

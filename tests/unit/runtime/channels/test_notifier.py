@@ -419,6 +419,34 @@ class TestHandlers:
         async with bench.core.ports.storage.reading(bench.org) as work:
             assert await work.deliveries.page("", limit=9) == []
 
+    @pytest.mark.parametrize(
+        ("error", "is_async"),
+        [
+            *((error, is_async) for error in (SystemExit(2), BaseException("a panic")) for is_async in (True, False)),
+            (asyncio.CancelledError(), True),
+            (KeyboardInterrupt(), False),
+            (StopIteration(), False),
+        ],
+    )
+    async def test_whatever_a_handler_raises(self, bench: Bench, error: BaseException, is_async: bool) -> None:
+        """It is called again, and the process goes on."""
+        got: list[str] = []
+
+        def fail(event: HookEvent) -> None:
+            got.append(event.id)
+            raise error
+
+        async def fail_on_loop(event: HookEvent) -> None:
+            fail(event)
+
+        bench.core.on("run.finished", fail_on_loop if is_async else fail, name="failing")
+        await bench.ran(ECHO)
+        assert await delivered(bench) == 1
+        bench.clock.advance(FIRST_WAIT / 1000)
+        assert await delivered(bench) == 1
+        assert len(got) == 2
+        assert len(set(got)) == 1
+
     async def test_a_handler_of_an_earlier_process(self, database: str) -> None:
         """The events of a registered name are kept while no process has it; `off` ends that and deletes them."""
         got: list[Any] = []
