@@ -115,7 +115,11 @@ class LogStorage(MemoryStorage):
     """Implements `Storage`: a transaction is one record, written before its changes are visible."""
 
     def __init__(self, log: Log, journal: Callable[[], MemoryJournal]) -> None:
-        super().__init__(lambda variation: journal().pinned(variation), lambda org, run: journal().find_run(org, run))
+        super().__init__(
+            lambda variation: journal().pinned(variation),
+            lambda org, run: journal().find_run(org, run),
+            lambda: journal().close(),
+        )
         self.log = log
 
     @property

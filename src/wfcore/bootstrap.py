@@ -317,6 +317,7 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
         storage = MemoryStorage(
             pinned=lambda variation_id: journal.pinned(variation_id),  # noqa: PLW0108  (assigned below)
             find_run=lambda org, run_id: journal.find_run(org, run_id),  # noqa: PLW0108
+            close_journal=lambda: journal.close(),  # noqa: PLW0108
         )
         journal = MemoryJournal(
             usable=storage.may_use,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -24,6 +25,9 @@ ASKING = {
         {"id": "2", "source": "ask", "target": "pay", "sourceHandle": "approved"},
     ],
 }
+
+
+WAIT = {"toolId": "core.wait", "params": {"seconds": 3600}}
 
 
 def pay(sum: int, ctx: wfcore.RunContext[str]) -> str:
@@ -63,7 +67,7 @@ def test_a_run_from_start_to_result(core: wfcore.SyncCore) -> None:
     assert (last.retried_by, last.forked_from, last.origin) == (None, None, "api")
     assert (last.thread_id, last.variation_id) == (first.thread_id, flow.active_variation_id)
     assert last.created_at <= last.updated_at == last.finished_at
-    waiting = core.runs.act(me, action={"toolId": "core.wait", "params": {"seconds": 60}})
+    waiting = core.runs.act(me, action=WAIT)
     assert waiting.finished_at is None
     assert last.usage == {}
 
@@ -106,6 +110,37 @@ def test_a_closed_core_is_unavailable() -> None:
     with pytest.raises(wfcore.Unavailable, match="closed"):
         core.call(lambda _: None)
     changes.close()
+
+
+@pytest.mark.parametrize("database", ["sqlite://", "sqlite:///app.db"])
+@pytest.mark.parametrize("way", ["result", "follow"])
+def test_what_waits_for_a_run_ends_with_the_core(
+    database: str, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that waits gets Unavailable, and the block of the core ends."""
+    monkeypatch.chdir(tmp_path)
+    outcomes: Queue[object] = Queue()
+
+    def wait(core: wfcore.SyncCore, me: wfcore.Principal, run: Any, waits: threading.Event) -> None:
+        try:
+            if way == "follow":
+                for _ in core.runs.follow(me, run.id):
+                    waits.set()
+            waits.set()
+            core.runs.result(run)
+        except wfcore.WfcoreError as error:
+            outcomes.put(type(error))
+
+    def program() -> None:
+        with wfcore.open_sync(database, tools=[pay], deps="Ann", settings=wfcore.Settings(grace=0)) as core:
+            me, _ = flow_of(core)
+            run, waits = core.runs.act(me, action=WAIT), threading.Event()
+            threading.Thread(target=wait, args=(core, me, run, waits), daemon=True).start()
+            waits.wait(HANG)
+        outcomes.put("closed")
+
+    threading.Thread(target=program, daemon=True).start()
+    assert {outcomes.get(timeout=HANG), outcomes.get(timeout=HANG)} == {wfcore.Unavailable, "closed"}
 
 
 def test_errors_are_those_of_wfcore(core: wfcore.SyncCore) -> None:

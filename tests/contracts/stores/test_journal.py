@@ -89,7 +89,9 @@ class TestMemoryJournal(JournalContract):
         def usable(org: str, principal: Principal, kind: str, number: int) -> bool:
             return (org, kind, number) == (ORG, "workflow", 1) and READERS in principal.groups
 
-        yield MemoryJournal(org_exists=lambda org: org in (ORG, OTHER_ORG), usable=usable)
+        journal = MemoryJournal(org_exists=lambda org: org in (ORG, OTHER_ORG), usable=usable)
+        yield journal
+        journal.close()
 
 
 class TestSqlJournal(JournalContract):

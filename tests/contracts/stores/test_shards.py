@@ -48,12 +48,14 @@ async def sharded_journal() -> AsyncIterator[Journal]:
     def usable(org: str, principal: Principal, kind: str, number: int) -> bool:
         return (org, kind, number) == (ORG, "workflow", 1) and READERS in principal.groups
 
-    journals = dict[str, Journal]()
+    journals = dict[str, MemoryJournal]()
     for number, name in enumerate(NAMES):
         journal = MemoryJournal(org_exists=lambda org: org in (ORG, OTHER_ORG), usable=usable)
         journal._last_execution = journal.conversations._last_key = number * FAR
         journals[name] = journal
-    yield ShardedJournal(Shards(journals, FixedPlacements()))
+    yield ShardedJournal(Shards(dict[str, Journal](journals), FixedPlacements()))
+    for journal in journals.values():
+        journal.close()
 
 
 class TestShardedJournal(JournalContract):

@@ -132,15 +132,21 @@ class MemoryUnitOfWork:
 class MemoryStorage:
     """Implements the port `Storage`.
 
-    `pinned` returns whether an execution still needs a draft, `find_run` returns a run: both come from the journal.
-    Who opens both sets `maintenance`.
+    `pinned` returns whether an execution still needs a draft, `find_run` returns a run, `close_journal` closes the
+    journal: all come from the journal. Who opens both sets `maintenance`.
     """
 
     maintenance: Maintenance
 
-    def __init__(self, pinned: Pinned = lambda _: False, find_run: FindRun = _no_run) -> None:
+    def __init__(
+        self,
+        pinned: Pinned = lambda _: False,
+        find_run: FindRun = _no_run,
+        close_journal: Callable[[], None] = lambda: None,
+    ) -> None:
         self._pinned = pinned
         self._find_run = find_run
+        self._close_journal = close_journal
         self._lock = asyncio.Lock()
         self._organizations: dict[str, Organization] = {}
         self._tenants: dict[str, Tenant] = {}
@@ -317,9 +323,10 @@ class MemoryStorage:
         return []
 
     async def close(self) -> None:
-        """Wait for the active transaction, then refuse every call."""
+        """Wait for the active transaction, then refuse every call, also those of the journal."""
         async with self._lock:
             self._closed = True
+            self._close_journal()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -15,12 +15,13 @@ inherits `JournalCrashContract` too, with the same method. Needs the extra `test
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec import structs
 
-from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.entries import Started, TimePassed
@@ -69,6 +70,38 @@ class JournalContract(
     InterruptedJournal,
 ):
     """Inherit, name the class `Test...`, and write `open_journal`."""
+
+    # "Closed at the end of the block"
+
+    async def test_a_closed_journal_is_unavailable(self, tmp_path: Path) -> None:
+        """So that nobody waits any more for what is never written: every read and write raises Unavailable."""
+        async with self.open_journal(tmp_path) as journal:
+            ref, worker = await begin(journal), await journal.register("here", 1)
+        found = await outcomes(
+            begin(journal, "r-2"),
+            journal.append(ref, Append(1, steps(1))),
+            journal.append(ref, Append(1, (), updates_claim=True, wake_at=NOW)),
+            journal.delete(ref, 1),
+            journal.read(ref),
+            journal.snapshot(ref),
+            journal.execution(ref),
+            journal.progress(ref),
+            journal.find_run(ORG, "r-1"),
+            journal.list_runs(ORG, limit=1),
+            journal.open_interrupts(ORG, limit=1),
+            journal.is_deleted(ORG, "r-1"),
+            journal.lengths([ref]),
+            journal.register("there", 2),
+            journal.heartbeat(worker),
+            journal.holders(),
+            journal.held_by(worker),
+            journal.release(worker),
+            journal.claim_due(worker, NOW, 1),
+            journal.claim(ref, worker, NOW),
+            journal.next_wake(),
+            journal.due_since(NOW),
+        )
+        assert set(found) == {Unavailable}
 
     # "Write after exactly `append.expected` entries, else `JournalConflict`"
 

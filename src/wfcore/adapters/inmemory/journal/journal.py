@@ -1,6 +1,7 @@
 """The port `Journal` in dicts. No method suspends, so no two calls interleave."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, NoReturn
 
 from msgspec import structs
 
@@ -8,7 +9,7 @@ from wfcore.adapters.inmemory.conversations import MemoryConversations
 from wfcore.adapters.inmemory.journal.claims import MemoryClaims, RunLimit
 from wfcore.adapters.inmemory.journal.run_reads import StoredExecution, Usable, row_of
 from wfcore.adapters.inmemory.usage import MemoryUsage, MemoryVerdicts
-from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt
@@ -63,6 +64,11 @@ class MemoryJournal(MemoryClaims):
         self._deleted: set[tuple[str, str]] = set()
         self._deleted_at: dict[tuple[str, str], int] = {}
         """When the deleted runs had ended."""
+
+    def close(self) -> None:
+        """Refuse every call from now on with Unavailable. What was kept is gone, so that no call has to ask."""
+        refused: Any = _Closed()
+        self._executions = self._runs = self._due = self._workers = self._registered = self._deleted = refused
 
     def pinned(self, variation_id: str) -> bool:
         """Whether an execution runs this variation, which must then be kept."""
@@ -195,6 +201,15 @@ class MemoryJournal(MemoryClaims):
             self._last_key += interrupt.id not in before
             key, _ = before.get(interrupt.id, (self._last_key, None))
             stored.interrupts[interrupt.id] = key, interrupt
+
+
+class _Closed:
+    """Stands for what a closed journal kept."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise Unavailable("the store is closed")
+
+    __getattr__ = __getitem__ = __setitem__ = __delitem__ = __contains__ = __iter__ = __len__ = _refuse
 
 
 def _expected(stored: StoredExecution | None, append: Append) -> StoredExecution:
