@@ -140,15 +140,8 @@ def strings(value: JSON, path: str) -> Iterator[tuple[str, str]]:
 
 
 def split(text: str) -> list[str | Expression]:
-    """The parts of a string: plain text and expressions, in order. Raises ExpressionError for the first that is not
-    valid.
-    """
-    parts = list[str | Expression]()
-    for _, part in parts_of(text):
-        if isinstance(part, ExpressionError):
-            raise part
-        parts.append(part)
-    return parts
+    """The parts of a string whose expressions are valid: plain text and expressions, in order."""
+    return [part for _, part in parts_of(text) if not isinstance(part, ExpressionError)]
 
 
 def parts_of(text: str) -> Iterator[tuple[int, str | Expression | ExpressionError]]:
