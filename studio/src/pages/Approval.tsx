@@ -173,7 +173,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
       )}
       <div className="decide" role="group" aria-label={t("approval.default")}>
         {errors.size > 0 && <p className="problem" role="alert"><Icon name="error" />{t("approval.fix")}</p>}
-        {problem && <Refused problem={problem} />}
+        {problem && !(problem.status === 0 && decided) && <Refused problem={problem} />}
         {done !== null ? (
           <p className="status ok" role="status"><Icon name="done" />{t("approval.done")} <span className="muted">{t(needsMore ? "approval.needsMore" : "approval.continued")}</span></p>
         ) : item.status === "closed" ? (

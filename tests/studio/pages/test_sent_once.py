@@ -44,11 +44,24 @@ def test_an_own_decision_is_not_that_of_somebody_else(open_page: Open, server: S
         run_id = demo.run(client, int(ids["plain_workflow"]), order="lost")
         (request,) = demo.settle(client, run_id)["interrupts"]
         page = open_page(f"/studio/inbox/{request['interruptId']}")
+        expect(page.get_by_role("button", name="Approve")).to_be_visible()
+        page.route(f"**/interrupts/{request['interruptId']}", lambda _: None)  # the page does not see the decision
         page.route("**/resume", lost_once())
         page.get_by_role("button", name="Approve").click()
         expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
         page.get_by_role("button", name="Approve").click()
         expect(page.get_by_text("Your decision is recorded")).to_be_visible()
+
+
+def test_a_decision_whose_response_was_lost_is_shown(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    with server.client() as client:
+        run_id = demo.run(client, int(ids["plain_workflow"]), order="seen")
+        (request,) = demo.settle(client, run_id)["interrupts"]
+        page = open_page(f"/studio/inbox/{request['interruptId']}")
+        page.route("**/resume", lost_once())
+        page.get_by_role("button", name="Approve").click()
+        expect(page.get_by_role("status").filter(has_text="Approved")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
 
 
 def test_no_secure_context_is_needed(open_page: Open, server: Server, ids: dict[str, str]) -> None:
