@@ -112,7 +112,8 @@ class RunRow(Struct, frozen=True, gc=False):
 class RunFilter:
     """The runs of a list: those that match every given field.
 
-    `started_by` is the user who started the turn; `since` (inclusive) and `until` (exclusive) limit `created_at`.
+    `started_by` is the user who started the turn, `root_started_by` what started the first turn of its execution;
+    `since` (inclusive) and `until` (exclusive) limit `created_at`.
     """
 
     status: RunStatus | None = None
@@ -124,6 +125,7 @@ class RunFilter:
     variation_id: str | None = None
     since: int | None = None
     until: int | None = None
+    root_started_by: StarterKind | None = None
 
 
 @attrs.frozen

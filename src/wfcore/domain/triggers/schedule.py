@@ -22,7 +22,7 @@ from wfcore.domain.triggers.cron import LAST_YEAR, Slot, parse_cron, passes, wal
 
 TRIGGER_TYPES = ("schedule", "webhook", "api", "chatapp", "manual")
 OVERLAPS = ("skip", "allow")
-"""What happens to a slot while the run of the slot before continues: it is skipped, or a second run starts."""
+"""What happens to a slot while a run of an earlier slot is active: it is skipped, or a second run starts."""
 
 Overlap = Literal["skip", "allow"]
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")

@@ -13,7 +13,7 @@ PauseReason = Literal["deployer_gone", "deployer_lost_access", "input_refused"]
 
 @attrs.frozen
 class Missed:
-    """A slot without a run: no worker was up in time, the previous run was still active, or the run could not start."""
+    """A slot without a run: no worker was up in time, an earlier run was still active, or the run could not start."""
 
     at: int
     reason: MissReason

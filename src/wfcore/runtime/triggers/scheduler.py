@@ -20,6 +20,7 @@ from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.schedule import Overlap, Schedule, last_fires, overlap_of, schedule_of
+from wfcore.ports.journal import RunFilter
 from wfcore.ports.repositories.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
@@ -45,6 +46,7 @@ ALL: Final = 100_000
 """The most timers that are set back."""
 
 _ACTIVE: Final = (RunStatus.queued, RunStatus.running)
+"""A queued run can become a running one, so it is looked for first."""
 
 
 class Scheduler:
@@ -124,7 +126,7 @@ class Scheduler:
             deployer = await deployer_of(work, due.org, variation)
         trigger = variation.workflow.trigger
         schedule, overlap = schedule_of(trigger), overlap_of(trigger)
-        return _DueSchedule(due.org, timer, timer.next_at, schedule, overlap, variation.deployed_by, deployer)
+        return _DueSchedule(due.org, timer, timer.next_at, schedule, overlap, deployer)
 
     async def _used_slot(self, read: "_DueSchedule", timer: Timer, slot: datetime) -> Timer | None:
         """The timer after a slot whose run id is used, by its own run or by another one. None while the id is free."""
@@ -132,15 +134,16 @@ class Scheduler:
         row = await self._ports.journal.find_run(read.org, run_id)
         if row is None:
             return None
-        genuine = row.resource_id == timer.workflow_id and row.user_id == read.deployed_by
+        genuine = row.resource_id == timer.workflow_id and row.root_started_by == "schedule"
         return attrs.evolve(timer, last_run_id=run_id) if genuine else _missed(timer, slot, "refused")
 
     async def _fire(self, read: "_DueSchedule", timer: Timer, slot: datetime) -> Timer:
         """The timer after a slot: with the started run, or with the reason why there is none."""
         if self._ports.now() - slot > timedelta(seconds=self._ports.settings.catch_up):
             return _missed(timer, slot, "late")
-        if read.overlap == "skip" and await self._is_active(read.org, timer.last_run_id):
-            return _missed(timer, slot, "overlap")
+        if read.overlap == "skip" and await self._has_active_run(read.org, timer.workflow_id):
+            # Another process can have started the run of this very slot since it was looked for.
+            return await self._used_slot(read, timer, slot) or _missed(timer, slot, "overlap")
         if read.deployer is None:
             return _paused(timer, slot, Pause("deployer_gone", "the deployer of this workflow is no longer a member"))
         run_id = slot_run_id(timer.workflow_id, slot)
@@ -157,13 +160,12 @@ class Scheduler:
             return _missed(timer, slot, "refused")
         return attrs.evolve(timer, last_run_id=run_id)
 
-    async def _is_active(self, org: str, run_id: str | None) -> bool:
-        """Whether this run, or one that resumed it, is queued or running. One that waits for a decision is not."""
-        while run_id is not None:
-            row = await self._ports.journal.find_run(org, run_id)
-            if row is None or row.status in _ACTIVE:
-                return row is not None
-            run_id = row.resumed_by
+    async def _has_active_run(self, org: str, workflow_id: int) -> bool:
+        """Whether a run that a slot of this workflow started, or a later turn of one, is queued or running."""
+        for status in _ACTIVE:
+            where = RunFilter(status, "workflow", workflow_id, root_started_by="schedule")
+            if await self._ports.journal.list_runs(org, limit=1, where=where):
+                return True
         return False
 
     async def _advance(self, due: DueTimer, read: Timer, served: Timer) -> None:
@@ -203,7 +205,6 @@ class _DueSchedule:
     first: int
     schedule: Schedule | None
     overlap: Overlap
-    deployed_by: str | None
     deployer: Principal | None
 
     def slots(self, now: datetime) -> list[datetime]:

@@ -69,6 +69,8 @@ class RunListContract:
         for filters, expected in (
             ({"thread_id": "t-2"}, {"r-1", "r-2"}),
             ({"started_by": "ann"}, {"r-1", "r-3"}),
+            ({"root_started_by": "mcp"}, {"r-1", "r-2"}),
+            ({"root_started_by": "person", "status": RunStatus.running, "kind": "workflow"}, {"r-3"}),
             ({"origin": "mcp"}, {"r-1"}),
             ({"origin": "api"}, {"r-3"}),
             ({"variation_id": new.variation_id}, {"r-1", "r-2"}),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from bench import Bench, act, eventually, graph, one, opened, private
+from bench import Bench, act, eventually, one, opened, private
 from scheduling import (
     DAY,
     HOLD,
@@ -184,37 +184,6 @@ class TestLate:
         found = await timer(bench, number)
         assert found
         assert len(found.missed) == MISSED_KEPT
-
-    async def test_overlap_skip(self, bench: Bench) -> None:
-        """The next slot is skipped and listed as `overlap`; after the run's end, slots fire again."""
-        number = await scheduled(bench, HOLD)
-        await later(bench, HOUR)
-        await bench.until("it")
-        await later(bench, HOUR)
-        found = await timer(bench, number)
-        assert found
-        assert found.missed == (Missed(ms(slot(2)), "overlap"),)
-        assert len(await history(bench, number)) == 1
-        bench.tools.free["it"].set()
-        await bench.ended(found.last_run_id or "")
-        await later(bench, HOUR)
-        assert await run_ids(bench, number) == {slot_run_id(number, slot(1)), slot_run_id(number, slot(3))}
-
-    async def test_a_parked_run_does_not_block_slots(self, bench: Bench) -> None:
-        """A parked run is not active; after a resume it is."""
-        structure = graph("s>h h:approved>a", h={"type": "humanApproval", "data": {"message": "m"}}, a=act("hold"))
-        number = await scheduled(bench, structure)
-        await later(bench, HOUR)
-        first = await bench.ended(slot_run_id(number, slot(1)))
-        assert first.status == "interrupted"
-        await later(bench, HOUR)
-        second = await bench.ended(slot_run_id(number, slot(2)))
-        await bench.core.runs.resume(bench.me, second.id, decision="approve")
-        await bench.until("it")
-        await later(bench, HOUR)
-        found = await timer(bench, number)
-        assert found
-        assert found.missed == (Missed(ms(slot(3)), "overlap"),)
 
 
 class TestTwice:

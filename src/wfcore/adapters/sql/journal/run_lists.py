@@ -4,7 +4,14 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from wfcore.adapters.sql.journal.conversion import OTHER_TARGETS, stored_origin, target_of, target_range, to_json
+from wfcore.adapters.sql.journal.conversion import (
+    OTHER_TARGETS,
+    stored_origin,
+    stored_starter,
+    target_of,
+    target_range,
+    to_json,
+)
 from wfcore.adapters.sql.journal.statements import executions_of_thread, list_of_runs, run_columns, runs_of_organization
 from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.schema.named_tables import executions, grants, resources, runs
@@ -36,6 +43,7 @@ _CONDITIONS: Final[Mapping[str, _Condition]] = {
     "thread_id": lambda d, given: f"r.execution IN ({executions_of_thread(d, given)})",
     "started_by": lambda _, given: f"r.user_id = {given} AND r.started_by <> 'system'",
     "origin": lambda _, given: f"r.origin = {given} AND r.origin <> ''",
+    "root_started_by": lambda _, given: f"e.started_by = {given}",
     "variation_id": _of_variation,
     "since": lambda _, given: f"r.created_at >= {given}",
     "until": lambda _, given: f"r.created_at < {given}",
@@ -191,6 +199,7 @@ def _given(where: RunFilter) -> dict[str, Any]:
         "thread_id": where.thread_id,
         "started_by": where.started_by,
         "origin": None if where.origin is None else stored_origin(where.origin),
+        "root_started_by": None if where.root_started_by is None else stored_starter(where.root_started_by),
         "variation_id": to_key(where.variation_id),
         "since": where.since,
         "until": where.until,
