@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from bench import Bench, act, ask, eventually, graph, one, opened, why
-from scheduling import HOUR, MINUTE, MINUTELY, history, later, run_ids, scheduled, slot, timer
+from scheduling import DAY, HOUR, HOURLY, MINUTE, MINUTELY, history, later, run_ids, scheduled, slot, timer
 
 from wfcore.domain.run.entries import Limits
 from wfcore.domain.run.events import Event
 from wfcore.ports.journal import ExecutionRef
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.execution.time_slice import ExecutionTime
-from wfcore.runtime.triggers.scheduler import slot_run_id
+from wfcore.runtime.triggers.scheduler import BATCH, slot_run_id
 from wfcore.testing.fakes import NOON, FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -207,6 +207,31 @@ class TestSchedules:
         runs = await bench.core.runs.page(bench.me, limit=100)
         assert {run.id for run in runs} == {slot_run_id(number, slot(minute / 60)) for minute in range(1, 67)}
         await eventually(lambda: bench.tools.count("echo") == len(runs))
+
+    @pytest.mark.parametrize("many", [1, BATCH + 1])
+    async def test_a_restart_after_a_clock_that_was_ahead(self, database: str, many: int) -> None:
+        """Schedules go on at once: those that a slot has advanced, and those that were enabled meanwhile."""
+        ahead, trigger = FakeClock(NOON + 365 * DAY * 1_000), {**HOURLY, "overlap": "allow"}
+        async with opened(database, clock=ahead, worker=False) as bench:
+            fired = [await scheduled(bench, trigger=trigger) for _ in range(many)]
+            await later(bench, HOUR)
+            enabled, org = await scheduled(bench, trigger=trigger), bench.org
+        async with opened(database, org=org, worker=False) as bench:
+            for _ in range(1 + many // BATCH):
+                await bench.core.scheduler.fire_due()
+            for seconds in (HOUR, 1):
+                await later(bench, seconds)
+            for number in (fired[0], enabled):
+                assert slot_run_id(number, slot(1)) in await run_ids(bench, number)
+
+    async def test_a_restart_moves_no_other_timer(self, database: str) -> None:
+        """A timer that is due, or that waits for its next slot, stays as it is."""
+        async with opened(database, worker=False) as bench:
+            org, number = bench.org, await scheduled(bench)
+            before = await timer(bench, number)
+        async with opened(database, org=org, clock=FakeClock(NOON + 1_000), worker=False) as bench:
+            await bench.core.scheduler.fire_due()
+            assert await timer(bench, number) == before
 
     async def test_two_processes_whose_clocks_differ(self, database: str) -> None:
         """The one whose clock is ahead starts the run of a slot; the other one does not start it again."""

@@ -33,7 +33,7 @@ from wfcore.runtime.runs.runs import Runs
 log = logging.getLogger("wfcore.scheduler")
 
 BATCH: Final = 100
-"""The most timers that one poll serves."""
+"""The most timers that one poll serves, and the most that it checks after a start."""
 
 MISSED_KEPT: Final = 20
 """How many of the latest missed slots a timer keeps."""
@@ -58,6 +58,8 @@ class Scheduler:
         self._poller = Poller(ports.clock, self.fire_due, "due schedules")
         self._seen: tuple[int, int] | None = None
         """Wall time and monotonic time of the last poll."""
+        self._found: list[DueTimer] | None = None
+        """The timers that there were at the first poll, without those that were checked since."""
 
     def start(self) -> None:
         """Start polling for due timers."""
@@ -74,6 +76,7 @@ class Scheduler:
             await self._set_timers_back(since)
         due = await self._ports.storage.due_timers(self._ports.clock.now(), limit=BATCH)
         await asyncio.gather(*(self._try(one) for one in due))
+        await self._check_found()
 
     def _set_back_since(self) -> datetime | None:
         """The time of the last poll by the present wall clock, if that was set back since; else None."""
@@ -89,10 +92,22 @@ class Scheduler:
         A slot that comes again has its run already, and starts no other.
         """
         for due in await self._ports.storage.due_timers(LATEST, limit=ALL):
-            read = await self._read(due, from_ms(LATEST))
-            first = None if read is None else next_slot(read.schedule, since)
-            if read is not None and first is not None and first < read.first:
-                await self._advance(due, read.timer, attrs.evolve(read.timer, next_at=first))
+            await self._set_back(due, since)
+
+    async def _check_found(self) -> None:
+        """Set back timers that a process whose clock was ahead has left: some with each poll, to delay no slot."""
+        if self._found is None:
+            self._found = list(await self._ports.storage.due_timers(LATEST, limit=ALL))
+        now = self._ports.now()
+        for due in self._found[:BATCH]:
+            await self._set_back(due, now)
+        del self._found[:BATCH]
+
+    async def _set_back(self, due: DueTimer, since: datetime) -> None:
+        read = await self._read(due, from_ms(LATEST))
+        first = None if read is None else next_slot(read.schedule, since)
+        if read is not None and first is not None and first < read.first:
+            await self._advance(due, read.timer, attrs.evolve(read.timer, next_at=first))
 
     async def _try(self, due: DueTimer) -> None:
         try:
