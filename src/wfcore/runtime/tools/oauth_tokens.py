@@ -166,7 +166,8 @@ class OAuthTokens:
         now = self._ports.clock.now()
         async with self._ports.storage.transaction(org) as work:
             grant = await work.connection_grants.get(grant_id(row.id, owner))
-            if grant != seen or (grant is not None and grant.leased_until > now):
+            # A later end than this is of a process whose clock was ahead: nobody would renew the tokens until then.
+            if grant != seen or (grant is not None and now < grant.leased_until <= now + 2 * LEASE):
                 return None
             claimed = attrs.evolve(grant or ConnectionGrant(row.id, owner), leased_until=now + LEASE)
             await _save(work, claimed)

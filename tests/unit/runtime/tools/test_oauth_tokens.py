@@ -15,6 +15,7 @@ from wfcore.domain.kernel.errors import Conflict, Invalid
 from wfcore.ports.outbound import OutboundResponse, Undelivered
 from wfcore.ports.providers import ToolCall
 from wfcore.runtime.tools.authorizations import InvalidLink
+from wfcore.runtime.tools.oauth_tokens import LEASE, OAuthTokens, grants_of
 
 pytestmark = pytest.mark.anyio
 
@@ -92,6 +93,20 @@ async def test_an_authorization_server_that_is_away(bench: Bench, server: Server
     server.response = None
     await bench.core.connections.delete(bench.me, row)
     assert server.urls[-1] == "https://as.org/r"
+
+
+@pytest.mark.parametrize(("ahead", "is_held"), [(0, True), (LEASE, True), (60 * LEASE, False)])
+async def test_a_lease_of_a_process_that_died(bench: Bench, ahead: int, is_held: bool) -> None:
+    """It holds for its time, also by a clock that is a minute ahead, and not until an hour from now."""
+    row = await connected(bench)
+    bench.clock.advance(3_600)
+    async with bench.core.ports.storage.transaction(bench.org) as work:
+        (grant,), connection = await grants_of(work, row), await work.connections.get(row)
+        leased = attrs.evolve(grant, leased_until=bench.clock.now() + LEASE + ahead)
+        await work.connection_grants.save(leased)
+    assert connection is not None
+    claimed = await OAuthTokens(bench.core.ports)._claim(bench.org, connection, grant.user_id, leased)
+    assert (claimed is None) is is_held
 
 
 async def test_a_token_that_nobody_can_renew(bench: Bench, server: Server) -> None:
