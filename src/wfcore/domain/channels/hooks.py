@@ -28,6 +28,9 @@ EVENTS: Final[tuple[str, ...]] = get_args(HookEvent)
 OLD_SECRET_MS: Final = 24 * 3_600_000
 """Milliseconds after a rotation in which the former secret signs too."""
 
+MOST_FORMER: Final = 10
+"""The most earlier secrets that sign a message beside the current one."""
+
 FIRST_WAIT, LONGEST_WAIT = 5_000, 6 * 3_600_000
 """Milliseconds until a delivery is retried: after the first attempt, and at most. In between they double."""
 
@@ -39,8 +42,9 @@ MOST_TRIES: Final = 24
 class Hook:
     """One hook. `user_id` is its maker: it reports what that user may use.
 
-    `sealed` is the secret, `former` the one before, which signs until `former_until` (epoch milliseconds). `secret` is
-    the secret in clear text, only in the result of its creation and rotation.
+    `sealed` is the secret, `former` the one before, which signs until `former_until` (epoch milliseconds); after it,
+    separated by blanks, stand earlier ones that sign as well, each as `END@SEALED`. `secret` is the secret in clear
+    text, only in the result of its creation and rotation.
     """
 
     id: str
@@ -58,6 +62,23 @@ class Hook:
     def subscribed(self) -> tuple[str, ...]:
         """The events that are reported now."""
         return self.events if self.is_enabled else ()
+
+    def former_secrets(self, now: int) -> list[tuple[int, str]]:
+        """The sealed earlier secrets that sign at `now`, the latest first, each with its end."""
+        if self.former is None:
+            return []
+        latest, *others = self.former.split()
+        ends = [(self.former_until, latest)]
+        for one in others:
+            end, _, sealed = one.partition("@")
+            ends.append((int(end), sealed))
+        return [(end, sealed) for end, sealed in ends if now < end]
+
+    def rotated(self, sealed: str, now: int) -> "Hook":
+        """The hook with a new secret. The earlier ones sign until the end of their time."""
+        others = [f"{end}@{one}" for end, one in self.former_secrets(now)[: MOST_FORMER - 1]]
+        former = " ".join([self.sealed, *others])
+        return attrs.evolve(self, sealed=sealed, former=former, former_until=now + OLD_SECRET_MS)
 
     def to_wire(self) -> dict[str, JSON]:
         wire: dict[str, JSON] = {

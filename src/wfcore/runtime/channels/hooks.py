@@ -5,13 +5,13 @@ changes the hook of somebody else becomes its maker, so that nobody can redirect
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import ClassVar, Unpack
 
 import attrs
 
 from wfcore.api.hooks import CreateHook, CreateHookFields, HookFilter, PatchHook, PatchHookFields
-from wfcore.domain.channels.hooks import OLD_SECRET_MS, Hook, hook_issues
+from wfcore.domain.channels.hooks import Hook, hook_issues
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.json.values import UNSET, UnsetType, given, to_json
 from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
@@ -66,13 +66,14 @@ def webhook_id_of(delivery: Delivery) -> str:
 
 def open_secrets(ports: Ports, org: str, hook: Hook) -> list[str]:
     """The secrets that sign now, the current one first; none when this installation lacks the key."""
-    sealed = [hook.sealed]
-    if hook.former is not None and ports.clock.now() < hook.former_until:
-        sealed.append(hook.former)
     try:
-        return [ports.sealer.open(text, org, "hook", hook.id) for text in sealed]
+        secrets = [ports.sealer.open(hook.sealed, org, "hook", hook.id)]
     except Unsealable:
         return []
+    for _, sealed in hook.former_secrets(ports.clock.now()):
+        with suppress(Unsealable):  # the hook was rotated because nobody can read this one any more
+            secrets.append(ports.sealer.open(sealed, org, "hook", hook.id))
+    return secrets
 
 
 class Hooks(RecordServiceBase[Hook]):
@@ -161,13 +162,15 @@ class Hooks(RecordServiceBase[Hook]):
     async def rotate(
         self, me: Principal, id: str, *, if_match: str | None = None, connection: object | None = None
     ) -> Hook:
-        """A new secret, which the result has. For 24 hours messages are signed with the old one too."""
+        """A new secret, which the result has. For 24 hours messages are signed with the old one too.
+
+        A repeated rotation ends no earlier secret: the receiver can have the one from before the first.
+        """
         async with self._writing(me, connection) as work:
             old = await self._found(work, id)
             check_match(if_match, old.to_wire())
             secret, sealed = self._new_secret(me.org_uuid, id)
-            until = self._ports.clock.now() + OLD_SECRET_MS
-            new = attrs.evolve(old, sealed=sealed, former=old.sealed, former_until=until)
+            new = old.rotated(sealed, self._ports.clock.now())
             await work.hooks.save(new)
             await self._audit(work, me, "rotate", new)
         return attrs.evolve(new, secret=secret)

@@ -7,10 +7,12 @@ import attrs
 import pytest
 from bench import Bench, act, one, paths, private, reason
 from hooking import ALL
+from scheduling import HOUR
 
 from wfcore.adapters.sealing import Sealing
+from wfcore.domain.channels.hooks import MOST_FORMER
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
-from wfcore.runtime.channels.hooks import open_secrets
+from wfcore.runtime.channels.hooks import Hooks, open_secrets
 from wfcore.runtime.channels.notifier import Notifier
 
 pytestmark = pytest.mark.anyio
@@ -123,6 +125,11 @@ class TestHooks:
         assert "whsec" not in repr(found)
 
 
+async def _signing(bench: Bench, hook: str) -> list[str]:
+    """The secrets that sign now."""
+    return open_secrets(bench.core.ports, bench.org, await bench.core.hooks.get(bench.me, hook))
+
+
 class TestRedelivery:
     """Delivering again."""
 
@@ -150,8 +157,44 @@ class TestRedelivery:
         assert oldest.to_wire()["status"] == "pending"
 
 
+class TestRotation:
+    """Each secret signs for 24 hours after the rotation that replaced it."""
+
+    async def test_a_repeated_rotation(self, bench: Bench) -> None:
+        """A rotation whose response was lost is repeated: the secret that the receiver has signs as long as before."""
+        hooks = bench.core.hooks
+        made = await hooks.create(bench.me, url=URL, events=["run.failed"])
+        lost, renewed = [await hooks.rotate(bench.me, made.id) for _ in range(2)]
+        assert await _signing(bench, made.id) == [renewed.secret, lost.secret, made.secret]
+
+    async def test_the_end_of_each(self, bench: Bench) -> None:
+        """An earlier secret ends at its own time, and no more than ten sign beside the current one."""
+        hooks, secrets = bench.core.hooks, []
+        made = await hooks.create(bench.me, url=URL, events=["run.failed"])
+        secrets.append(made.secret)
+        for _ in range(2):
+            bench.clock.advance(12 * HOUR)
+            secrets.append((await hooks.rotate(bench.me, made.id)).secret)
+        bench.clock.advance(12 * HOUR - 1)
+        assert await _signing(bench, made.id) == secrets[::-1]
+        bench.clock.advance(1)
+        assert await _signing(bench, made.id) == secrets[:0:-1]
+        bench.clock.advance(12 * HOUR)
+        assert await _signing(bench, made.id) == secrets[2:]
+        secrets += [(await hooks.rotate(bench.me, made.id)).secret for _ in range(12)]
+        assert await _signing(bench, made.id) == secrets[: -2 - MOST_FORMER : -1]
+
+
 class TestMissingKey:
     """An installation that lacks the key of the secrets."""
+
+    async def test_a_rotation_is_enough(self, bench: Bench) -> None:
+        """The new secret signs at once, although the one before cannot be read."""
+        made = await bench.core.hooks.create(bench.me, url=URL, events=["run.failed"])
+        ports = attrs.evolve(bench.core.ports, sealer=Sealing(lambda: [b"x" * 32]))
+        assert open_secrets(ports, bench.org, await bench.core.hooks.get(bench.me, made.id)) == []
+        renewed = await Hooks(ports).rotate(bench.me, made.id)
+        assert open_secrets(ports, bench.org, await bench.core.hooks.get(bench.me, made.id)) == [renewed.secret]
 
     async def test_a_delivery_is_recorded_as_failed(self, bench: Bench) -> None:
         """Nothing is sent; the log names what to do, and the delivery is tried again later."""
