@@ -74,7 +74,10 @@ class Sealing:
             return False
 
     def fingerprint(self, value: bytes) -> str:
-        return hmac.digest(_derived(self._secrets[0], "marks"), value, hashlib.sha256).hex()
+        return self.fingerprints(value)[0]
+
+    def fingerprints(self, value: bytes) -> Sequence[str]:
+        return [hmac.digest(_derived(key, "marks"), value, hashlib.sha256).hex() for key in self._secrets]
 
 
 def _derived(secret: bytes, purpose: str) -> bytes:

@@ -1,5 +1,6 @@
 """Encryption of customers' secrets under a key that the store does not have."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 
@@ -24,4 +25,8 @@ class Sealer(Protocol):
 
     def fingerprint(self, value: bytes) -> str:
         """A keyed digest: without the key, nobody can test guesses of the value against it."""
+        ...
+
+    def fingerprints(self, value: bytes) -> Sequence[str]:
+        """The fingerprint, and those that the earlier keys have made of the value."""
         ...

@@ -72,6 +72,12 @@ def test_marks_depend_on_value_and_key() -> None:
     assert len({sealing(OLD).fingerprint(b"a"), sealing(OLD).fingerprint(b"b"), sealing(NEW).fingerprint(b"a")}) == 3
 
 
+def test_marks_of_earlier_keys_are_known() -> None:
+    """The first mark is that of the current key, the others those that the earlier keys have made."""
+    wanted = [sealing(key).fingerprint(b"a") for key in (NEW, OLD)]
+    assert list(sealing(NEW, OLD).fingerprints(b"a")) == wanted
+
+
 def test_the_key_is_loaded_once_and_late() -> None:
     """Nothing is read or created before the first secret; then once."""
     asked = []

@@ -106,7 +106,7 @@ def app(
         or_by_embed_token(core.directory, authenticate) if authenticate else by_token(core.directory, oauth),
         oauth,
         mount.rstrip("/"),
-        PageTokens(secret or _secret_of(core)),
+        PageTokens(*([secret] if secret else _secrets_of(core))),
         BodyLimits(max_request_bytes or core.ports.settings.max_request_bytes, receive_timeout),
         MetricsPage(core.ports, metrics, metrics_token),
         Site(allowed_hosts, browser_origins, public_url),
@@ -115,12 +115,12 @@ def app(
     )
 
 
-def _secret_of(core: Services) -> bytes:
-    """The secret of page tokens, the same in all processes with the same secret key; random without a key."""
+def _secrets_of(core: Services) -> list[bytes]:
+    """The secrets of page tokens, the same in all processes with the same secret keys; a random one without a key."""
     try:
-        return hashlib.sha256(core.ports.sealer.fingerprint(b"page tokens").encode()).digest()
+        return [hashlib.sha256(one.encode()).digest() for one in core.ports.sealer.fingerprints(b"page tokens")]
     except Unavailable:
-        return secrets.token_bytes(32)
+        return [secrets.token_bytes(32)]
 
 
 class Application:

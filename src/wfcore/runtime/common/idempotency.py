@@ -1,5 +1,6 @@
 """Creates with an Idempotency-Key: the same key and body return the first response again."""
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
@@ -14,13 +15,23 @@ T = TypeVar("T")
 
 
 async def stored_response(
-    work: UnitOfWork, me: Principal, kind: str, key: str | None, request: JSON, response: type[T]
+    work: UnitOfWork,
+    me: Principal,
+    kind: str,
+    key: str | None,
+    request: JSON,
+    response: type[T],
+    *,
+    former: Sequence[JSON] = (),
 ) -> T | None:
-    """The stored response for this principal and key; None for a new key. Conflict when the request was different."""
+    """The stored response for this principal and key; None for a new key. Conflict when the request was different.
+
+    `former` are other values that the same request was stored with, under an earlier secret key.
+    """
     kept = None if key is None else await work.idempotency.find(kind, me.user_id, key)
     if kept is None:
         return None
-    if kept.fingerprint != fingerprint(request):
+    if kept.fingerprint not in map(fingerprint, (request, *former)):
         raise conflict("this Idempotency-Key was used with another body", "key_reused")
     return msgspec.convert(kept.response, response)
 

@@ -4,7 +4,7 @@ Only the token scopes of their `area` are checked: every member sees all records
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from wfcore.domain.kernel.errors import NotFound
@@ -84,11 +84,15 @@ class RecordServiceBase(Generic[Record]):
         *,
         key: str | None,
         request: JSON,
+        former: Sequence[JSON] = (),
         redact: Callable[[Record], Record] = lambda row: row,
     ) -> Record:
-        """Add the row, unless the same request has created one before. `redact` makes the response that is stored."""
+        """Add the row, unless the same request has created one before, also as one of `former` (`stored_response`).
+
+        `redact` makes the response that is stored.
+        """
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            if kept := await stored_response(work, me, self.kind, key, request, type(row)):
+            if kept := await stored_response(work, me, self.kind, key, request, type(row), former=former):
                 return kept
             await self._check(work, row)
             await self._rows(work).add(row)

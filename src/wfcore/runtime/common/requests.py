@@ -33,15 +33,16 @@ def thread_of(me: Principal, thread_id: str | None, session_id: str | None) -> s
 class PageTokens:
     """Opaque tokens for positions in one list: signed, and bound to organization, list and filter.
 
-    `Malformed` for a token that was altered, or belongs to another list, filter or organization.
+    `Malformed` for a token that was altered, or belongs to another list, filter or organization. Tokens that one of the
+    `former` secrets has signed are valid.
     """
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, secret: bytes, *former: bytes) -> None:
+        self._secrets = secret, *former
 
     def seal(self, position: JSON, *bound_to: JSON) -> str:
         payload = msgspec.json.encode(position)
-        return self._encode(self._signature(payload, bound_to) + payload)
+        return self._encode(self._signatures(payload, bound_to)[0] + payload)
 
     def open(self, token: str, *bound_to: JSON) -> JSON:
         try:
@@ -49,8 +50,8 @@ class PageTokens:
         except ValueError:
             raw = b""
         signature, payload = raw[:16], raw[16:]
-        genuine = hmac.compare_digest(signature, self._signature(payload, bound_to))
-        if not genuine or self._encode(raw) != token:
+        genuine = [hmac.compare_digest(signature, one) for one in self._signatures(payload, bound_to)]
+        if True not in genuine or self._encode(raw) != token:
             raise bad_query("pageToken", "is not a page token of this list")
         position: JSON = msgspec.json.decode(payload)
         return position
@@ -60,8 +61,10 @@ class PageTokens:
         """The canonical encoding; other encodings of the same bytes are refused."""
         return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
-    def _signature(self, payload: bytes, bound_to: tuple[JSON, ...]) -> bytes:
-        return hmac.digest(self._secret, msgspec.json.encode(bound_to) + b"\n" + payload, hashlib.sha256)[:16]
+    def _signatures(self, payload: bytes, bound_to: tuple[JSON, ...]) -> list[bytes]:
+        """The signature with each secret."""
+        text = msgspec.json.encode(bound_to) + b"\n" + payload
+        return [hmac.digest(secret, text, hashlib.sha256)[:16] for secret in self._secrets]
 
 
 def bad_query(name: str, message: str) -> Malformed:

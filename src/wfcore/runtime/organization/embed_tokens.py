@@ -102,10 +102,10 @@ def claims_of(sealer: Sealer, text: str, now: datetime) -> EmbedClaims | None:
     encoded, _, signature = text.removeprefix(PREFIX).rpartition(".")
     try:
         payload = base64.urlsafe_b64decode(encoded.encode("ascii") + b"=" * (-len(encoded) % 4))
-        expected = sealer.fingerprint(PURPOSE + payload)
+        expected = sealer.fingerprints(PURPOSE + payload)
     except (ValueError, Unavailable):
         return None
-    if not hmac.compare_digest(expected.encode(), signature.encode(errors="replace")):
+    if True not in [hmac.compare_digest(one.encode(), signature.encode(errors="replace")) for one in expected]:
         return None
     try:
         claims = msgspec.json.decode(payload, type=EmbedClaims)

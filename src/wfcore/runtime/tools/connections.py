@@ -81,8 +81,8 @@ class Connections(RecordServiceBase[Connection]):
         )  # fmt: skip
         refuse(ownership_issues(made))
         # a plain hash would let secrets be guessed
-        request = None if key is None else sealer.fingerprint(canonical(to_json(new)))
-        return await self._create(me, made, key=key, request=request, redact=_without_secrets)
+        request, *former = [None] if key is None else sealer.fingerprints(canonical(to_json(new)))
+        return await self._create(me, made, key=key, request=request, former=former, redact=_without_secrets)
 
     @needs("*:write")
     async def patch(

@@ -198,3 +198,6 @@ def test_page_tokens_are_bound() -> None:
             tokens.open(text, *bound)
     with pytest.raises(Malformed):
         PageTokens(b"t" * 32).open(token, "org", "runs", None)
+    renewed = PageTokens(b"t" * 32, b"s" * 32)
+    assert renewed.open(token, "org", "runs", None) == [7, "x"]
+    assert renewed.seal([7], "org") == PageTokens(b"t" * 32).seal([7], "org")
