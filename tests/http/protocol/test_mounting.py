@@ -69,6 +69,9 @@ class TestPrefix:
             assert made.headers["Link"] == f'<{prefix}/api/v1/workflows>; rel="successor-version"'
             assert (await visitor.get(made.headers["Location"])).status_code == 200
             assert (await visitor.post(f"{prefix}/api/v1/workflows/1/deploy")).status_code == 200
+            row = await visitor.post(f"{prefix}/api/v1/workflows/1/interfaces", json={"kind": "chatapp"})
+            tag = {"If-Match": (await visitor.get(row.headers["Location"])).headers["ETag"]}
+            assert (await visitor.patch(row.headers["Location"], json={}, headers=tag)).status_code == 200
             body = {"workflowId": 1, "input": {}}
             run = await visitor.post(f"{prefix}/agent/v1/runs", json=body, headers=POLL | {"Idempotency-Key": "a/b"})
             assert run.headers["Location"] == f"{prefix}/agent/v1/runs/a%2Fb"

@@ -17,13 +17,15 @@ RECORDS: list[tuple[str, Json, Json]] = [
     ("/api/v1/groups", {"name": "Clerks"}, {"name": "Other"}),
     ("/api/v1/skills/1/memories", {"memory": "tea"}, {"memory": "coffee"}),
     ("/api/v1/workflows", flow(), {"name": "Other"}),
+    ("/api/v1/workflows/1/interfaces", {"kind": "chatapp"}, {"config": {"color": "red"}}),
     ("/api/v1/skills", {"name": "S"}, {"name": "Other"}),
 ]  # fmt: skip
 
 
 async def owner(world: World) -> httpx.AsyncClient:
     ada = await world.user(role="owner")
-    assert (await ada.post("/api/v1/skills", json={"name": "S"})).status_code == 201
+    for base, body in (("/api/v1/skills", {"name": "S"}), ("/api/v1/workflows", flow())):
+        assert (await ada.post(base, json=body)).status_code == 201
     await world.user("eve")
     return ada
 
@@ -83,6 +85,63 @@ async def test_tokens_interfaces_and_runs_have_tags(world: World) -> None:
         assert (await ada.get(place, headers={"If-None-Match": etag})).status_code == 304
     for place in ("/api/v1/workflows", "/agent/v1/runs/r/events", "/healthz"):
         assert "ETag" not in (await ada.get(place)).headers
+
+
+PARTS: list[tuple[str, str, Json | None]] = [
+    ("POST", "/interfaces", {"kind": "chatapp"}),
+    ("PATCH", "/interfaces/{row}", {"config": {"postUrl": "https://chat.example.org"}}),
+    ("POST", "/interfaces/{row}/secret/rotate", None),
+    ("DELETE", "/interfaces/{row}", None),
+    ("DELETE", "/interfaces", None),
+    ("POST", "/webhook/rotate", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), PARTS)
+async def test_a_change_of_a_part_takes_the_tag_of_the_workflow_once(
+    world: World, method: str, path: str, body: Json | None
+) -> None:
+    """The tag of a workflow covers its interfaces and its webhook: a change of them gives it a new one."""
+    ada = await owner(world)
+    place = "/api/v1/workflows/1"
+    rows = [(await ada.post(f"{place}/interfaces", json={"kind": "teamchat"})).json()["id"] for _ in range(2)]
+    before = (await ada.get(place)).headers["ETag"]
+    first, second = [
+        await ada.request(method, place + path.format(row=row), json=body, headers={"If-Match": before}) for row in rows
+    ]
+    assert first.status_code in (200, 201), first.text
+    now = (await ada.get(place)).headers["ETag"]
+    assert now != before
+    assert assert_envelope(second, *CONFLICT)["info"] == {"reason": "stale", "etag": now}
+
+
+async def test_reads_and_changes_of_nothing_keep_the_tag_of_the_workflow(world: World) -> None:
+    """The first read of a webhook, a change to the same configuration, and a removal of no interface."""
+    ada = await owner(world)
+    place = "/api/v1/workflows/1"
+    assert (await ada.delete(f"{place}/interfaces")).json() == {"deleted": 0}
+    other = (await ada.post(f"{place}/interfaces", json={"kind": "chatapp", "config": {"a": 1}})).headers["Location"]
+    before = (await ada.get(place)).headers["ETag"]
+    assert (await ada.get(f"{place}/webhook")).status_code == 200
+    assert (await ada.patch(other, json={"config": {"a": 1}})).status_code == 200
+    assert (await ada.get(place)).headers["ETag"] == before
+
+
+async def test_an_interface_takes_its_own_tag_or_that_of_its_workflow(world: World) -> None:
+    """One current tag of several is enough; the 409 has the tag of what the stale one names."""
+    ada = await owner(world)
+    place = "/api/v1/workflows/1"
+    row = (await ada.post(f"{place}/interfaces", json={"kind": "teamchat"})).headers["Location"]
+    old = (await ada.get(place)).headers["ETag"]
+    await ada.patch(place, json={"name": "Other"})
+    own = (await ada.get(row)).headers["ETag"]
+    both = {"If-Match": f"{old}, {own}"}
+    assert (await ada.patch(row, json={"config": {}}, headers=both)).status_code == 200
+    assert (await ada.post(f"{row}/secret/rotate", headers={"If-Match": own})).status_code == 200
+    for sent, now in (('"x"', own), (old, (await ada.get(place)).headers["ETag"])):
+        for method, path in (("PATCH", row), ("DELETE", row), ("POST", f"{row}/secret/rotate")):
+            answer = await ada.request(method, path, json={}, headers={"If-Match": sent})
+            assert assert_envelope(answer, *CONFLICT)["info"] == {"reason": "stale", "etag": now}
 
 
 @pytest.mark.parametrize(("base", "body"), [("/api/v1/workflows", flow()), ("/api/v1/skills", {"name": "S"})])

@@ -296,9 +296,12 @@ def _change_status(resource: Resource, operation: Operation, now: datetime, **fi
 def changed(resource: Resource, now: datetime, **fields: Unpack[ResourceFields]) -> Resource:
     """The resource with these fields, the next revision and the time `now`; the same object if nothing differs."""
     other = attrs.evolve(resource, **fields)
-    if other == resource:
-        return resource
-    return attrs.evolve(other, updated_at=now, revision=resource.revision + 1)
+    return resource if other == resource else touched(other, now)
+
+
+def touched(resource: Resource, now: datetime) -> Resource:
+    """The resource with the next revision and the time `now`."""
+    return attrs.evolve(resource, updated_at=now, revision=resource.revision + 1)
 
 
 _HEAD = ("id", "slug", "name", "description", "status")

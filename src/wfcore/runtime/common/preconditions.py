@@ -3,6 +3,7 @@
 import hashlib
 
 from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.authorization import conflict
 
@@ -25,5 +26,15 @@ def check_match(if_match: str | None, representation: JSON) -> None:
     if if_match is None or if_match.strip() == "*":
         return
     current = etag_of(representation)
-    if current not in {tag.strip() for tag in if_match.split(",")}:
-        raise conflict("this has changed since it was read", "stale", etag=current)
+    if current not in tags_of(if_match):
+        raise stale(current)
+
+
+def tags_of(if_match: str) -> set[str]:
+    """The entity tags of the header."""
+    return {tag.strip() for tag in if_match.split(",")}
+
+
+def stale(etag: str) -> Conflict:
+    """The error for a write whose `if_match` does not have the current `etag`."""
+    return conflict("this has changed since it was read", "stale", etag=etag)

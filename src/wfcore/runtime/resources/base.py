@@ -16,6 +16,7 @@ from wfcore.ports.storage import Stale, UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import authorize, conflict
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.preconditions import stale, tags_of
 from wfcore.runtime.resources.deployment import look_up_tools
 from wfcore.runtime.tools.mcp_tools import ToolLookup
 
@@ -96,12 +97,19 @@ class ResourceView:
 
     def matches(self, if_match: str) -> bool:
         """Whether one of these tags is of the resource as it is now, whoever has read it."""
-        given = {tag.strip() for tag in if_match.split(",")}
-        return not given.isdisjoint({"*", *(f'"{self._tag}{rights}"' for rights in ("", "-m", "-u"))})
+        return not tags_of(if_match).isdisjoint({"*", *(f'"{self._tag}{rights}"' for rights in ("", "-m", "-u"))})
+
+    def is_named_in(self, if_match: str) -> bool:
+        """Whether one of these tags is of the resource, as it is now or was before."""
+        return f'"{self._tag_start}' in if_match
 
     @property
     def _tag(self) -> str:
-        return f"{self.resource.kind}-{self.resource.id}-{self.resource.revision}"
+        return f"{self._tag_start}{self.resource.revision}"
+
+    @property
+    def _tag_start(self) -> str:
+        return f"{self.resource.kind}-{self.resource.id}-"
 
     def to_wire(self, root: str = "") -> dict[str, JSON]:
         """The resource on the wire; `root` is the path prefix under which the server is mounted."""
@@ -158,7 +166,7 @@ class ResourceBase:
         assert resource is not None  # noqa: S101  (authorize raised)
         found = ResourceView(resource, access)
         if if_match is not None and not found.matches(if_match):
-            raise conflict("this has changed since it was read", "stale", etag=found.etag)
+            raise stale(found.etag)
         return found
 
     async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None = None) -> Resource:
@@ -195,6 +203,10 @@ class ResourceBase:
         if change.dropped:
             await repository.drop_variation(old.id, change.dropped)
         await audit_change(work, me, self._ports.now(), old, change.resource)
+
+    async def _touch(self, work: UnitOfWork, me: Principal, resource: Resource) -> None:
+        """Give the resource a new ETag: a part of it that is stored apart has changed."""
+        await self._save(work, me, resource, Change(rules.touched(resource, self._ports.now())))
 
     async def _view(self, work: UnitOfWork, me: Principal, id: int, grant: str, view: str = "active") -> ResourceView:
         found = await self._authorized(work, me, id, grant)

@@ -14,7 +14,7 @@ from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
-from wfcore.domain.resources.resource import Kind
+from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.triggers.webhooks import secret_of
 from wfcore.ports.sealing import Sealer, Unsealable
 from wfcore.ports.storage import UnitOfWork
@@ -22,6 +22,7 @@ from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import administer, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.idempotency import store_response, stored_response
+from wfcore.runtime.common.preconditions import etag_of, stale, tags_of
 from wfcore.runtime.resources.base import ResourceBase
 from wfcore.runtime.resources.webhooks import ID_LENGTH
 
@@ -37,7 +38,8 @@ class SignedInterface:
 class Interfaces(ResourceBase):
     """All use cases require the grant `manage` on the workflow, whose number follows the principal.
 
-    `if_match` is an ETag of the workflow; an outdated one is a Conflict.
+    `if_match` is an ETag of the workflow, or of the row that is changed; an outdated one is a Conflict. Each change
+    gives the workflow a new ETag.
     """
 
     kind, area = Kind.WORKFLOW, "workflows"
@@ -61,12 +63,13 @@ class Interfaces(ResourceBase):
             await self._managed(work, me, workflow)
             if kept := await stored_response(work, me, "interface", key, request, Interface):
                 return kept
-            await self._writable(work, me, workflow, if_match)
+            resource = await self._writable(work, me, workflow, if_match)
             new_id = self._ports.storage.public_id(me.org_uuid, self._ports.ids.uuid())
             row = Interface(new_id, workflow, kind, config, self._ports.now())
             row = await self._with_secret(work, me, row)
             await work.interfaces.add(row)
             await store_response(work, me, "interface", key, request, row)
+            await self._touch(work, me, resource)
             await self._audit(work, me, "create", row)
         return row
 
@@ -97,12 +100,13 @@ class Interfaces(ResourceBase):
         """Replace the `config`; the kind cannot change."""
         changes = parsed(PatchInterface, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            await self._writable(work, me, workflow, if_match)
-            old = await _found(work, workflow, id)
+            resource, old = await self._writable_row(work, me, workflow, id, if_match)
             row = attrs.evolve(old, config=old.config if changes.config is UNSET else changes.config)
             refuse(config_issues(row.kind, row.config))
             row = await self._with_secret(work, me, row, old)
             await work.interfaces.save(row)
+            if row != old:
+                await self._touch(work, me, resource)
             await self._audit(work, me, "update", row)
         return row
 
@@ -110,9 +114,9 @@ class Interfaces(ResourceBase):
     async def delete(self, me: Principal, workflow: int, id: str, *, if_match: str | None = None) -> Interface:
         """Delete one row. Returns it as it was."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            await self._writable(work, me, workflow, if_match)
-            row = await _found(work, workflow, id)
+            resource, row = await self._writable_row(work, me, workflow, id, if_match)
             await work.interfaces.remove(workflow, id)
+            await self._touch(work, me, resource)
             await self._audit(work, me, "delete", row)
         return row
 
@@ -120,9 +124,10 @@ class Interfaces(ResourceBase):
     async def clear(self, me: Principal, workflow: int, *, if_match: str | None = None) -> int:
         """Delete all rows. Returns their number (interface, Remove every interface from a workflow)."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            await self._writable(work, me, workflow, if_match)
+            resource = await self._writable(work, me, workflow, if_match)
             deleted = await work.interfaces.clear(workflow)
             if deleted:
+                await self._touch(work, me, resource)
                 details = {"deleted": deleted}
                 await audit(work, me, self._ports.now(), self.kind, "clear_interfaces", str(workflow), details)
         return deleted
@@ -149,11 +154,11 @@ class Interfaces(ResourceBase):
     ) -> SignedInterface:
         """Replace the secret; messages signed with the old one are refused. Conflict `no_secret` as for `secret`."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            await self._writable(work, me, workflow, if_match)
-            row = await _found(work, workflow, id)
+            resource, row = await self._writable_row(work, me, workflow, id, if_match)
             _check_signed(me, row)
             secret, sealed = self._sealed(me, row)
             await work.interfaces.save(attrs.evolve(row, sealed=sealed))
+            await self._touch(work, me, resource)
             await self._audit(work, me, "rotate_secret", row)
         return SignedInterface(row, secret)
 
@@ -187,8 +192,22 @@ class Interfaces(ResourceBase):
             refuse([Issue("config.signingSecret", "is required: the secret of the Slack app", "required_if")])
         return row
 
-    async def _writable(self, work: UnitOfWork, me: Principal, workflow: int, if_match: str | None) -> None:
-        move((await self._managed(work, me, workflow, if_match)).status, Operation.EDIT)
+    async def _writable(self, work: UnitOfWork, me: Principal, workflow: int, if_match: str | None) -> Resource:
+        resource = await self._managed(work, me, workflow, if_match)
+        move(resource.status, Operation.EDIT)
+        return resource
+
+    async def _writable_row(
+        self, work: UnitOfWork, me: Principal, workflow: int, id: str, if_match: str | None
+    ) -> tuple[Resource, Interface]:
+        """The workflow and its row. Conflict `stale`, with the ETag of what `if_match` names, without a current one."""
+        view = await self._authorized(work, me, workflow, "manage")
+        row = await _found(work, workflow, id)
+        etag = etag_of(row.to_wire())
+        if if_match is not None and not view.matches(if_match) and etag not in tags_of(if_match):
+            raise stale(view.etag if view.is_named_in(if_match) else etag)
+        move(view.status, Operation.EDIT)
+        return view.resource, row
 
     async def _audit(self, work: UnitOfWork, me: Principal, verb: str, row: Interface) -> None:
         details = {"workflowId": row.resource_id, "kind": row.kind.value}

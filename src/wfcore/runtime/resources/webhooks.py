@@ -42,7 +42,8 @@ class WebhookUseCases(ResourceBase):
     async def _renew(self, me: Principal, id: int, *, again: bool, if_match: str | None = None) -> Webhook:
         """Create the webhook; with `again`, replace the secret of an existing one."""
         async with self._ports.storage.transaction(me.org_uuid) as work:
-            move((await self._managed(work, me, id, if_match)).status, Operation.EDIT)
+            workflow = await self._managed(work, me, id, if_match)
+            move(workflow.status, Operation.EDIT)
             row = await work.webhooks.get(id)
             if row is not None and not again:
                 return self._opened(me, row)
@@ -51,6 +52,8 @@ class WebhookUseCases(ResourceBase):
             new_id = kept.id if kept else made
             webhook = Webhook(new_id, secret_of(self._ports.ids.token(ID_LENGTH)))
             await self._keep(work, me, id, webhook)
+            if again:
+                await self._touch(work, me, workflow)
             verb = "create_webhook" if row is None else "rotate_webhook"
             await audit(work, me, self._ports.now(), self.kind, verb, str(id))
         return webhook

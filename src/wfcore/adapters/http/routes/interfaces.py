@@ -21,6 +21,7 @@ from wfcore.api.resources import Body
 from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.preconditions import etag_of
 from wfcore.runtime.resources.interfaces import Interfaces, SignedInterface
 
 ALL = "/{id}/interfaces"
@@ -86,7 +87,7 @@ class InterfaceRoutes:
         key, tags = idempotency_key(call.headers), if_match(call.headers)
         row = await self._cases.create(call.me, call.id, call.body, key=key, if_match=tags)
         location = call.url(self._base, call.id, "interfaces", row.id)
-        return json_response(_RowView(row, call).to_wire(), HTTPStatus.CREATED, {"Location": location})
+        return _response(call, row, HTTPStatus.CREATED, ETag=_etag(row), Location=location)
 
     async def list(self, call: Call) -> Response:
         bound_to, size = ("interfaces", call.id), call.query["pageSize"]
@@ -99,11 +100,13 @@ class InterfaceRoutes:
         return json_response({"deleted": await self._cases.clear(call.me, call.id, if_match=if_match(call.headers))})
 
     async def get(self, call: Call) -> Response:
-        return _response(call, await self._cases.get(call.me, call.id, call.path["interfaceId"]))
+        row = await self._cases.get(call.me, call.id, call.path["interfaceId"])
+        return _response(call, row, ETag=_etag(row))
 
     async def patch(self, call: Call) -> Response:
         row_id, tags = call.path["interfaceId"], if_match(call.headers)
-        return _response(call, await self._cases.patch(call.me, call.id, row_id, call.body, if_match=tags))
+        row = await self._cases.patch(call.me, call.id, row_id, call.body, if_match=tags)
+        return _response(call, row, ETag=_etag(row))
 
     async def delete(self, call: Call) -> Response:
         row_id, tags = call.path["interfaceId"], if_match(call.headers)
@@ -121,5 +124,10 @@ def _secret_response(call: Call, signed: SignedInterface) -> Response:
     return json_response({"url": call.origin + call.url(signed.row.path), "secret": signed.secret})
 
 
-def _response(call: Call, row: Interface) -> Response:
-    return json_response(_RowView(row, call).to_wire())
+def _response(call: Call, row: Interface, status: int = HTTPStatus.OK, **headers: str) -> Response:
+    return json_response(_RowView(row, call).to_wire(), status, headers)
+
+
+def _etag(row: Interface) -> str:
+    """The ETag of the row wherever the application is mounted."""
+    return etag_of(row.to_wire())
