@@ -13,7 +13,7 @@ from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.content import WorkflowContent, every_field
 from wfcore.domain.resources.differences import difference
-from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.lifecycle import Operation, Status, move
 from wfcore.domain.resources.resource import Resource, Variation
 from wfcore.domain.rules.policies import MOST_POLICIES
 from wfcore.domain.run.node_trial import NodeTrial
@@ -112,11 +112,13 @@ class RolloutWorkflows(Workflows):
         Nothing is called: the result lists what would be sent. With `perform`, which requires use and the scope
         `workflows:invoke`, calls of tools, models and workflows are made once, with the caller's access, by a run of a
         single action; approvals are not requested, and timers not set. A node that fails has an `error`.
-        Errors: NotFound, also for an unknown node; Forbidden; Malformed; Invalid, also for a node that cannot run.
+        Errors: NotFound, also for an unknown node; Forbidden; Malformed; Invalid, also for a node that cannot run;
+        Conflict with `info.reason` `deleted`.
         """
         wanted = parsed(TestNode, body, fields)
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = await self._managed(work, me, id)
+            move(resource.status, Operation.RUN_DRAFT)
             active, draft = await self._variations(work, resource)
         chosen = draft or active
         return await self._node_tests.run(me, resource, chosen.workflow if chosen else WorkflowContent(), node, wanted)
@@ -129,12 +131,14 @@ class RolloutWorkflows(Workflows):
 
         Requires manage. Nothing is saved. The model is called at most three times, by runs of a single agent; what it
         returns could be deployed, its runs end and reach every node, and the `rules` hold for them.
-        Errors: Malformed, Invalid, NotFound, Forbidden. Invalid has an `info.reason` where the model is the cause:
-        `no_valid_proposal` with the faults of the last attempt, `timeout`, or that of the failed run.
+        Errors: Malformed, Invalid, NotFound, Forbidden; Conflict `deleted`. Invalid has an `info.reason` where the
+        model is the cause: `no_valid_proposal` with the faults of the last attempt, `timeout`, or that of the failed
+        run.
         """
         wanted = parsed(ProposeChange, body, fields)
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = await self._managed(work, me, id)
+            move(resource.status, Operation.EDIT)
             active, draft = await self._variations(work, resource)
         chosen = draft or active
         return await self._proposals.propose(me, id, chosen.workflow if chosen else WorkflowContent(), wanted)

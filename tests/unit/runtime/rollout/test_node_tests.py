@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, agent, ask, deployed_skill, graph, private
 
-from wfcore.domain.kernel.errors import Forbidden, Invalid, NotFound
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.runtime.rollout import single_actions
 
 pytestmark = pytest.mark.anyio
@@ -135,6 +135,19 @@ async def test_what_cannot_be_tried(bench: Bench) -> None:
     with pytest.raises(Invalid) as broken:
         await tried(bench, {"type": "action", "data": {"toolId": "echo", "params": {"value": "{{ 1 + }}"}}})
     assert [one["path"] for one in broken.value.info["errors"]] == ["workflowStructure.nodes[2].data.params.value"]  # type: ignore[union-attr, index, call-overload]
+
+
+@pytest.mark.parametrize("perform", [False, True])
+async def test_a_deleted_workflow(bench: Bench, perform: bool) -> None:
+    """It is refused to managers like any other use, nothing is called, and it does not exist for others."""
+    number = await bench.deployed(graph("s>n", n=act("echo")), access_config=private("other@x.org"))
+    await bench.core.workflows.delete(bench.me, number)
+    with pytest.raises(Conflict) as refused:
+        await bench.core.workflows.test_node(bench.me, number, "n", perform=perform)
+    assert refused.value.info["reason"] == "deleted"
+    with pytest.raises(NotFound):
+        await bench.core.workflows.test_node(bench.other, number, "n", perform=perform)
+    assert (bench.tools.calls, await runs(bench)) == ([], [])
 
 
 async def test_the_start(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from bench import Bench, act, deployed_skill, graph, opened, private
 
-from wfcore.domain.kernel.errors import Forbidden, Invalid, Malformed, NotFound
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.ports.providers import ModelError
 from wfcore.runtime.rollout import single_actions
 from wfcore.testing import ScriptedModel
@@ -143,6 +143,14 @@ class TestProposals:
         with pytest.raises(Invalid) as error:
             await bench.core.workflows.propose(bench.me, await drafted(bench), request="Mail")
         assert error.value.info["reason"] == "timeout"
+
+    async def test_a_deleted_workflow(self, bench: Bench, model: ScriptedModel) -> None:
+        """The change could not be saved: the model is not called."""
+        number = await drafted(bench)
+        await bench.core.workflows.delete(bench.me, number)
+        with pytest.raises(Conflict) as refused:
+            await bench.core.workflows.propose(bench.me, number, request="x")
+        assert (refused.value.info["reason"], model.requests) == ("deleted", [])
 
     async def test_who_may(self, bench: Bench, model: ScriptedModel) -> None:
         """Managers with the right to run; not a credential for some workflows. Rules and requests are checked first."""
