@@ -61,6 +61,20 @@ async def test_a_conversation_is_read_and_deleted(either: World) -> None:
         assert_envelope(await again, 404, "NOT_FOUND", "NOT_FOUND")
 
 
+async def test_a_conversation_with_a_new_message_is_not_deleted(world: World) -> None:
+    """409 for the ETag of before; the current one, of the thread as it is read, is accepted."""
+    ada = await world.user()
+    await scope(ada)
+    await said(world, "tea")
+    old = (await ada.get(f"{BASE}/t-1")).headers["ETag"]
+    await said(world, "milk")
+    now = (await ada.get(f"{BASE}/t-1")).headers["ETag"]
+    stale = await ada.delete(f"{BASE}/t-1", headers={"If-Match": old})
+    assert assert_envelope(stale, 409, "CONFLICT", "ALREADY_EXISTS")["info"] == {"reason": "stale", "etag": now}
+    assert (await ada.get(f"{BASE}/t-1")).headers["ETag"] == now
+    assert (await ada.delete(f"{BASE}/t-1", headers={"If-Match": now})).status_code == 200
+
+
 async def test_lists_are_paged(world: World) -> None:
     """Latest first; a page token is valid only for its own list."""
     ada = await world.user()

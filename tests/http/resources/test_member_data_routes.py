@@ -43,3 +43,14 @@ async def test_what_is_refused(world: World) -> None:
     assert unknown.json()["error"]["info"]["errors"][0]["path"] == "transferTo"
     last = await ada.post(f"{MEMBERS}/ada/erase")
     assert (last.status_code, last.json()["error"]["info"]["reason"]) == (409, "last_owner")
+
+
+async def test_a_member_that_has_changed_is_not_erased(world: World) -> None:
+    """409 for the ETag of before the change; the current one is accepted."""
+    ada, _ = await world.user(role="owner"), await world.user("bob")
+    old = (await ada.get(f"{MEMBERS}/bob")).headers["ETag"]
+    now = (await ada.patch(f"{MEMBERS}/bob", json={"name": "Bob"})).headers["ETag"]
+    stale = await ada.post(f"{MEMBERS}/bob/erase", headers={"If-Match": old})
+    assert assert_envelope(stale, 409, "CONFLICT", "ALREADY_EXISTS")["info"] == {"reason": "stale", "etag": now}
+    assert (await ada.get(f"{MEMBERS}/bob")).headers["ETag"] == now
+    assert (await ada.post(f"{MEMBERS}/bob/erase", headers={"If-Match": now})).status_code == 202

@@ -20,6 +20,7 @@ from wfcore.domain.resources.resource import Kind
 from wfcore.ports.repositories.conversations import Conversation, Message
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.preconditions import check_match
 
 Parts = Sequence[Conversation]
 
@@ -89,15 +90,20 @@ class Conversations:
         return await self._view(me, skill, await self._visible(me, skill, thread_id), READ, before)
 
     @needs("*:write")
-    async def delete(self, me: Principal, skill: int, thread_id: str) -> ConversationView:
+    async def delete(
+        self, me: Principal, skill: int, thread_id: str, *, if_match: str | None = None
+    ) -> ConversationView:
         """Delete the caller's own conversation in this thread. Returns it as it was. Journals of runs are kept.
 
-        Forbidden when the caller sees only conversations of other users there.
+        Forbidden when the caller sees only conversations of other users there. Conflict `stale` when the ETag of the
+        thread, as the caller reads it, is not in `if_match`.
         """
         parts = await self._visible(me, skill, thread_id)
         own = [one for one in parts if one.user_id == me.user_id]
         if not own:
             raise Forbidden("only the user who started a conversation can delete it", {"reason": "not_owner"})
+        if if_match is not None:
+            check_match(if_match, (await self._view(me, skill, parts, READ)).to_wire())
         view = await self._view(me, skill, own, READ)
         if not await self._repository.remove(own[0]):
             raise NotFound

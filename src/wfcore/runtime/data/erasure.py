@@ -26,10 +26,11 @@ from wfcore.runtime.common.authorization import administer, check_not_limited, n
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.polling import Poller
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.preconditions import check_match
 from wfcore.runtime.data.erasure_steps import PAGE, ErasureSteps
 from wfcore.runtime.execution.plans import Plans
 from wfcore.runtime.organization.directory import check_departure, principal_of
-from wfcore.runtime.organization.members import check_owners
+from wfcore.runtime.organization.members import MemberView, check_owners
 
 log = logging.getLogger("wfcore.erasure")
 
@@ -89,14 +90,16 @@ class Erasures:
         me: Principal,
         user_id: str,
         body: EraseMember | Tree | None = None,
+        *,
+        if_match: str | None = None,
         **fields: Unpack[EraseMemberFields],
     ) -> ErasureView:
         """Erase the member, to the end. One whose erasure was requested before is erased as was requested then.
 
-        Errors: NotFound; Forbidden; Invalid for an unknown `transfer_to`; Conflict with `info.reason` `last_owner` or,
-        with the resources that no member could manage, `unmanaged`.
+        Errors: NotFound; Forbidden; Invalid for an unknown `transfer_to`; Conflict with `info.reason` `last_owner`,
+        `stale` for an outdated ETag `if_match`, or, with the resources that no member could manage, `unmanaged`.
         """
-        running = await self._requested(me, user_id, parsed(EraseMember, body, fields))
+        running = await self._requested(me, user_id, parsed(EraseMember, body, fields), if_match)
         await asyncio.wait([running.task])
         return running.view()
 
@@ -106,10 +109,12 @@ class Erasures:
         me: Principal,
         user_id: str,
         body: EraseMember | Tree | None = None,
+        *,
+        if_match: str | None = None,
         **fields: Unpack[EraseMemberFields],
     ) -> ErasureView:
         """As `erase`, which goes on in this process when it takes longer. A second request joins the first one."""
-        running = await self._requested(me, user_id, parsed(EraseMember, body, fields))
+        running = await self._requested(me, user_id, parsed(EraseMember, body, fields), if_match)
         await asyncio.wait([running.task], timeout=PROMPT)
         if not running.task.done():
             running.task.add_done_callback(_log_failure)
@@ -135,7 +140,7 @@ class Erasures:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _requested(self, me: Principal, user_id: str, body: EraseMember) -> _Running:
+    async def _requested(self, me: Principal, user_id: str, body: EraseMember, if_match: str | None) -> _Running:
         """The erasure of this member, which is stored now if it was not requested before."""
         check_not_limited(me)
         if me.user_id != user_id:
@@ -146,41 +151,42 @@ class Erasures:
         async with self._ports.storage.reading(me.org_uuid) as work:
             row = await _unfinished(work, user_id)
         if row is None:
-            await self._check(me, user_id, body)
-            row = await self._begin(me, user_id, body)
+            await self._check(me, user_id, body, if_match)
+            row = await self._begin(me, user_id, body, if_match)
         return self._carry_out(me.org_uuid, row)
 
-    async def _check(self, me: Principal, user_id: str, body: EraseMember) -> None:
+    async def _check(self, me: Principal, user_id: str, body: EraseMember, if_match: str | None) -> None:
         """Refuse what is not allowed now: all changes to rights are tried, and rolled back."""
         try:
             async with self._ports.storage.transaction(me.org_uuid) as work:
-                member, _ = await self._settle(work, me, user_id, body)
+                member, _ = await self._settle(work, me, user_id, body, if_match)
                 await work.directory.remove_member(user_id)
                 await check_departure(work, me.org_uuid, member, None)
                 raise _CheckedError  # noqa: TRY301  (it rolls back what was tried)
         except _CheckedError:
             return
 
-    async def _begin(self, me: Principal, user_id: str, body: EraseMember) -> Erasure:
+    async def _begin(self, me: Principal, user_id: str, body: EraseMember, if_match: str | None) -> Erasure:
         """Store the request, in the transaction that settles what the member owns."""
         pseudonym = f"erased-{self._ports.ids.uuid()[-12:]}"
         referenced = await ErasureSteps.referenced(self._ports, me.org_uuid)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             if (row := await _unfinished(work, user_id)) is not None:
                 return row
-            member, gone = await self._settle(work, me, user_id, body)
+            member, gone = await self._settle(work, me, user_id, body, if_match)
             row = Erasure(pseudonym, me.user_id, member, resources=gone, attachments=referenced)
             await work.directory.revoke_tokens(user_id, self._ports.now())
             await work.erasures.add(row)
         return row
 
     async def _settle(
-        self, work: UnitOfWork, me: Principal, user_id: str, body: EraseMember
+        self, work: UnitOfWork, me: Principal, user_id: str, body: EraseMember, if_match: str | None
     ) -> tuple[Member, tuple[tuple[Kind, int], ...]]:
         """Give what the member owns to the heir. Without one, the private resources are deleted: returns them."""
         member = await work.directory.member(user_id)
         if member is None:
             raise NotFound
+        check_match(if_match, MemberView(member).to_wire())
         if me.user_id != user_id:
             check_owners(me, member.role, Role.MEMBER)
         heir = await _heir(work, me.org_uuid, user_id, body)

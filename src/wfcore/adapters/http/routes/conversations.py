@@ -4,14 +4,16 @@ from collections.abc import Iterator
 
 from starlette.responses import Response
 
+from wfcore.adapters.http.core.request_parsing import if_match
 from wfcore.adapters.http.core.responses import json_response
-from wfcore.adapters.http.core.route import PAGE_TOKEN, PAGING, Call, Route
+from wfcore.adapters.http.core.route import IF_MATCH, PAGE_TOKEN, PAGING, Call, Route
 from wfcore.api.conversations import ConversationDto
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.agents.conversations import Conversations
 from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.preconditions import etag_of
 
 BASE = "/api/v1/skills/{id}/conversations"
 ONE = f"{BASE}/{{threadId}}"
@@ -35,7 +37,7 @@ class ConversationRoutes:
         )  # fmt: skip
         yield Route(
             "conversations.delete", "DELETE", ONE, self.delete, "Delete the caller's own conversation",
-            scopes_of(cases.delete), ConversationDto, min_id=0,
+            scopes_of(cases.delete), ConversationDto, headers=(IF_MATCH,), min_id=0,
         )  # fmt: skip
 
     async def list(self, call: Call) -> Response:
@@ -51,10 +53,12 @@ class ConversationRoutes:
         bound_to: tuple[JSON, ...] = ("messages", skill, thread)
         found = await self._conversations.get(call.me, skill, thread, before=call.position(*bound_to))
         token = None if found.older is None else call.tokens.seal(found.older, call.me.org_uuid, *bound_to)
-        return json_response({**found.to_wire(), "nextPageToken": token})
+        shown = found.to_wire()
+        return json_response({**shown, "nextPageToken": token}, headers={"ETag": etag_of(shown)})
 
     async def delete(self, call: Call) -> Response:
-        found = await self._conversations.delete(call.me, _skill(call), call.path["threadId"])
+        thread, etag = call.path["threadId"], if_match(call.headers)
+        found = await self._conversations.delete(call.me, _skill(call), thread, if_match=etag)
         return json_response(found.to_wire())
 
 

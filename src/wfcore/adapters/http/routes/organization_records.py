@@ -184,7 +184,7 @@ class MemberDataRoutes:
         )  # fmt: skip
         yield Route(
             "members.erase", "POST", f"{one}/erase", self.erase, "Erase a member", scopes_of(self.erasures.start),
-            ErasureDto, HTTPStatus.ACCEPTED, body=EraseMember,
+            ErasureDto, HTTPStatus.ACCEPTED, body=EraseMember, headers=(IF_MATCH,),
         )  # fmt: skip
 
     async def export(self, call: Call) -> Response:
@@ -193,5 +193,6 @@ class MemberDataRoutes:
         return StreamingResponse(chunks, media_type="application/zip", headers=headers)
 
     async def erase(self, call: Call) -> Response:
-        found = await self.erasures.start(call.me, call.path["userId"], call.body)
+        etag = if_match(call.headers)
+        found = await self.erasures.start(call.me, call.path["userId"], call.body, if_match=etag)
         return json_response(found.to_wire(), HTTPStatus.ACCEPTED)
