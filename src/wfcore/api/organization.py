@@ -235,7 +235,7 @@ IsTrue = Annotated[bool, Meta(extra_json_schema={"const": True})]
 GroupId = Annotated[str, Meta(max_length=36, description="The UUID of a group")]
 
 
-@value
+@creation
 class PolicyWhen:
     """What the policy is about: exactly one key. `external`: `core.http` and tools of MCP servers."""
 
@@ -244,7 +244,7 @@ class PolicyWhen:
     external: IsTrue | UnsetType = UNSET
 
 
-@value
+@creation
 class RequiredApproval:
     """`groups`: every approver is of one of them, none is named by e-mail; absent: anybody can approve."""
 
@@ -254,7 +254,7 @@ class RequiredApproval:
     )
 
 
-@value
+@creation
 class PolicyRequire:
     """What it requires: exactly one key. `notTogether`: no agent has a tool of each of the two globs."""
 

@@ -7,7 +7,7 @@ from msgspec import Meta
 from wfcore.api.resources import Body
 from wfcore.api.runs import Channel, Key, Screen
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive
-from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
 Version = Literal["pinned", "published", "draft"]
 NodeIds = Annotated[list[NonEmpty], Meta(max_length=1_000)]
@@ -33,7 +33,7 @@ class ForkFields(TypedDict, total=False):
     input: JsonObject
 
 
-@value
+@creation
 class RetryRun(Body):
     """How a failed or cancelled run goes on.
 
@@ -47,7 +47,7 @@ class RetryRun(Body):
     skip: NodeIds | UnsetType = UNSET
 
 
-@value
+@creation
 class ForkRun(Body):
     """A new execution with the results of a run, which continues before the last visit of a node."""
 

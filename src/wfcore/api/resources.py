@@ -68,7 +68,7 @@ class OtherTrigger(TypedDict):
     trigger_type: Literal["webhook", "api", "chatapp", "manual"]
 
 
-@value
+@creation
 class RunModelSettings:
     context_window: Positive | UnsetType = UNSET
 
@@ -157,7 +157,7 @@ class Supervision(Body):
     supervision_subordinate_descriptions: dict[str, str] | UnsetType = UNSET
 
 
-@value
+@creation
 class SkillInterface:
     """An interface of the skill, one of a kind. `url` is the server's: it is ignored."""
 

@@ -7,7 +7,7 @@ from msgspec import Meta
 from wfcore.api.resources import Body, ErrorBody, RunModelSettings
 from wfcore.domain.agents.end_users import UserContext
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, RunId, Time
-from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
 from wfcore.domain.run.events import EventFields, OpenInterruptFields
 
@@ -38,7 +38,7 @@ CarriedSize = Annotated[float, Meta(ge=0, description=CARRIED)]
 IgnoredSize = Annotated[float, Meta(ge=0, description="Ignored: the server counts the bytes")]
 
 
-@value
+@creation
 class Image:
     """`data` in base64, or an upload by its `storageKey` or `uploadId`."""
 
@@ -49,7 +49,7 @@ class Image:
     upload_id: str | UnsetType = UNSET
 
 
-@value
+@creation
 class Document:
     """`parsedContent`, or an upload of text by its `rawContentStorageKey` or `uploadId`; or both.
 
@@ -67,7 +67,7 @@ class Document:
     size_bytes: IgnoredSize | UnsetType = UNSET
 
 
-@value
+@creation
 class AttachmentsDto:
     images: list[Image] | UnsetType = UNSET
     documents: list[Document] | UnsetType = UNSET
@@ -82,7 +82,7 @@ class UploadDto(TypedDict):
     sizeBytes: int
 
 
-@value
+@creation
 class RunConfig:
     """What a run may use; it can only narrow what the deployed variation allows."""
 
@@ -183,23 +183,23 @@ class RunActionFields(TypedDict, total=False):
     origin: Literal["automation", "api", "other"]
 
 
-@value
+@creation
 class Chat(TurnBody):
     """A message to a skill or to the assistant, which starts a run."""
 
     message: NonEmpty
 
 
-@value
+@creation
 class ResumeRun(TurnBody):
     message: str | UnsetType = UNSET
     decision: Annotated[Decision, Meta(description=OF_A_RESUME)] | UnsetType = UNSET
     interrupt_id: Annotated[str, Meta(description=OF_A_RESUME)] | UnsetType = UNSET
-    data: Annotated[Any, Meta(description=OF_A_RESUME)] = UNSET
+    data: Annotated[Any, Meta(description=OF_A_RESUME)] | UnsetType = UNSET
     decisions: Annotated[list[InterruptDecision], Meta(min_length=1, description=OF_A_RESUME)] | UnsetType = UNSET
 
 
-@value
+@creation
 class CreateRun(ResumeRun):
     """The fields of a resume, and exactly one of `workflowId`, `skillId` and `assistant`."""
 
@@ -209,7 +209,7 @@ class CreateRun(ResumeRun):
     input: JsonObject | UnsetType = UNSET
 
 
-@value
+@creation
 class Action:
     """One call of a tool. Strings of `params` may hold `{{ expression }}` over `nodes.<id>.output`."""
 
@@ -220,7 +220,7 @@ class Action:
     params: JsonObject | UnsetType = UNSET
 
 
-@value
+@creation
 class RunAction(Body):
     """A single step of a workflow. `previousOutputs` has the outputs of earlier steps by node id."""
 

@@ -378,6 +378,78 @@ class TestSteering:
         assert frames(resumed.text)[-1][1]["output"] == 1
 
 
+NULLS = dict.fromkeys(
+    [
+        "message",
+        "input",
+        "config",
+        "attachments",
+        "userContext",
+        "sessionId",
+        "fileThreadId",
+        "runId",
+        "debug",
+        "origin",
+        "streamProtocolVersion",
+        "experimentalFeatures",
+        "version",
+        "skillId",
+        "assistant",
+        "decision",
+        "decisions",
+        "interruptId",
+        "data",
+    ]
+)
+
+
+class TestNulls:
+    """Null for an optional field is the same as absent."""
+
+    async def test_a_start_with_nulls_is_the_start_without_them(self, world: World) -> None:
+        """It joins the run of the same key; nulls in parts of the body are absent too."""
+        ada = await world.user()
+        number = await deployed(ada, chain(counting(f"{world.org}nulls")))
+        bare, parts = {"workflowId": number}, {"config": {"model": None}, "userContext": {"email": None, "name": "Bob"}}
+        for body in (NULLS | bare, bare):
+            answer = await ada.post("/agent/v1/runs", json=body, headers=keyed("a", **POLL))
+            assert answer.status_code in (200, 202), answer.text
+        for body in (bare | parts, bare | {"config": {}, "userContext": {"name": "Bob"}}):
+            answer = await ada.post("/agent/v1/runs", json=body, headers=keyed("b", **POLL))
+            assert answer.status_code in (200, 202), answer.text
+        await until(ada, "b", "done")
+        assert performed[f"{world.org}nulls"] == 2
+
+    async def test_a_resume_an_action_and_a_chat(self, world: World) -> None:
+        """A decision whose `data` is null has none."""
+        ada = await world.user()
+        await start(ada, await deployed(ada, chain(APPROVAL)), "r", **POLL)
+        await until(ada, "r", "interrupted")
+        of_a_turn = {name: None for name in NULLS if name not in ("input", "skillId", "assistant")}
+        decided = of_a_turn | {"decision": "approve"}
+        action = {"toolId": "count", "toolName": None, "runtimeScope": None, "params": {"name": world.org}}
+        of_a_chat = dict.fromkeys(["config", "attachments", "userContext", "runId"])
+        for path, body in (
+            ("/agent/v1/runs/r/resume", decided),
+            ("/agent/v1/actions", {"action": action, "sessionId": None, "timezone": None, "previousOutputs": None}),
+            ("/agent/v1/assistant/chat", of_a_chat | {"message": "hello"}),
+            ("/agent/v1/runs/r/fork", {"before": "ask", "input": None, "version": None}),
+        ):
+            answer = await ada.post(path, json=body, headers=POLL)
+            assert answer.status_code in (200, 202), answer.text
+
+    async def test_what_is_required_is_not_null(self, world: World) -> None:
+        ada = await world.user()
+        for path, body, field in (
+            ("/agent/v1/runs", NULLS | {"workflowId": None}, "workflowId"),
+            ("/agent/v1/actions", {"action": {"toolId": None}}, "action.toolId"),
+            ("/agent/v1/assistant/chat", {"message": None}, "message"),
+        ):
+            answer = await ada.post(path, json=body, headers=POLL)
+            (fault,) = assert_envelope(answer, 400, "BAD_REQUEST", "INVALID_ARGUMENT")["info"]["errors"]
+            assert fault["path"] == field
+
+
 class TestStarting:
     """Starts that are refused."""
 

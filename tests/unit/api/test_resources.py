@@ -84,7 +84,7 @@ BAD = [
     (shapes.Supervision, {"instructions": []}, "instructions", "unknown"),
     # Resume a run
     (run_shapes.ResumeRun, {"message": 1}, "message", "type"),
-    (run_shapes.ResumeRun, {"message": None}, "message", "type"),
+    (run_shapes.ResumeRun, {"message": 7}, "message", "type"),
     (run_shapes.ResumeRun, {"sessionId": ""}, "sessionId", "minLength"),
     (run_shapes.ResumeRun, {"fileThreadId": "x" * 256}, "fileThreadId", "maxLength"),
     (run_shapes.ResumeRun, {"runId": "x" * 256}, "runId", "maxLength"),
@@ -109,7 +109,7 @@ BAD = [
     (run_shapes.ResumeRun, {"decisions": [DECIDED | {"by": "me"}]}, "decisions[0].by", "unknown"),
     (run_shapes.ResumeRun, {"workflowId": 1}, "workflowId", "unknown"),
     (run_shapes.ResumeRun, {"userContext": {"id": "x"}}, "userContext.id", "unknown"),
-    (run_shapes.ResumeRun, {"userContext": {"email": None}}, "userContext.email", "type"),
+    (run_shapes.ResumeRun, {"userContext": {"email": 7}}, "userContext.email", "type"),
     (run_shapes.ResumeRun, {"config": {"temperature": 1}}, "config.temperature", "unknown"),
     (run_shapes.ResumeRun, {"config": {"contextSelections": [1]}}, "config.contextSelections[0]", "type"),
     (run_shapes.ResumeRun, {"config": {"connectionAllModeIds": [1]}}, "config.connectionAllModeIds[0]", "type"),
@@ -132,12 +132,12 @@ BAD = [
     (run_shapes.CreateRun, {"workflowId": 1e300}, "workflowId", "maximum"),
     (run_shapes.CreateRun, {"workflowId": "1"}, "workflowId", "type"),
     (run_shapes.CreateRun, {"workflowId": True}, "workflowId", "type"),
-    (run_shapes.CreateRun, {"workflowId": None}, "workflowId", "type"),
+    (run_shapes.CreateRun, {"workflowId": "7"}, "workflowId", "type"),
     (run_shapes.CreateRun, {"skillId": -1}, "skillId", "minimum"),
     (run_shapes.CreateRun, {"assistant": False}, "assistant", "const"),
     (run_shapes.CreateRun, {"assistant": 1}, "assistant", "type"),
     (run_shapes.CreateRun, {"input": []}, "input", "type"),
-    (run_shapes.CreateRun, {"input": None}, "input", "type"),
+    (run_shapes.CreateRun, {"input": 7}, "input", "type"),
     # Tokens
     (shapes.CreateToken, {"name": "ci"}, "scopes", "required"),
     (shapes.CreateToken, {"scopes": []}, "name", "required"),
@@ -157,7 +157,7 @@ def test_each_rule_gives_one_issue_at_its_place(shape: type, data: Any, path: st
     assert found(shape, data) == one(path, rule)
 
 
-@pytest.mark.parametrize("value", [0, 0.5, "5", None, True])
+@pytest.mark.parametrize("value", [0, 0.5, "5", True])
 def test_a_context_window_is_a_whole_number_of_tokens(value: Any) -> None:
     """`modelSettings.contextWindow` is at least one token and whole (interface, Limits)."""
     issues = found(run_shapes.ResumeRun, {"config": {"modelSettings": {"contextWindow": value}}})
@@ -195,6 +195,7 @@ GOOD = [
     (run_shapes.ResumeRun, {"decisions": [DECIDED, DECIDED | {"data": None}], "data": [1, {"free": True}]}),
     (run_shapes.ResumeRun, {"attachments": {"images": [{}], "documents": [{"sizeBytes": 1.5}]}}),
     (run_shapes.CreateRun, {"workflowId": 7.0, "input": {"free": None}, "runId": "!~" * 127}),
+    (run_shapes.CreateRun, {"workflowId": 7, "input": None, "message": None, "userContext": {"email": None}}),
     (run_shapes.CreateRun, {"assistant": True, "config": {"modelSettings": {"contextWindow": 1}}}),
     (shapes.CreateToken, TOKEN | {"expiresInSeconds": 3600, "scopes": []}),
 ]

@@ -9,7 +9,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from wfcore.domain.agents.context_text import Fact
-from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import optional_text
 from wfcore.domain.kernel.json_type import JSON
@@ -19,7 +19,7 @@ _LINES: Final = {"name": "Name", "email": "E-mail", "timezone": "Time zone"}
 _WHY: Final = "the end user of the run"
 
 
-@value
+@creation
 class UserContext:
     email: str | UnsetType = UNSET
     name: str | UnsetType = UNSET

@@ -14,7 +14,7 @@ from wfcore.domain.expressions.cel.library import compiled_pattern
 from wfcore.domain.expressions.expression import ExpressionError, compile_expression
 from wfcore.domain.json.codec import JsonObject, NonEmpty, check
 from wfcore.domain.json.schema import schema_issues
-from wfcore.domain.json.values import UNSET, UnsetType, structure, value
+from wfcore.domain.json.values import UNSET, UnsetType, creation, structure
 from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
@@ -45,7 +45,7 @@ PARAMETERS: Final[Mapping[CheckKind, tuple[str, tuple[str, ...]]]] = {
 CaseId = Annotated[str, Meta(min_length=1, max_length=100, pattern="^[A-Za-z0-9._-]+$")]
 
 
-@value
+@creation
 class EvaluationInput:
     """What the case sends: a message, and the end user whose message it is."""
 
@@ -53,7 +53,7 @@ class EvaluationInput:
     user_context: UserContext | UnsetType = UNSET
 
 
-@value
+@creation
 class EvaluationCheck:
     """One check. The kind decides which of the other fields it takes.
 
@@ -73,7 +73,7 @@ class EvaluationCheck:
     model: NonEmpty | UnsetType = UNSET
 
 
-@value
+@creation
 class EvaluationCase:
     """One case. A `required` one must pass before its variation can be deployed."""
 

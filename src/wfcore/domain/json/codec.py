@@ -195,12 +195,16 @@ def schemas_of(shapes: Iterable[type], prefix: str = _COMPONENTS) -> dict[str, d
 
 
 def _renamed(schema: JSON) -> JSON:
-    """The schema with references to component names (see `component_name`)."""
+    """The schema with references to component names (see `component_name`); what can be null has its description."""
     if isinstance(schema, list):
         return [_renamed(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    return {key: item.removesuffix("Dto") if key == "$ref" else _renamed(item) for key, item in schema.items()}
+    named = {key: item.removesuffix("Dto") if key == "$ref" else _renamed(item) for key, item in schema.items()}
+    match named:
+        case {"anyOf": [{"description": text}, {"type": "null"}]}:  # of the field, not only of its values
+            return {"description": text, **named}
+    return named
 
 
 def page_of(items: str, shape: type) -> dict[str, JSON]:

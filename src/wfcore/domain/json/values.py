@@ -78,7 +78,7 @@ def value(cls: type[T]) -> type[T]:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(attrs.field,))
 def creation(cls: type[T]) -> type[T]:
-    """A value that creates something: null for an optional field is the same as absent."""
+    """A value that creates something, or a part of one: null for an optional field is the same as absent."""
     made = value(cls)
     made.__null_is_absent__ = True  # type: ignore[attr-defined]
     return made
@@ -98,11 +98,18 @@ def is_open(cls: type) -> bool:
 
 
 def without_nulls(cls: type, tree: Mapping[str, JSON]) -> Mapping[str, JSON]:
-    """The tree without the nulls that mean absence: those of the optional fields of a `creation`."""
-    if not _null_is_absent(cls):
+    """The tree without the nulls that mean absence: those of the optional fields of a `creation`, in its parts too.
+
+    A tree that has none is returned as it is.
+    """
+    optional, parts = _nullable_names(cls), _parts(cls)
+    if not (optional and None in tree.values()) and parts.keys().isdisjoint(tree):
         return tree
-    optional = _optional_names(cls)
-    return {name: item for name, item in tree.items() if item is not None or name not in optional}
+    return {
+        name: parts[name](item) if name in parts else item
+        for name, item in tree.items()
+        if item is not None or name not in optional
+    }
 
 
 def without_ignored(cls: type, tree: Mapping[str, JSON]) -> Mapping[str, JSON]:
@@ -119,8 +126,33 @@ def _ignored_names(cls: type) -> frozenset[str]:
 
 
 @cache
-def _optional_names(cls: type) -> frozenset[str]:
-    return frozenset(wire_name(field) for field in attrs.fields(cls) if field.default is not attrs.NOTHING)
+def _nullable_names(cls: type) -> frozenset[str]:
+    """The optional fields of a `creation`. A field of type `Any`, and not `Any | UnsetType`, can be null."""
+    if not _null_is_absent(cls):
+        return frozenset()
+    hints = get_type_hints(cls)
+    optional = [field for field in attrs.fields(cls) if field.default is not attrs.NOTHING]
+    return frozenset(wire_name(field) for field in optional if hints[field.name] is not Any)
+
+
+@cache
+def _parts(cls: type) -> Mapping[str, Callable[[Any], JSON]]:
+    """By the names of the fields that hold a `creation`: what drops the nulls there, whatever the field has."""
+    hints = get_type_hints(cls)
+    found = {wire_name(field): _part(hints[field.name]) for field in attrs.fields(cls)}
+    return {name: drop for name, drop in found.items() if drop is not None}
+
+
+def _part(hint: Any) -> Callable[[Any], JSON] | None:
+    if is_value(hint):
+        has_any = _nullable_names(hint) or _parts(hint)
+        return (lambda item: without_nulls(hint, item) if isinstance(item, Mapping) else item) if has_any else None
+    inner = next(filter(None, map(_part, get_args(hint))), None)
+    if inner is None or get_origin(hint) in (Union, UnionType):
+        return inner
+    if get_origin(hint) is list:
+        return lambda item: [inner(each) for each in item] if isinstance(item, list) else item
+    return lambda item: {key: inner(each) for key, each in item.items()} if isinstance(item, Mapping) else item
 
 
 def _null_is_absent(cls: type) -> bool:

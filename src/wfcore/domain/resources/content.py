@@ -11,17 +11,17 @@ import attrs
 from msgspec import Meta
 
 from wfcore.domain.json.codec import Positive
-from wfcore.domain.json.values import UNSET, Object, UnsetType, structure, to_json, value, wire_name
+from wfcore.domain.json.values import UNSET, Object, UnsetType, creation, structure, to_json, value, wire_name
 from wfcore.domain.kernel.json_type import JSON
 
 
-@value
+@creation
 class ToolSetting:
     enabled: bool
     requires_approval: bool | UnsetType = UNSET
 
 
-@value
+@creation
 class BudgetDto:
     """The most that models may consume; at the limit, a run requests an approval for the same amount again."""
 

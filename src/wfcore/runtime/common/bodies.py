@@ -40,7 +40,8 @@ def checked(
 
     `fields` are the keyword arguments, in snake case; `names` has short forms of theirs. `rules` are the rules of the
     domain on the tree; each must accept a tree of any shape. `key` is the Idempotency-Key. Null for an optional
-    field of a `creation` is the same as absent, so that what was read can be created again.
+    field of a `creation`, or of a part of the body that is one, is the same as absent: what was read can be created
+    again, and equal requests have one fingerprint.
     Raises Malformed for what is not JSON; Malformed or Invalid with every fault of the key, the shape and the rules;
     TypeError for a body with fields.
     """

@@ -18,7 +18,7 @@ from wfcore.api.resources import (
     PatchWorkflow,
 )
 from wfcore.domain.json.codec import check, value_issues
-from wfcore.domain.json.values import UNSET, changed, given, structure, to_json, without_ignored
+from wfcore.domain.json.values import UNSET, changed, given, structure, to_json, without_ignored, without_nulls
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.ids import slugify_name
 from wfcore.domain.kernel.json_type import JSON
@@ -249,8 +249,8 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         size = size_of(body)
         if found := await beside_loop(size, value_issues, body):
             return found
-        shaped = without_ignored(self.validate_body, body)
-        found = [*check(self.validate_body, shaped), *await beside_loop(size, self._rule_issues, body)]
+        body = without_nulls(self.validate_body, without_ignored(self.validate_body, body))
+        found = [*check(self.validate_body, body), *await beside_loop(size, self._rule_issues, body)]
         if isinstance(access := body.get("accessConfig"), dict):
             async with self._ports.storage.reading(me.org_uuid) as work:
                 issues = await self._access_issues(work, me, access, None)

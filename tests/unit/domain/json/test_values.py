@@ -145,6 +145,25 @@ class CreateOrder(Named):
     note: str | UnsetType = UNSET
 
 
+@creation
+class Part:
+    """A part of what is created. Null is a value of `data`."""
+
+    name: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
+    data: Any = UNSET
+    more: Any | UnsetType = UNSET
+
+
+@value
+class Composed:
+    """A change with parts that are created."""
+
+    note: str | UnsetType | None = UNSET
+    part: Part | UnsetType = UNSET
+    parts: list[Part] | UnsetType = UNSET
+    named: Annotated[dict[str, Part], Meta(description="By name")] | UnsetType = UNSET
+
+
 class Page(TypedDict, total=False):
     """A page of orders."""
 
@@ -160,6 +179,20 @@ class TestCreation:
         assert without_nulls(CreateOrder, {"name": None, "note": None}) == {"name": None}
         assert check(CreateOrder, {"name": "a", "note": None}) == []
         assert [issue.path for issue in check(CreateOrder, {"name": None})] == ["name"]
+
+    def test_null_in_a_part_means_absent(self) -> None:
+        """Wherever a part is, and whatever else holds it; a null that is a value stays."""
+        null, bare = {"name": None, "data": None, "more": None}, {"data": None}
+        tree = {"note": None, "part": null, "parts": [null, 1], "named": {"a": null}}
+        dropped = {"note": None, "part": bare, "parts": [bare, 1], "named": {"a": bare}}
+        assert without_nulls(Composed, tree) == dropped
+        assert check(Composed, {"part": null, "named": {"a": null}}) == []
+
+    @pytest.mark.parametrize("tree", [{"part": 1, "parts": {}, "named": []}, {"part": None, "parts": None}])
+    def test_a_part_of_another_shape_stays(self, tree: Any) -> None:
+        """The check reports it."""
+        assert without_nulls(Composed, tree) == tree
+        assert {issue.path for issue in check(Composed, tree)} == tree.keys()
 
     def test_other_values_keep_nulls(self) -> None:
         """Only a class that `creation` decorates drops nulls."""
