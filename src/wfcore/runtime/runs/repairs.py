@@ -4,7 +4,7 @@ A retry is a new turn of an execution that failed or was cancelled; a fork is a 
 the entries of another one. Both are one append: a crash leaves them done or not begun.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Unpack
 
 import attrs
@@ -18,7 +18,7 @@ from wfcore.domain.kernel.json_readers import as_list
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
-from wfcore.domain.run.machine.entries.repair_entries import approvals_of, has_begun
+from wfcore.domain.run.machine.entries.repair_entries import approvals_of, decided_at, has_begun
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.state import IllegalEntry, RunStatus
@@ -38,7 +38,6 @@ from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.preconditions import check_match
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import Projection, new_run, settled
-from wfcore.runtime.execution.plans import pinned_by
 from wfcore.runtime.runs.bodies import RequestedRun, of_the_client, short_fingerprint
 from wfcore.runtime.runs.filters import filter_issues, filter_of
 from wfcore.runtime.runs.reading import LATEST
@@ -232,8 +231,8 @@ class RepairableRuns(Runs):
             key or self._ports.ids.uuid(), fingerprint, "thread_" + self._ports.ids.uuid().replace("-", ""),
             self._ports.ids.uuid() if key else "", "person", "api",
         )  # fmt: skip
-        machine, entries = await self._before(execution, body.before)
-        entry = await self._fork_entry(me, execution, machine, body, run)
+        machine, entries, approved = await self._before(execution, body.before)
+        entry = await self._fork_entry(me, execution, machine, approved, body, run)
         await self._plans.load(me.org_uuid, [entry], machine)
         try:
             machine.apply(entry)
@@ -247,19 +246,23 @@ class RepairableRuns(Runs):
         except RunExists:
             return await self._join(me, run.id, fingerprint)
 
-    async def _before(self, execution: Execution, name: str) -> tuple[Machine, list[e.Entry]]:
-        """The entries with which the last visit of a node stands, and the machine after them."""
+    async def _before(self, execution: Execution, name: str) -> tuple[Machine, list[e.Entry], set[str]]:
+        """The entries with which the last visit of a node stands, the machine after them, and the nodes in which they
+        decide approvals.
+        """
         entries = await self._ports.journal.read(execution.ref)
         machine = Machine(await self._plans.of(execution, entries))
         await self._plans.load(execution.ref.org, entries, machine)
-        last, known = 0, False
+        last, decided = 0, dict[str, int]()
         for entry in entries:
+            waiting = tuple(machine.interrupts.values())
             machine.apply(entry)
+            for node in decided_at(waiting, machine.state):
+                decided.setdefault(node, machine.length)
             if isinstance(entry, e.Forked):
                 last = 0  # visits in the source were made for another input
             if has_begun(machine.root, name):
                 last = machine.length
-            known = known or pinned_by(entry) is not None
         if last == 0:
             _refuse_unknown(machine.plan, {"before": (name,)})
             raise conflict(f"the run has not reached node `{name}`", "not_reached")
@@ -268,10 +271,16 @@ class RepairableRuns(Runs):
             for entry in entries[:last]:
                 machine.apply(entry)
         machine.take_records()
-        return machine, entries[:last]
+        return machine, entries[:last], {node for node, length in decided.items() if length <= last}
 
     async def _fork_entry(
-        self, me: Principal, execution: Execution, machine: Machine, body: ForkRun, run: RequestedRun
+        self,
+        me: Principal,
+        execution: Execution,
+        machine: Machine,
+        approved: Collection[str],
+        body: ForkRun,
+        run: RequestedRun,
     ) -> e.Forked:
         chosen = await self._chosen(me, execution, machine, given(body.version) or "pinned")
         _refuse_unknown(chosen.plan, {"before": (body.before,)})
@@ -281,7 +290,7 @@ class RepairableRuns(Runs):
         again = [body.before]
         if body.input is not UNSET or chosen.pinned is not None:
             names = {node.id for node in chosen.plan.nodes}
-            again += sorted((approvals_of(machine.root) & names) - {body.before})
+            again += sorted((approvals_of(machine.root, approved) & names) - {body.before})
         now, actor = max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email)
         info: dict[str, JSON] = {"threadId": run.thread_id, **of_the_client(machine.info)}
         new_input = () if body.input is UNSET else (body.input,)

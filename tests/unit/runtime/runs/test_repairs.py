@@ -265,6 +265,27 @@ class TestFork:
         done = await bench.ended(await bench.core.runs.resume(bench.me, other.id, decision="approve"))
         assert done.output == {"n": 2}
 
+    async def test_approvals_in_children_are_requested_again_for_another_input(self, bench: Bench) -> None:
+        """Otherwise they are taken over, with the output of the child."""
+        inner = await bench.deployed(graph("s>w w:approved>a", w=ask(), a=act("echo", value="{{ input.n }}")))
+        call = act("core.workflow", workflowId=inner, input={"n": "{{ input.n }}"})
+        parked = await bench.ran(graph("s>child child>b", child=call, b=act("echo", value="{{ input.n }}")), {"n": 1})
+        source = await bench.ended(await bench.core.runs.resume(bench.me, parked.id, decision="approve"))
+        same = await bench.ended(await bench.core.runs.fork(bench.me, source.id, before="b"))
+        assert (same.output, bench.tools.count("echo")) == (1, 3)
+        for run in (source.id, same.id):
+            other = await bench.ended(await bench.core.runs.fork(bench.me, run, before="b", input={"n": 2}))
+            assert (other.status, bench.tools.count("echo")) == ("interrupted", 3)
+
+    async def test_an_approval_that_was_skipped_repeats_nothing(self, bench: Bench) -> None:
+        """A fork with another input keeps the results of the nodes that would have followed it."""
+        choice = {"type": "condition", "data": {"branches": [{"handle": "large", "when": "input.n > 5"}]}}
+        flow = graph("s>c c:large>w c:else>a w:approved>a a>b", c=choice, w=ask(), a=act("echo", value=1),
+                     b=act("echo", value="{{ input.n }}"))  # fmt: skip
+        source = await bench.ran(flow, {"n": 1})
+        fork = await bench.ended(await bench.core.runs.fork(bench.me, source.id, before="b", input={"n": 2}))
+        assert (fork.output, bench.tools.count("echo")) == (2, 3)
+
     async def test_the_last_visit_in_a_cycle_that_went_on(self, bench: Bench) -> None:
         """The fork begins where the visit stood, before the cycle started anew."""
         again = {"type": "condition", "data": {"branches": [{"handle": "again", "when": "nodes.a.output < 5"}]}}

@@ -3,7 +3,8 @@
 Each has a check, which raises `IllegalEntry` before anything has moved and returns the plan, and a handler.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -17,10 +18,13 @@ from wfcore.domain.run.machine.rewind import check_fit, differences, ended, plan
 from wfcore.domain.run.machine.states.debugging import begin_debug
 from wfcore.domain.run.machine.states.interrupts import exit_by_hand
 from wfcore.domain.run.machine.states.output import emit, error_of
-from wfcore.domain.run.machine.states.state import Frame, Left, Phase, RunState
+from wfcore.domain.run.machine.states.state import Frame, InterruptState, Left, NodeState, Phase, RunState
 from wfcore.domain.run.machine.states.turns import TURNS, TurnEvent, advance, end_of_turn, fail_run, give_up
 from wfcore.domain.run.plan import Plan
-from wfcore.domain.run.state import IllegalEntry, move
+from wfcore.domain.run.state import IllegalEntry, Interrupt, move
+
+DECIDED: Final = frozenset({InterruptState.approved, InterruptState.denied, InterruptState.expired})
+"""The states of an approval that was decided, by people or by its deadline."""
 
 
 def check_retried(run: RunState, entry: e.Retried) -> Plan:
@@ -94,10 +98,21 @@ def forked(run: RunState, entry: e.Forked, plan: Plan) -> None:
     _continue(run, entry.refusal, {})
 
 
-def approvals_of(frame: Frame) -> set[str]:
-    """The nodes that have ended after an approval."""
-    nodes = ended(frame).values()
-    return {node.id for node in nodes if node.kind is NodeType.HUMAN_APPROVAL or node.requires_approval}
+def decided_at(waiting: Iterable[Interrupt], run: RunState) -> set[str]:
+    """The nodes of the root in whose visits these approvals, which were open, have been decided since: their own, those
+    of the calls of an agent, and those in children.
+    """
+    return {one.path[0] if one.path else one.node_id for one in waiting if run.interrupts.get(one.id) in DECIDED}
+
+
+def approvals_of(frame: Frame, decided: Collection[str] = ()) -> set[str]:
+    """The nodes whose current pass rests on an approval: their own, or one that was `decided` in their visit."""
+    approved = {
+        node.id for node in ended(frame).values() if node.kind is NodeType.HUMAN_APPROVAL or node.requires_approval
+    }
+    states = zip(frame.plan.nodes, frame.nodes, strict=True)
+    passed = {node.id for node, state in states if state not in (NodeState.idle, NodeState.skipped)}
+    return passed.intersection(approved.union(decided))
 
 
 def has_begun(frame: Frame, name: str) -> bool:
