@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from wfcore.domain.graph.checks import subordinate_of
 from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.graph.structure import Graph, Node, parse_graph, structure_of
 from wfcore.domain.kernel.errors import Issue
@@ -243,7 +244,9 @@ class _Check:
         return "agent" in self._policy.when or any(self._policy.selects(tool) for one in tools for tool in one)
 
     def _skills(self, node: Node) -> Iterator[Mapping[str, bool]]:
-        """The tools of the node's skill, and of each skill below it, with whether each call needs an approval."""
+        """The tools of the node's skill, and of each skill that can be called below it, with whether each call needs an
+        approval. Subordinates that a toolset disables, or the node's restrictions leave out, cannot be called.
+        """
         allowed, waiting, known = node.data.get("tool_restrictions"), [_skill(node)], set[int | None]()
         while waiting:
             number = waiting.pop()
@@ -251,10 +254,12 @@ class _Check:
             if content is None:
                 continue
             tools = {name: setting.requires_approval is True for name, setting in content.enabled_tools.items()}
+            below = subordinates(content) - set(map(subordinate_of, content.toolset.keys() - content.enabled_tools))
             if not known and allowed is not None:
                 tools = {name: has_approval for name, has_approval in tools.items() if name in as_list(allowed)}
+                below &= set(map(subordinate_of, as_texts(allowed)))
             known.add(number)
-            waiting += sorted(subordinates(content))
+            waiting += sorted(below)
             yield tools
 
     def _approves(self, has_approval: bool | None) -> bool:

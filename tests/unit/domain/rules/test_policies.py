@@ -222,6 +222,19 @@ def test_tools_of_agents_count() -> None:
                    a=agent(timeoutSeconds=5)).is_kept  # fmt: skip
 
 
+def test_subordinates_that_cannot_be_called_do_not_count() -> None:
+    """Disabled in the toolset, or left out by the restrictions of the node."""
+    off, open_ = {"skill:1": {"enabled": False}}, {"skill:1": ON}
+    armed = Parts({}, {1: skill(send_refund=ON), 2: skill(1), 3: skill(1, **off), 4: skill(1, **open_), 5: skill(3, 2)})
+    assert verdict(MONEY, "s -> a", parts=armed, a=agent(3)).is_kept
+    assert not verdict(MONEY, "s -> a", parts=armed, a=agent(4)).is_kept
+    assert not verdict(MONEY, "s -> a", parts=armed, a=agent(5)).is_kept
+    assert verdict(MONEY, "s -> a", parts=armed, a=agent(5, tool_restrictions=["skill:3"])).is_kept
+    for restrictions in ([], ["echo"], ["send_refund"], ["skill:9"]):
+        assert verdict(MONEY, "s -> a", parts=armed, a=agent(2, tool_restrictions=restrictions)).is_kept
+    assert not verdict(MONEY, "s -> a", parts=armed, a=agent(2, tool_restrictions=["skill:1"])).is_kept
+
+
 def test_an_agent_may_need_approval_of_each_call() -> None:
     """Where anybody can approve, the approval of the call is enough, of every selected tool; not a key of the node."""
     asked, bare = (
