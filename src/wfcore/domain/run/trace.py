@@ -106,6 +106,7 @@ class _Tracer:
         self._opened: tuple[str, int, str] | None = None
         self._nodes: list[NodeTrace] = []
         self._positions: dict[str, int] = {}
+        self._children: dict[tuple[str, JSON], Plan] = {}
         if not path:
             self._follow((), machine.plan)
 
@@ -118,9 +119,11 @@ class _Tracer:
         """A child is about to be opened."""
         outer = find_frame(self._machine.state, entry.within)
         node = outer.plan.nodes[entry.node]
+        item = entry.step if node.for_each is not None else None
+        child = self._machine.plans[entry.kind, entry.resource_id, entry.variation_id]
+        if outer.place.path == self._path and outer.place.items == self._items:
+            self._children[node.id, item] = child
         if (*outer.place.path, node.id) == self._path:
-            item = entry.step if node.for_each is not None else None
-            child = self._machine.plans[entry.kind, entry.resource_id, entry.variation_id]
             self._follow((*outer.place.items, item), child)
             self._opened = entry.kind, entry.resource_id, entry.variation_id
 
@@ -154,6 +157,8 @@ class _Tracer:
         for event in events:
             if "nodeId" in event.data and self._is_here(event.data):
                 self._record_event(event)
+            elif event.kind is EventKind.node_failed:
+                self._record_failed_child(event.data)
         if isinstance(outcome, e.Succeeded | e.Failed | e.Opened):
             self._record_outcome(outcome)
         self._record_inputs()
@@ -199,6 +204,17 @@ class _Tracer:
             item.status, item.output, item.error = "done", entry.output, None
         elif isinstance(entry, e.Failed):
             item.status, item.error = "error", entry.message
+
+    def _record_failed_child(self, data: Mapping[str, JSON]) -> None:
+        """A node of a child has failed: if that ends the child, the item fails for which it was opened."""
+        path, items = as_list(data.get("path") or ()), as_list(data.get("items") or ())
+        if not items or tuple(path[:-1]) != self._path or tuple(items[:-1]) != self._items:
+            return
+        visit = self._nodes[self._positions[as_text(path[-1])]].visits[-1]
+        plan = self._children.get((as_text(path[-1]), items[-1]))
+        if visit.items is not None and plan is not None and not _catches(plan, as_text(data["nodeId"])):
+            item = visit.items[as_integer(items[-1])]
+            item.status, item.error = "error", as_text(as_object(data["error"])["message"])
 
     def _frame(self) -> Frame | None:
         """The frame, while it is under way; None after its end."""
@@ -264,6 +280,11 @@ def _input_of(node: NodePlan, frame: Frame, visit: VisitTrace) -> JSON:
         except ExpressionError:
             return None
     return None
+
+
+def _catches(plan: Plan, name: str) -> bool:
+    """Whether this node has `error` edges."""
+    return any(node.catches for node in plan.nodes if node.id == name)
 
 
 def _rendered(params: Template, for_each: Expression | None, scope: Scope) -> JSON:

@@ -61,6 +61,22 @@ async def test_items_of_a_list(bench: Bench) -> None:
     assert found["a"]["visits"][0]["input"] == [{"value": 3}, {"value": 4}]
 
 
+async def test_the_item_whose_child_failed(bench: Bench) -> None:
+    """It has the error, until it is done; a failure that the child handles is none of the item."""
+    caught = graph("s>a a:error>b b>c", a=act("core.fail", message="caught"), b=act("echo", value=1),
+                   c=act("flaky", fails="{{ input.fails }}"))  # fmt: skip
+    inner = await bench.deployed(caught)
+    call = act("core.workflow", more={"forEach": "input.rows", "maxConcurrency": 1}, workflowId=inner,
+               input={"fails": "{{ item }}"})  # fmt: skip
+    run = await bench.ran(one(call), {"rows": [0, 1, 0]})
+    rows = (await nodes_of(bench, run))["a"]["items"]
+    assert [row["status"] for row in rows] == ["done", "error", "pending"]
+    assert [row["error"] for row in rows] == [None, run.to_wire()["error"]["message"], None]
+    done = await bench.ended(await bench.core.runs.retry(bench.me, run.id))
+    rows = (await nodes_of(bench, done))["a"]["items"]
+    assert [(row["status"], row["error"]) for row in rows] == [("done", None)] * 3
+
+
 async def test_every_visit_of_a_cycle(bench: Bench) -> None:
     """A node that starts anew has one visit after the other."""
     structure = graph("s>a a>h h:denied>a h:approved>b", a=act("echo", value=1), b=act("echo", value=2), h=ask())
