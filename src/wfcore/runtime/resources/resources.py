@@ -59,7 +59,7 @@ LIMITED_PAGE: Final = 100
 Operate = Callable[[Resource, Variation | None, Variation | None], Change]
 """An operation of the lifecycle on a resource, its active variation and its draft."""
 
-DraftCheck = Callable[[UnitOfWork, Variation], Awaitable[None]]
+DraftCheck = Callable[[UnitOfWork, Variation | None], Awaitable[None]]
 """Raises an error for a draft that must not be deployed."""
 
 
@@ -184,12 +184,12 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
     async def _deploy(
         self, me: Principal, id: int, if_match: str | None, check_draft: DraftCheck | None = None
     ) -> ResourceView:
-        """Publish the draft, if there is one and `check_draft` raises no error."""
+        """Publish the draft, if there is one; `check_draft`, which is called with it or None, raises an error first."""
         before = await self._before_deploy(me, id)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource = await self._managed(work, me, id, if_match)
             _, draft = await self._variations(work, resource)
-            if draft is not None and check_draft is not None:
+            if check_draft is not None:
                 await check_draft(work, draft)
             change = rules.deploy(resource, draft, by=me.user_id, now=self._ports.now())
             return await self._deployed(work, me, resource, change, *before)

@@ -89,9 +89,11 @@ class Skills(ResourceUseCases):
         force = bool(given(parsed(DeploySkill, body, fields).force))
         return await self._deploy(me, id, if_match, partial(self._check_evaluations, me, id, force))
 
-    async def _check_evaluations(self, me: Principal, id: int, force: bool, work: UnitOfWork, draft: Variation) -> None:
+    async def _check_evaluations(
+        self, me: Principal, id: int, force: bool, work: UnitOfWork, draft: Variation | None
+    ) -> None:
         """Conflict for required cases without a passed verdict on the draft's content, unless it is forced."""
-        if not draft.skill.evaluations:
+        if draft is None or not draft.skill.evaluations:
             return
         content = fingerprint(to_json(draft.content))
         cases = unmet(draft.skill, await self._ports.journal.verdicts.latest(me.org_uuid, id, content))

@@ -183,8 +183,16 @@ class RolloutWorkflows(Workflows):
             await self._impacts.evaluations(work, me, content) if runs else [],
         )
 
-    async def _check_seen(self, me: Principal, id: int, impact: Impact, work: UnitOfWork, draft: Variation) -> None:
-        """Raise _Outdated if what the impact depends on has changed since it was computed."""
+    async def _check_seen(
+        self, me: Principal, id: int, impact: Impact, work: UnitOfWork, draft: Variation | None
+    ) -> None:
+        """Raise _Outdated if what the impact depends on has changed since it was computed. Without a draft nothing is
+        deployed, so that only one that was there then matters.
+        """
+        if draft is None:
+            if impact.inputs.draft_id is not None:
+                raise _Outdated
+            return
         resource = await self._managed(work, me, id)
         issues = [issue for issue in impact.issues if issue.rule != "policy"]
         if await self._inputs(work, me, resource, draft.workflow, issues) != impact.inputs:

@@ -258,6 +258,22 @@ class TestBoundDeploys:
         assert await reason(bench.core.workflows.deploy(bench.me, number, if_match=etag)) == "stale"
         assert (await bench.core.workflows.get(bench.me, number)).draft_variation_id is not None
 
+    async def test_a_draft_that_goes_in_between(self, bench: Bench) -> None:
+        """Somebody else deploys or discards it after the comparison: the caller is told, and nothing was deployed."""
+        number = await bench.deployed(LINE)
+        await change(bench, number, MENDED)
+        etag, workflows = (await impact(bench, number)).etag, bench.core.workflows
+        before = workflows._before_deploy
+
+        async def late(*args: Any) -> Any:
+            await workflows.discard_draft(bench.me, number)
+            return await before(*args)
+
+        workflows._before_deploy = late  # type: ignore[method-assign]
+        assert await reason(workflows.deploy(bench.me, number, if_match=etag)) == "stale"
+        etag = (await impact(bench, number)).etag
+        assert (await workflows.deploy(bench.me, number, if_match=etag)).draft_variation_id is None
+
     async def test_beside_the_tag_of_the_workflow(self, bench: Bench) -> None:
         """One of the tags is enough."""
         number = await bench.deployed(LINE)
