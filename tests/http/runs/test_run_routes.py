@@ -492,6 +492,21 @@ class TestHistory:
         for query, status in (("graph?path=big", 404), ("graph/value?nodeId=no", 404), ("graph/value", 400)):
             assert (await ada.get(f"/agent/v1/runs/g/{query}")).status_code == status
 
+    async def test_the_graph_of_a_child_with_long_ids(self, either: World) -> None:
+        """The address of a large value in a child of a child can be read."""
+        ada = await either.user()
+        number = await deployed(
+            ada, chain(node("big", "action", toolId="core.transform", params={"value": "x" * 20_000}))
+        )
+        for letter in "ab":
+            call = node(letter * 200, "action", toolId="core.workflow", params={"workflowId": number})
+            number = await deployed(ada, chain(call))
+        await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}}, headers=keyed("long"))
+        found = await ada.get("/agent/v1/runs/long/graph", params={"path": f"{'b' * 200},{'a' * 200}"})
+        whole = await ada.get(found.json()["nodes"][1]["visits"][0]["output"]["url"])
+        assert whole.json() == {"value": "x" * 20_000}
+        assert (await ada.get("/agent/v1/runs/long/graph", params={"path": "x" * 5_000})).status_code == 400
+
     async def test_runs_are_filtered_by_how_they_began(self, either: World) -> None:
         """By user, origin, thread, variation and time; the record has these values. The counts are of the same runs."""
         ada, bob = await either.user(), await either.user("bob")

@@ -5,7 +5,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from wfcore.adapters.http.core.request_parsing import Query, one_of, opaque_id, short_text, whole_number
+from wfcore.adapters.http.core.request_parsing import Query, one_of, opaque_id, whole_number
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.turns import RUNS
@@ -18,7 +18,17 @@ from wfcore.runtime.runs.runs import Runs
 
 FIELDS = ("input", "output", "error")
 _NUMBER: Final[Mapping[str, JSON]] = {"type": "integer", "minimum": 0}
-_PATH = Query("path", short_text, {"type": "string"}, "Node ids, separated by commas: the graph of the child there")
+_LONGEST: Final = 4_096
+"""The most characters of a path: more than children within children can have, with ids of 255 characters."""
+
+
+def _node_ids(text: str) -> tuple[str, ...]:
+    if len(text) > _LONGEST or "\0" in text:
+        raise ValueError(f"must have at most {_LONGEST} characters, none of them NUL")
+    return tuple(text.split(",")) if text else ()
+
+
+_PATH = Query("path", _node_ids, {"type": "string"}, "Node ids, separated by commas: the graph of the child there")
 _NODE = Query("nodeId", opaque_id, {"type": "string", "minLength": 1}, "The node")
 _VISIT = Query("visit", whole_number, _NUMBER, "The visit of the node; default: the first", 1)
 _FIELD = Query("field", one_of(*FIELDS), {"enum": list(FIELDS)}, "Which value; default: `output`", "output")
@@ -53,5 +63,5 @@ class RunGraphRoutes:
         return json_response({"value": graph.value(*(call.query[one.name] for one in names))})
 
     async def _read(self, call: Call) -> RunGraph:
-        path = tuple((call.query["path"] or "").split(",")) if call.query["path"] else ()
+        path = call.query["path"] or ()
         return await self._runs.graph(call.me, call.run_id, path=path, base=call.url(RUNS, call.run_id))
