@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 import attrs
 from msgspec import structs
 
+from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.projections.notices import Notice
 from wfcore.ports.repositories.hooks import Delivery
 
@@ -102,7 +103,8 @@ class MemoryDeliveries:
         self._apply(lambda log: log.add(given))
 
     async def get(self, id: str) -> Delivery | None:
-        return self.draft.rows.get(int(id)) if id.isdecimal() else None
+        number = parse_id(id)
+        return None if number is None else self.draft.rows.get(number)
 
     async def page(self, hook: str, *, limit: int, before: str | None = None) -> list[Delivery]:
         found = [

@@ -134,12 +134,13 @@ class TestRedelivery:
     """Delivering again."""
 
     async def test_what_is_refused(self, bench: Bench) -> None:
-        """An unknown delivery, that of another hook, and a hook that is switched off."""
+        """An unknown delivery, an id in another spelling or too large, that of another hook, and a hook that is off."""
         hooks = bench.core.hooks
         made, other = [await hooks.create(bench.me, url=URL, events=["run.finished"]) for _ in range(2)]
         await bench.ran(ECHO)
         (delivery,) = await hooks.deliveries(bench.me, made.id)
-        for hook, name in ((made, "999"), (made, "x"), (other, delivery.id)):
+        unknown = ("999", "x", f"0{delivery.id}", "9" * 30)
+        for hook, name in (*((made, name) for name in unknown), (other, delivery.id)):
             with pytest.raises(NotFound):
                 await hooks.redeliver(bench.me, hook.id, name)
         await hooks.patch(bench.me, made.id, is_enabled=False)

@@ -15,6 +15,7 @@ from wfcore.adapters.sql.schema.named_tables import deliveries, organizations, s
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
 from wfcore.adapters.sql.store import CommitTransaction, Transaction
 from wfcore.domain.channels.hooks import Hook
+from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.projections.notices import Notice
 from wfcore.ports.repositories.hooks import Attempt, Delivery
 
@@ -99,7 +100,7 @@ class SqlDeliveries:
             await self.connection.run(statement, values)
 
     async def get(self, id: str) -> Delivery | None:
-        if not id.isdecimal():
+        if parse_id(id) is None:
             return None
         row = (await self.connection.execute(sa.select(deliveries).where(*self._of(id)))).first()
         return _delivery(row) if row else None

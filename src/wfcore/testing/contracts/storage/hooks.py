@@ -126,7 +126,7 @@ class HooksContract:
             assert await work.deliveries.get(row.id) == row
             await work.deliveries.put(changed)
             assert await work.deliveries.get(row.id) == changed
-            for unknown in ("", "x", "999999"):
+            for unknown in ("", "x", "999999", f"0{row.id}", "\u0661", "9" * 30):
                 assert await work.deliveries.get(unknown) is None
         assert await of(store, HOOK) == [changed]
         async with store.transaction(ORG) as work:
