@@ -217,7 +217,7 @@ class ConnectionUse:
             status, reason = ConnectionStatus.ACTIVE, None
         try:
             if used.token and (error is not None or not is_recent):
-                await self._tokens.record(org, row, used.owner, works=error is None)
+                await self._tokens.record(org, row, used.owner, used.token, works=error is None)
             if row.status is not status or not is_recent:
                 new = attrs.evolve(row, status=status, status_reason=reason, last_checked_at=now)
                 await self._keep(org, row, new)

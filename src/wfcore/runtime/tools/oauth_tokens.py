@@ -105,12 +105,17 @@ class OAuthTokens:
             if (old is None or not old.sealed) and await work.connections.get(row.id):
                 await _save(work, grant)
 
-    async def record(self, org: str, row: Connection, owner: str, *, works: bool) -> None:
-        """Record whether the service accepted the token."""
+    async def record(self, org: str, row: Connection, owner: str, token: str, *, works: bool) -> None:
+        """Record whether the service accepted this token, unless another one replaces or has replaced it.
+
+        A change of the grant while its tokens are replaced would lose the new ones.
+        """
         status, reason = (ConnectionStatus.CONNECTED, None) if works else (ConnectionStatus.ERROR, REFUSED)
         async with self._ports.storage.transaction(org) as work:
             grant = await work.connection_grants.get(grant_id(row.id, owner))
-            if grant is not None and grant.sealed and (grant.status, grant.reason) != (status, reason):
+            if grant is None or not grant.sealed or grant.leased_until > self._ports.clock.now():
+                return
+            if self._opened(org, grant).access == token and (grant.status, grant.reason) != (status, reason):
                 await work.connection_grants.save(attrs.evolve(grant, status=status, reason=reason))
 
     async def revoke(self, org: str, row: Connection, grants: list[ConnectionGrant]) -> None:

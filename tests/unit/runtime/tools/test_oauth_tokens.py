@@ -11,10 +11,12 @@ import pytest
 from bench import Bench, act, one, opened
 
 from wfcore.adapters.tools.catalog import tool
+from wfcore.domain.agents.connections import ConnectionKind
 from wfcore.domain.kernel.errors import Conflict, Invalid
 from wfcore.ports.outbound import OutboundResponse, Undelivered
-from wfcore.ports.providers import ToolCall
+from wfcore.ports.providers import ConnectionRequired, ToolCall
 from wfcore.runtime.tools.authorizations import InvalidLink
+from wfcore.runtime.tools.connection_use import ConnectionUse, ConnectionUser
 from wfcore.runtime.tools.oauth_tokens import LEASE, OAuthTokens, grants_of
 
 pytestmark = pytest.mark.anyio
@@ -107,6 +109,26 @@ async def test_a_lease_of_a_process_that_died(bench: Bench, ahead: int, is_held:
     assert connection is not None
     claimed = await OAuthTokens(bench.core.ports)._claim(bench.org, connection, grant.user_id, leased)
     assert (claimed is None) is is_held
+
+
+async def test_a_late_refusal_of_the_former_token(bench: Bench, server: Server) -> None:
+    """It arrives while that token is replaced, and again afterwards: the new tokens stay, and they work."""
+    row, use = await connected(bench), ConnectionUse(bench.core.ports)
+    user = ConnectionUser.of(bench.me)
+    former = await use.of_id(user, row, ConnectionKind.OAUTH2)
+
+    async def refused() -> None:
+        await use.record_result(bench.org, former, ConnectionRequired("no"))
+
+    bench.clock.advance(3_600)
+    server.response = {"access_token": "second", "refresh_token": "next", "expires_in": 3_600}
+    server.meanwhile = refused
+    assert (await use.of_id(user, row, ConnectionKind.OAUTH2)).token == "second"
+    assert (await bench.core.connections.get(bench.me, row)).status == "connected"
+    server.response = None
+    assert (await use.of_id(user, row, ConnectionKind.OAUTH2)).token == "second"
+    await refused()
+    assert (await bench.core.connections.get(bench.me, row)).status == "connected"
 
 
 async def test_a_token_that_nobody_can_renew(bench: Bench, server: Server) -> None:
