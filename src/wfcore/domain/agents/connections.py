@@ -183,9 +183,9 @@ def grant_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
         return
     if config.get("grant") == CLIENT_CREDENTIALS:
         if "clientSecret" not in config:
-            yield Issue("config.clientSecret", "is required for the grant `client_credentials`", "required")
+            yield Issue("config.clientSecret", "is required for the grant `client_credentials`", "required_if")
     elif "authorizeUrl" not in config:
-        yield Issue("config.authorizeUrl", "is required unless `grant` is `client_credentials`", "required")
+        yield Issue("config.authorizeUrl", "is required unless `grant` is `client_credentials`", "required_if")
 
 
 def _host_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:

@@ -160,8 +160,8 @@ def test_invalid_hosts(host: str) -> None:
 def test_what_a_grant_requires() -> None:
     """An address to authorize at, or a secret for `client_credentials`."""
     base = {"clientId": "c", "tokenUrl": "https://x.org"}
-    assert [issue.path for issue in grant_issues(base)] == ["config.authorizeUrl"]
-    assert [issue.path for issue in grant_issues({**base, "grant": "client_credentials"})] == ["config.clientSecret"]
+    for more, path in (({}, "config.authorizeUrl"), ({"grant": "client_credentials"}, "config.clientSecret")):
+        assert [(issue.path, issue.rule) for issue in grant_issues({**base, **more})] == [(path, "required_if")]
     for whole in ({}, {**base, "authorizeUrl": "u"}, {**base, "grant": "client_credentials", "clientSecret": "s"}):
         assert list(grant_issues(whole)) == []
 
