@@ -50,7 +50,7 @@ WhoseConnection = Annotated[
 ]
 
 
-@value
+@creation
 class ApiKeyConfig:
     """`header` is the name of the header with the key."""
 
@@ -66,7 +66,7 @@ class PatchApiKeyConfig:
     hosts: Hosts | UnsetType | None = UNSET
 
 
-@value
+@creation
 class OAuth2Config:
     """`authorizeUrl` is required unless `grant` is `client_credentials`, which requires `clientSecret`."""
 
@@ -94,7 +94,7 @@ class PatchOAuth2Config:
     hosts: Hosts | UnsetType | None = UNSET
 
 
-@value
+@creation
 class McpConfig:
     """`clientId` and `clientSecret` are a registration by hand at the authorization server of the MCP server."""
 

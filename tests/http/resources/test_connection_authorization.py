@@ -379,3 +379,19 @@ async def test_bad_bodies(stage: World, change: Json, path: str) -> None:
     assert answer.status_code == 422, answer.text
     assert path in [issue["path"] for issue in answer.json()["error"]["info"]["errors"]]
     assert (await ada.get(BASE)).json()["connections"] == []
+
+
+async def test_null_in_the_config_of_a_create(stage: World) -> None:
+    """It is the same as absent, for the optional fields of each kind."""
+    ada = await stage.user()
+    configs: dict[str, Json] = {
+        "oauth2": {**body("http://127.0.0.1:9")["config"], "clientSecret": None, "revocationUrl": None, "hosts": None},
+        "api_key": {"apiKey": "secret", "header": None, "hosts": None},
+        "mcp": {"url": "http://127.0.0.1:9", "headers": None, "clientId": None, "scopes": None},
+    }
+    for kind, config in configs.items():
+        answer = await ada.post(BASE, json={"name": "CRM", "provider": "crm", "kind": kind, "config": config})
+        assert answer.status_code == 201, answer.text
+        assert answer.json()["config"].keys() == {name for name, value in config.items() if value is not None}
+    needed = {"name": "CRM", "provider": "crm", "kind": "api_key", "config": {"apiKey": None}}
+    assert (await ada.post(BASE, json=needed)).status_code == 400
