@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
+from ipaddress import IPv6Address
 from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
@@ -43,6 +44,8 @@ _HOST = re.compile(
     r"(?:\[(?P<six>[0-9a-f:.]{2,45})\]|(?P<name>(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*))(?::(?P<port>[0-9]{1,5}))?",
     re.ASCII | re.IGNORECASE,
 )
+
+LAST_PORT: Final = 65_535
 
 T = TypeVar("T")
 
@@ -190,8 +193,16 @@ def grant_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
 
 def _host_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:
     for index, host in enumerate(optional_texts(config.get("hosts")) or ()):
-        if not _HOST.fullmatch(host):
+        if not _is_host(host):
             yield Issue(f"config.hosts[{index}]", HOST_RULE, "host")
+
+
+def _is_host(entry: str) -> bool:
+    """Whether a URL can have this host and port. Another entry would have no effect."""
+    found = _HOST.fullmatch(entry)
+    if found is None or not 0 < int(found["port"] or 1) <= LAST_PORT:
+        return False
+    return found["six"] is None or _address(found["six"]) is not None
 
 
 def goes_to(hosts: Iterable[str], url: str) -> bool:
@@ -212,8 +223,19 @@ def _covers(entry: str, host: str, port: int, standard: int) -> bool:
     found = _HOST.fullmatch(entry.lower())
     if found is None or int(found["port"] or standard) != port:
         return False
-    name = found["six"] or found["name"]
+    if found["six"] is not None:
+        address = _address(found["six"])
+        return address is not None and address == _address(host)
+    name = found["name"]
     return host.endswith(name[1:]) and host != name[2:] if name.startswith("*.") else host == name
+
+
+def _address(text: str) -> IPv6Address | None:
+    """The IPv6 address of any spelling; None for another text."""
+    try:
+        return IPv6Address(text)
+    except ValueError:
+        return None
 
 
 def _url_issues(config: Mapping[str, JSON]) -> Iterator[Issue]:

@@ -140,6 +140,8 @@ def test_the_wire_form_hides_secrets() -> None:
         ("127.0.0.1:9000", "http://127.0.0.1:9001/x", False), ("[::1]:9", "http://[::1]:9/", True),
         ("api.x.org", "ftp://api.x.org", False), ("api.x.org", "https://api.x.org:x", False),
         ("https://api.x.org", "https://api.x.org", False), ("api.x.org", "https://[", False),
+        ("[0:0:0:0:0:0:0:1]:9", "http://[::1]:9/", True), ("[::1]", "http://[0:0:0:0:0:0:0:1]", True),
+        ("[::1]", "http://[::2]", False), ("[::::]", "http://[:::::]", False), ("[::1]", "http://x.org", False),
     ],
 )  # fmt: skip
 def test_hosts_that_credentials_go_to(host: str, url: str, goes: bool) -> None:
@@ -149,7 +151,21 @@ def test_hosts_that_credentials_go_to(host: str, url: str, goes: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["", "http://x.org", "x.org/", "a b", "*", "x.*.org", "x.org:999999", "[::1", "u@x.org"]
+    "host",
+    [
+        "",
+        "http://x.org",
+        "x.org/",
+        "a b",
+        "*",
+        "x.*.org",
+        "x.org:999999",
+        "x.org:0",
+        "x.org:65536",
+        "[::1",
+        "[::::]",
+        "u@x.org",
+    ],
 )
 def test_invalid_hosts(host: str) -> None:
     """Each is an issue at its place."""
