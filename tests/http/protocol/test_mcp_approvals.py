@@ -253,6 +253,20 @@ class TestAnswers:
         answer = await ada.post(path, json={"jsonrpc": "2.0", "id": question, "result": APPROVE})
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32600)
 
+    async def test_the_data_of_a_decision_is_an_object(self, real_world: World) -> None:
+        """As in a decision over HTTP; a form has the same fields under the prefix `data.`."""
+        ada = await real_world.user("ada")
+        path = await offered(ada, chain(asking(formSchema=FORM), ANSWER))
+        async with python_client(ada, path, NEW) as (client, _):
+            parked = (await client.call_tool("refunds")).structured_content
+        content = {"decision": "approve", "data": {"amount": 4}}
+        question = f"wfcore-ask {json.dumps([parked['runId'], parked['interrupts'][0]['interruptId']])}"
+        answer = {"jsonrpc": "2.0", "id": question, "result": {"action": "accept", "content": content}}
+        assert (await ada.post(path, json=answer)).status_code == 202
+        resumed = (await ada.get(f"/agent/v1/runs/{parked['runId']}")).json()["resumedBy"]
+        events = await ada.get(f"/agent/v1/runs/{resumed}/events")
+        assert json.loads(events.text.strip().rpartition("data: ")[2])["output"] == {"amount": 4}
+
     async def test_what_decides_nothing(self, real_world: World) -> None:
         """An error, an unknown action, another run, and an answer that comes after the decision: 202 and no change."""
         ada = await real_world.user("ada")

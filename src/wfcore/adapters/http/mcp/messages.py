@@ -23,7 +23,6 @@ from mcp.types import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
-    ElicitResult,
     ErrorData,
     JSONRPCError,
     JSONRPCNotification,
@@ -129,12 +128,15 @@ def question_of_id(id: RequestId | None) -> tuple[str, str] | None:
 
 
 def reply_of(message: JSONRPCResponse | JSONRPCError) -> Reply:
-    """The answer in a response; an error or an unknown answer is a cancel."""
-    try:
-        result = ElicitResult.model_validate(message.result if isinstance(message, JSONRPCResponse) else {})
-    except ValidationError:
+    """The answer in a response; an error or an unknown answer is a cancel.
+
+    Not read with the SDK's type, in which the fields of a form have no objects: the `data` of a decision is one.
+    """
+    found = message.result if isinstance(message, JSONRPCResponse) else {}
+    action, content = found.get("action"), found.get("content")
+    if action not in ("accept", "decline"):
         return Reply("cancel")
-    return Reply(result.action, result.content)
+    return Reply(action, content if isinstance(content, dict) else None)
 
 
 def has_handshake(headers: Headers) -> bool:
