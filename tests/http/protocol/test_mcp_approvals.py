@@ -225,6 +225,27 @@ class TestApprovals:
             done = await client.call_tool("refunds", {"n": 7})
         assert done.structured_content == {"n": 7}
 
+    async def test_a_cancelled_run_ends_the_wait(self, real_world: World) -> None:
+        """The call fails with the reason, although its client never answers the question."""
+        ada = await real_world.user("ada")
+        path = await offered(ada, chain(APPROVAL, SHOW))
+
+        async def cancel(context: Any, params: Any) -> ElicitResult:
+            (waiting,) = (await ada.get("/agent/v1/interrupts")).json()["interrupts"]
+            assert (await ada.post(f"/agent/v1/runs/{waiting['runId']}/cancel")).status_code == 202
+            await asyncio.Event().wait()
+            raise AssertionError("it is cancelled with the client")
+
+        url, headers = str(ada.base_url).rstrip("/") + path, {"Authorization": ada.headers["Authorization"]}
+        async with (
+            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+            mcp.Client(
+                streamable_http_client(url, http_client=http), cache=None, mode=OLD, elicitation_callback=cancel
+            ) as client,
+        ):
+            ended = await client.call_tool("refunds", {"n": 7})
+        assert (ended.is_error, ended.content[0].text) == (True, "the run was cancelled")
+
     async def test_an_answer_of_another_user_decides_nothing(self, real_world: World) -> None:
         """The answer to a question counts for the caller who got it; the state of a call is its caller's."""
         ada, bob = await real_world.user("ada"), await real_world.user("bob")

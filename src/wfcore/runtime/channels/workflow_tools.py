@@ -230,9 +230,9 @@ class WorkflowTools:
         return ""
 
     @needs("*:invoke")
-    async def is_resumed(self, me: Principal, id: str, run_id: str) -> bool:
-        """Whether another turn has resumed this one of a call of the caller. NotFound for any other run."""
-        return (await self._own_run(me, await self.endpoint(me, id), run_id)).id != run_id
+    async def latest(self, me: Principal, id: str, run_id: str) -> RunRow:
+        """The latest turn of a call of the caller. NotFound for any other run."""
+        return await self._own_run(me, await self.endpoint(me, id), run_id)
 
     # Outputs
 

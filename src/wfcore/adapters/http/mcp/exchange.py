@@ -48,6 +48,7 @@ from wfcore.adapters.http.mcp.server import Served, form_params
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_readers import as_integer, as_object
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.run.state import RunStatus
 from wfcore.ports.system import Ids
 from wfcore.runtime.channels.endpoints import Endpoint
 from wfcore.runtime.channels.workflow_tools import Question, Reply, WorkflowTools
@@ -187,7 +188,7 @@ class Exchange:
     # Questions
 
     async def _elicit(self, run_id: str, question: Question) -> Reply | None:
-        """Send the question on the stream, and wait for the answer here, or for a decision from elsewhere."""
+        """Send the question on the stream, and wait for the answer here, or a decision or cancel from elsewhere."""
         params = form_params(question).model_dump(mode="json", by_alias=True, exclude_none=True)
         request_id = question_id(run_id, question.interrupt_id)
         answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
@@ -204,7 +205,8 @@ class Exchange:
             await asyncio.wait([answer], timeout=POLL_SECONDS)
             if answer.done():
                 return answer.result()
-            if await self._tools.is_resumed(self._call.me, self._endpoint.row.id, run_id):
+            latest = await self._tools.latest(self._call.me, self._endpoint.row.id, run_id)
+            if latest.id != run_id or latest.status is not RunStatus.interrupted:
                 return None
         return Reply("cancel")
 

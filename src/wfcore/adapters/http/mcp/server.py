@@ -70,6 +70,8 @@ OUTPUT: Final = "wfcore://runs/{}/output"
 RUN_ID: Final = "io.wfcore/run-id"
 """The key in the `_meta` of a result that holds the run id."""
 
+CANCELLED: Final = RunStatus.cancelled
+
 STEPS: Final[Mapping[EventKind, str]] = {
     EventKind.node_started: "started",
     EventKind.node_finished: "finished",
@@ -188,6 +190,8 @@ class Served:
                 refused.add(question.interrupt_id)
                 continue
             row_id, replies = self.endpoint.row.id, {} if reply is None else {question.interrupt_id: reply}
+            if reply is None and (await self.tools.latest(self.call.me, row_id, end.run_id)).status is CANCELLED:
+                return CallEnd(end.run_id, CANCELLED, problem="the run was cancelled")
             problem = await self.tools.reply(self.call.me, row_id, end.run_id, replies)
             end = end_of(await self._terminal_event(self.tools.follow(self.call.me, row_id, end.run_id)))
         return end
