@@ -20,7 +20,7 @@ from wfcore.adapters.outbound.mcp_servers import McpServers
 from wfcore.adapters.outbound.post import GuardedOutbound
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.rate_limits.counts import MemoryRateLimiter, SharedRateLimiter
-from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_beside
+from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, keys_beside
 from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
@@ -257,7 +257,7 @@ def _keys(given: _Given) -> Callable[[], Sequence[bytes]]:
         if current is not None or file is None:
             return [] if current is None else [current, *previous]
         try:
-            return [key_beside(file_of(file)), *previous]
+            return [*keys_beside(file_of(file)), *previous]
         except (OSError, ValueError) as error:
             raise Unavailable("the secret key cannot be read") from error
 

@@ -47,10 +47,10 @@ class Sealing:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         keys = reversed(self._secrets)  # when two keys have one id, the first key wins
-        return {_derived(key, "key id")[:8].hex(): AESGCM(_derived(key, "sealing")) for key in keys}
+        return {id_of(key): AESGCM(_derived(key, "sealing")) for key in keys}
 
     def seal(self, text: str, *place: str) -> str:
-        name, nonce = _derived(self._secrets[0], "key id")[:8].hex(), os.urandom(NONCE_BYTES)
+        name, nonce = id_of(self._secrets[0]), os.urandom(NONCE_BYTES)
         sealed = nonce + self._ciphers[name].encrypt(nonce, text.encode(), msgspec.json.encode(place))
         return f"1.{name}.{base64.urlsafe_b64encode(sealed).decode()}"
 
@@ -80,6 +80,11 @@ class Sealing:
         return [hmac.digest(_derived(key, "marks"), value, hashlib.sha256).hex() for key in self._secrets]
 
 
+def id_of(secret: bytes) -> str:
+    """The key id, which sealed texts name."""
+    return _derived(secret, "key id")[:8].hex()
+
+
 def _derived(secret: bytes, purpose: str) -> bytes:
     return hmac.digest(secret, f"wfcore {purpose} 1".encode(), hashlib.sha256)
 
@@ -107,26 +112,33 @@ def file_of(database: str) -> Path | None:
     return None if path in (database, "", ":memory:") or "?" in path else Path(path)
 
 
-def key_beside(database: Path | None) -> bytes:
-    """The key in `<database>.key`, which is created if missing; a temporary key for a database in memory.
+def keys_beside(database: Path | None) -> list[bytes]:
+    """The keys in `<database>.key`, which is created if missing; a temporary key for a database in memory.
 
     Processes that start at the same time all get the same, complete key: the file is complete before it gets its
     name, and only one process can create the name. Raises ValueError when the file does not hold a key.
     """
     if database is None:
-        return secrets.token_bytes(KEY_BYTES)
+        return [secrets.token_bytes(KEY_BYTES)]
     file = database.with_name(database.name + ".key")
     if not file.exists():
-        _create(file)
-    return decode_key(file.read_text("ascii", "replace").strip(), str(file))
+        write_keys(file, [secrets.token_bytes(KEY_BYTES)])
+    return keys_in(file)
 
 
-def _create(file: Path) -> None:
+def keys_in(file: Path) -> list[bytes]:
+    """The keys of a key file, one on each line: the first seals, the others are earlier ones. At least one."""
+    lines = file.read_text("ascii", "replace").split() or [""]
+    return [decode_key(line, str(file)) for line in lines]
+
+
+def write_keys(file: Path, keys: Sequence[bytes]) -> None:
+    """Write a key file, durably; keeps a file that exists."""
     draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "wb") as out:
-            out.write(base64.urlsafe_b64encode(secrets.token_bytes(KEY_BYTES)) + b"\n")
+            out.writelines(base64.urlsafe_b64encode(key) + b"\n" for key in keys)
             out.flush()
             os.fsync(out.fileno())
         try:

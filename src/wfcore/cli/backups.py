@@ -1,18 +1,16 @@
-"""Backups: a folder with the database as a SQLite file, its attachments and its secret key.
+"""Backups: a folder with the database as a SQLite file, its attachments and its secret keys.
 
     wfcore.db          the database, whichever it was
     wfcore.db.blobs    its attachments
-    wfcore.db.key      its secret key
+    wfcore.db.key      its secret keys, one on each line: the current one and earlier ones
 
 These are the names that wfcore itself gives to what stands beside an embedded database: a backup can be served as it
 is, and a restore is a copy.
 """
 
-import base64
-import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -20,9 +18,10 @@ from typing import Final
 import attrs
 
 from wfcore.adapters.blobs import copy_blobs
-from wfcore.adapters.sealing import decode_key
+from wfcore.adapters.sealing import id_of, keys_in, write_keys
+from wfcore.adapters.sql.transfer.contents import StoredSecret, stored_secrets
 from wfcore.adapters.sql.transfer.copying import Copied, copy
-from wfcore.adapters.sql.transfer.databases import Address
+from wfcore.adapters.sql.transfer.databases import Address, opened
 from wfcore.domain.kernel.errors import Conflict, Unavailable
 
 NAME: Final = "wfcore.db"
@@ -34,14 +33,15 @@ Bar = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 @attrs.frozen
 class Installation:
     """The parts of an installation that a backup has. `shards` are further databases by name, whose organizations a
-    backup has in its only one. `key` is a configured secret key, `blobs` a configured directory; without them an
-    embedded database has both beside its file.
+    backup has in its only one. `key` is a configured secret key, `previous` are earlier ones, `blobs` is a configured
+    directory; without `key` and `blobs` an embedded database has both beside its file.
     """
 
     database: Address
     blobs: Path | None = None
     key: bytes | None = attrs.field(default=None, repr=False)
     shards: Mapping[str, Address] = attrs.field(factory=dict)
+    previous: Sequence[bytes] = attrs.field(default=(), repr=False)
 
     @property
     def blobs_directory(self) -> Path | None:
@@ -53,12 +53,20 @@ class Installation:
         """The file of the secret key; None when the key is configured, and on a server."""
         return None if self.key is not None else self._beside(".key")
 
-    def secret_key(self) -> bytes | None:
-        """The secret key; None when there is none yet."""
-        file = self.key_file
-        if file is None or not file.exists():
-            return self.key
-        return decode_key(file.read_text("ascii", "replace").strip(), str(file))
+    @property
+    def has_key(self) -> bool:
+        """Whether there is a key that encrypts secrets."""
+        return self.key is not None or (self.key_file is not None and self.key_file.exists())
+
+    def secret_keys(self) -> list[bytes]:
+        """The secret keys, the current one first. Raises Unavailable when the key file has no valid keys."""
+        current = [] if self.key is None else [self.key]
+        if (file := self.key_file) is not None and file.exists():
+            try:
+                current = keys_in(file)
+            except ValueError as error:
+                raise Unavailable(str(error)) from None
+        return list(dict.fromkeys([*current, *self.previous]))
 
     def _beside(self, suffix: str) -> Path | None:
         file = self.database.file
@@ -67,11 +75,12 @@ class Installation:
 
 @attrs.frozen
 class Transferred:
-    """What was copied. `has_key` is whether there was a secret key."""
+    """What was copied. `keys` is how many secret keys there were, `faults` are what the copy lacks, for people."""
 
     copied: Copied
     blobs: int
-    has_key: bool
+    keys: int
+    faults: Sequence[str]
 
 
 def back_up(of: Installation, folder: Path, bar: Bar) -> Transferred:
@@ -84,29 +93,63 @@ def back_up(of: Installation, folder: Path, bar: Bar) -> Transferred:
         raise Conflict(f"`{folder}` exists: name a new folder")
     draft = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     draft.mkdir(0o700, parents=True)
+    made = _backup_in(draft)
     try:
-        made = _transfer(of, Installation(Address(f"sqlite:///{draft / NAME}")), bar, online=True)
+        copied, blobs = _transfer(of, made, bar, online=True)
+        keys, faults = of.secret_keys(), key_faults(of, _secrets_of(made))
         draft.rename(folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    return made
+    return Transferred(copied, blobs, len(keys), faults)
 
 
 def restore(folder: Path, to: Installation, bar: Bar) -> Transferred:
-    """Copy a backup into a database without rows of wfcore, with its attachments and its key.
+    """Copy a backup into a database without rows of wfcore, with its attachments and its keys.
 
-    Raises Conflict, with nothing written, when the target has rows, another secret key, or no place for attachments.
+    Raises Conflict, with nothing written, when the target has rows, not all keys of the secrets in the backup, or no
+    place for attachments.
     """
     if not (folder / NAME).is_file():
         raise Unavailable(f"`{folder}` is not a backup: it has no `{NAME}`")
-    return _transfer(Installation(Address(f"sqlite:///{folder / NAME}")), to, bar, online=False)
+    backup = _backup_in(folder)
+    stored = _secrets_of(backup)
+    _check_keys(backup, to, stored)
+    copied, blobs = _transfer(backup, to, bar, online=False)
+    return Transferred(copied, blobs, len(backup.secret_keys()), key_faults(backup, stored))
 
 
-def _transfer(of: Installation, to: Installation, bar: Bar, *, online: bool) -> Transferred:
-    key, blobs = of.secret_key(), _existing(of.blobs_directory)
-    if to.secret_key() not in (None, key):
-        raise Conflict("the secret key is not that of the source: connections could not be read")
+def key_faults(of: Installation, stored: Collection[StoredSecret]) -> list[str]:
+    """A line for each secret that this installation cannot decrypt, since it lacks the key."""
+    own = {id_of(key) for key in of.secret_keys()}
+    lacking = dict.fromkeys(secret for secret in stored if secret.key_id not in own)
+    return [f"a secret of {one.name} was encrypted with the key `{one.key_id}`, which is missing" for one in lacking]
+
+
+def _backup_in(folder: Path) -> Installation:
+    return Installation(Address(f"sqlite:///{folder / NAME}"))
+
+
+def _secrets_of(of: Installation) -> list[StoredSecret]:
+    with opened(of.database, begin="DEFERRED") as source:
+        return list(stored_secrets(source))
+
+
+def _check_keys(backup: Installation, to: Installation, stored: Collection[StoredSecret]) -> None:
+    """Raises Conflict when the target has a key of its own, and lacks one with which the backup can be read."""
+    own, needed = set(to.secret_keys()), {secret.key_id for secret in stored}
+    lacking = [line for line, key in enumerate(backup.secret_keys(), 1) if key not in own and id_of(key) in needed]
+    if to.has_key and lacking:
+        lines = ", ".join(map(str, lacking))
+        raise Conflict(
+            f"secrets of the backup were encrypted with keys that the target lacks: add line {lines} of "
+            f"`{backup.key_file}` to `previous_secret_keys`"
+        )
+
+
+def _transfer(of: Installation, to: Installation, bar: Bar, *, online: bool) -> tuple[Copied, int]:
+    """Copy all parts. Returns which rows, and how many attachments."""
+    blobs = _existing(of.blobs_directory)
     if blobs is not None and to.blobs_directory is None:
         raise Conflict("the source has attachments: set `blobs`, the directory for them")
     with bar("rows") as show:
@@ -115,18 +158,10 @@ def _transfer(of: Installation, to: Installation, bar: Bar, *, online: bool) -> 
     if blobs is not None and to.blobs_directory is not None:
         with bar("attachments") as show:
             count = copy_blobs(blobs, to.blobs_directory, show)
-    if key is not None and to.key_file is not None and not to.key_file.exists():
-        _write_key(to.key_file, key)
-    return Transferred(copied, count, key is not None)
+    if to.key_file is not None and (keys := of.secret_keys()):
+        write_keys(to.key_file, keys)
+    return copied, count
 
 
 def _existing(directory: Path | None) -> Path | None:
     return directory if directory is not None and directory.is_dir() else None
-
-
-def _write_key(file: Path, key: bytes) -> None:
-    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as out:
-        out.write(base64.urlsafe_b64encode(key) + b"\n")
-        out.flush()
-        os.fsync(out.fileno())

@@ -1,5 +1,6 @@
 """`wfcore db`: the database's schema, and copies of it."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -173,10 +174,10 @@ def copy(
 
 
 def backup(folder: Path, /, *, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:
-    """Write a backup into a new folder: the database, its attachments and its secret key. Servers go on meanwhile.
+    """Write a backup into a new folder: the database, its attachments and its secret keys. Servers go on meanwhile.
 
-    The folder holds an embedded database, whichever the database was: keep it as secret as the key in it. It has the
-    organizations of all shards; none is moved meanwhile.
+    The folder holds an embedded database, whichever the database was: keep it as secret as the keys in it. It has the
+    organizations of all shards; none is moved meanwhile. Prints what it lacks, such as a key, and then fails.
     """
     from wfcore.cli.backups import back_up
     from wfcore.cli.bars import bar
@@ -184,14 +185,15 @@ def backup(folder: Path, /, *, database: Database = DATABASE, config: Config = N
     of = _installation(database, config, schema)
     with _without_moves(of):
         made = back_up(of, folder.absolute(), bar)
-    key = "with" if made.has_key else "without"
-    print(f"wrote and verified {made.copied.total} rows and {made.blobs} attachments, {key} a secret key")  # noqa: T201
+    key = {0: "without a secret key", 1: "with a secret key"}.get(made.keys, f"with {made.keys} secret keys")
+    print(f"wrote and verified {made.copied.total} rows and {made.blobs} attachments, {key}")  # noqa: T201
+    _report(made.faults, f"`{folder}` is complete but for what is above")
 
 
 def restore(folder: Path, /, *, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:
-    """Copy a backup into a database that has no rows of wfcore, with its attachments and its secret key.
+    """Copy a backup into a database that has no rows of wfcore, with its attachments and its secret keys.
 
-    With shards, all organizations are on the shard `main` then.
+    With shards, all organizations are on the shard `main` then. Prints what the backup lacks, and then fails.
     """
     from wfcore.cli.backups import NAME
     from wfcore.cli.backups import restore as restore_backup
@@ -200,8 +202,20 @@ def restore(folder: Path, /, *, database: Database = DATABASE, config: Config = 
     into = _installation(database, config, schema)
     made = restore_backup(folder.absolute(), into, bar)
     print(f"restored and verified {made.copied.total} rows and {made.blobs} attachments")  # noqa: T201
-    if made.has_key and into.secret_key() is None:
-        print_message(f"set `secret_key` to the content of `{folder / NAME}.key`")
+    if made.keys and not into.has_key:
+        earlier = ", and `previous_secret_keys` to the other lines" if made.keys > 1 else ""
+        print_message(f"set `secret_key` to the first line of `{folder / NAME}.key`{earlier}")
+    _report(made.faults, "all else is restored")
+
+
+def _report(faults: Sequence[str], rest: str) -> None:
+    """Print each fault. Raises Unavailable when there are any."""
+    from wfcore.domain.kernel.errors import Unavailable
+
+    for fault in faults:
+        print(fault)  # noqa: T201
+    if faults:
+        raise Unavailable(f"{len(faults)} faults: {rest}")
 
 
 def _installation(database: str, config: str | None, schema: str | None) -> "Installation":
@@ -211,7 +225,7 @@ def _installation(database: str, config: str | None, schema: str | None) -> "Ins
     found = load(config)
     blobs = Path(found.blobs) if found.blobs else None
     shards = {name: _address(url, schema) for name, url in found.shards.items()}
-    return Installation(_address(database, schema), blobs, found.secret(), shards)
+    return Installation(_address(database, schema), blobs, found.secret(), shards, found.previous_secrets())
 
 
 def _without_moves(of: "Installation") -> AbstractContextManager[None]:

@@ -7,8 +7,8 @@ from wfcore.settings.installation import BadSettings
 
 
 def key_beside(database: Path | None) -> bytes:
-    """The key in `<database>.key`, which is created if missing. Raises BadSettings when the file has no valid key."""
+    """The first key in `<database>.key`, which is created if missing. Raises BadSettings when it has no valid key."""
     try:
-        return sealing.key_beside(database)
+        return sealing.keys_beside(database)[0]
     except ValueError as error:
         raise BadSettings(str(error)) from None

@@ -74,12 +74,56 @@ def test_a_restore_that_is_refused(acme: Organization, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setenv("WFCORE_SECRET_KEY", OTHER)
         other = acme.call("db", "restore", "saved", "--database", "sqlite:///fourth.db")
-    assert (other.status, "the secret key is not that of the source" in other.err) == (1, True)
+    assert (other.status, "encrypted with keys that the target lacks: add line 1 of" in other.err) == (1, True)
     assert not Path("fourth.db").exists()
     (file,) = Path("saved").glob("wfcore.db.blobs/*/*/*")
     file.write_bytes(b"another text")
     damaged = acme.call("db", "restore", "saved", "--database", "sqlite:///fifth.db")
     assert (damaged.status, "is damaged" in damaged.err) == (1, True)
+
+
+def test_a_backup_after_the_rotation_of_the_key(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the earlier keys too: what they encrypted is readable in the backup and where it is restored."""
+    attach(acme)
+    former = Path("wfcore.db.key").read_text().strip()
+    with monkeypatch.context() as rotated:
+        rotated.setenv("WFCORE_SECRET_KEY", OTHER)
+        rotated.setenv("WFCORE_PREVIOUS_SECRET_KEYS", former)
+        made = acme.call("db", "backup", "saved")
+        assert (made.status, "with 2 secret keys" in made.out) == (0, True), made.err
+        configured = acme.call("db", "restore", "saved", "--database", "sqlite:///configured.db")
+        assert (configured.status, Path("configured.db.key").exists()) == (0, False), configured.err
+    assert Path("saved/wfcore.db.key").read_text().split() == [OTHER, former]
+    assert acme.call("db", "restore", "saved", "--database", "sqlite:///new.db").status == 0
+    for database in ("saved/wfcore.db", "new.db"):
+        listed = acme.call("connection", "list", "--json", "--database", f"sqlite:///{database}").json
+        assert [row["status"] for row in listed] == ["active"]
+
+
+def test_a_restore_after_the_rotation_of_the_key(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup that is older than the current key is restored where its key is an earlier one."""
+    attach(acme)
+    assert acme.call("db", "backup", "saved").status == 0
+    monkeypatch.setenv("WFCORE_SECRET_KEY", OTHER)
+    monkeypatch.setenv("WFCORE_PREVIOUS_SECRET_KEYS", Path("wfcore.db.key").read_text().strip())
+    to = ("--database", "sqlite:///new.db")
+    restored = acme.call("db", "restore", "saved", *to)
+    assert restored.status == 0, restored.err
+    assert [row["status"] for row in acme.call("connection", "list", "--json", *to).json] == ["active"]
+
+
+def test_a_backup_without_a_key_that_is_needed(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backup is there, but it names what cannot be read, and the command fails; a restore does so again."""
+    attach(acme)
+    monkeypatch.setenv("WFCORE_SECRET_KEY", OTHER)
+    made = acme.call("db", "backup", "saved")
+    assert (made.status, Path("saved/wfcore.db").exists()) == (1, True)
+    (line,) = made.out.splitlines()[1:]
+    assert line.startswith("a secret of connection `")
+    assert f"of organization `{acme.id}` was encrypted with the key `" in line
+    restored = acme.call("db", "restore", "saved", "--database", "sqlite:///new.db")
+    assert (restored.status, restored.out.splitlines()[1:]) == (1, [line])
+    assert acme.call("connection", "list", "--json", "--database", "sqlite:///new.db").status == 0
 
 
 def test_a_failed_backup_leaves_nothing(acme: Organization) -> None:
