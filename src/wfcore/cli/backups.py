@@ -10,7 +10,7 @@ is, and a restore is a copy.
 
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ import attrs
 from wfcore.adapters.blobs import copy_blobs
 from wfcore.adapters.sealing import id_of, keys_in, write_keys
 from wfcore.adapters.sql.transfer.contents import StoredSecret, stored_secrets
-from wfcore.adapters.sql.transfer.copying import Copied, copy
+from wfcore.adapters.sql.transfer.copying import Copied, check_empty, copy
 from wfcore.adapters.sql.transfer.databases import Address, opened
 from wfcore.domain.kernel.errors import Conflict, Unavailable
 
@@ -95,8 +95,11 @@ def back_up(of: Installation, folder: Path, bar: Bar) -> Transferred:
     draft.mkdir(0o700, parents=True)
     made = _backup_in(draft)
     try:
-        copied, blobs = _transfer(of, made, bar, online=True)
-        keys, faults = of.secret_keys(), key_faults(of, _secrets_of(made))
+        with bar("rows") as show:
+            copied = copy(of.database, made.database, shards=of.shards, online=True, on_progress=show)
+        blobs = _copy_others(of, made, bar)
+        keys = of.secret_keys()
+        faults = key_faults(keys, _secrets_of(made))
         draft.rename(folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -107,6 +110,7 @@ def back_up(of: Installation, folder: Path, bar: Bar) -> Transferred:
 def restore(folder: Path, to: Installation, bar: Bar) -> Transferred:
     """Copy a backup into a database without rows of wfcore, with its attachments and its keys.
 
+    The rows come last, in one transaction, so that a restore that was interrupted can be repeated.
     Raises Conflict, with nothing written, when the target has rows, not all keys of the secrets in the backup, or no
     place for attachments.
     """
@@ -115,13 +119,17 @@ def restore(folder: Path, to: Installation, bar: Bar) -> Transferred:
     backup = _backup_in(folder)
     stored = _secrets_of(backup)
     _check_keys(backup, to, stored)
-    copied, blobs = _transfer(backup, to, bar, online=False)
-    return Transferred(copied, blobs, len(backup.secret_keys()), key_faults(backup, stored))
+    check_empty(to.database)
+    blobs = _copy_others(backup, to, bar)
+    with bar("rows") as show:
+        copied = copy(backup.database, to.database, on_progress=show)
+    keys = backup.secret_keys()
+    return Transferred(copied, blobs, len(keys), key_faults([*keys, *to.secret_keys()], stored))
 
 
-def key_faults(of: Installation, stored: Collection[StoredSecret]) -> list[str]:
-    """A line for each secret that this installation cannot decrypt, since it lacks the key."""
-    own = {id_of(key) for key in of.secret_keys()}
+def key_faults(keys: Iterable[bytes], stored: Collection[StoredSecret]) -> list[str]:
+    """A line for each secret that none of the keys decrypts."""
+    own = {id_of(key) for key in keys}
     lacking = dict.fromkeys(secret for secret in stored if secret.key_id not in own)
     return [f"a secret of {one.name} was encrypted with the key `{one.key_id}`, which is missing" for one in lacking]
 
@@ -147,20 +155,17 @@ def _check_keys(backup: Installation, to: Installation, stored: Collection[Store
         )
 
 
-def _transfer(of: Installation, to: Installation, bar: Bar, *, online: bool) -> tuple[Copied, int]:
-    """Copy all parts. Returns which rows, and how many attachments."""
-    blobs = _existing(of.blobs_directory)
-    if blobs is not None and to.blobs_directory is None:
-        raise Conflict("the source has attachments: set `blobs`, the directory for them")
-    with bar("rows") as show:
-        copied = copy(of.database, to.database, shards=of.shards, online=online, on_progress=show)
-    count = 0
-    if blobs is not None and to.blobs_directory is not None:
+def _copy_others(of: Installation, to: Installation, bar: Bar) -> int:
+    """Copy the attachments and the keys. What the target has already stays. Returns how many attachments there are."""
+    blobs, count = _existing(of.blobs_directory), 0
+    if blobs is not None:
+        if to.blobs_directory is None:
+            raise Conflict("the source has attachments: set `blobs`, the directory for them")
         with bar("attachments") as show:
             count = copy_blobs(blobs, to.blobs_directory, show)
     if to.key_file is not None and (keys := of.secret_keys()):
         write_keys(to.key_file, keys)
-    return copied, count
+    return count
 
 
 def _existing(directory: Path | None) -> Path | None:

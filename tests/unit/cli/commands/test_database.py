@@ -123,7 +123,34 @@ def test_a_backup_without_a_key_that_is_needed(acme: Organization, monkeypatch: 
     assert f"of organization `{acme.id}` was encrypted with the key `" in line
     restored = acme.call("db", "restore", "saved", "--database", "sqlite:///new.db")
     assert (restored.status, restored.out.splitlines()[1:]) == (1, [line])
-    assert acme.call("connection", "list", "--json", "--database", "sqlite:///new.db").status == 0
+    monkeypatch.setenv("WFCORE_PREVIOUS_SECRET_KEYS", Path("wfcore.db.key").read_text().strip())
+    assert acme.call("db", "restore", "saved", "--database", "sqlite:///readable.db").status == 0
+
+
+def test_a_restore_that_did_not_end_is_repeated(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows come last: without all attachments there are none, and the same command does the rest."""
+    attach(acme)
+    assert acme.call("db", "backup", "saved").status == 0
+    Path("files").write_text("this is not a directory")
+    monkeypatch.setenv("WFCORE_BLOBS", "files")
+    to = ("--database", "sqlite:///new.db")
+    failed = acme.call("db", "restore", "saved", *to)
+    assert (failed.status, "the directory of attachments" in failed.err) == (1, True)
+    Path("files").unlink()
+    repeated = acme.call("db", "restore", "saved", *to)
+    assert (repeated.status, attached("files", acme.id)) == (0, TEXT), repeated.err
+
+
+def test_a_refused_restore_writes_nothing(acme: Organization) -> None:
+    """Neither attachments nor keys into the installation that has rows."""
+    attach(acme)
+    assert acme.call("db", "backup", "saved").status == 0
+    before = Path("wfcore.db.key").read_bytes()
+    (file,) = Path("wfcore.db.blobs").glob("*/*/*")
+    file.unlink()
+    refused = acme.call("db", "restore", "saved")
+    assert (refused.status, "the target has rows" in refused.err) == (1, True)
+    assert (file.exists(), Path("wfcore.db.key").read_bytes()) == (False, before)
 
 
 def test_a_failed_backup_leaves_nothing(acme: Organization) -> None:

@@ -73,6 +73,13 @@ def copy(
             return _copied(read, written, on_progress)
 
 
+def check_empty(target: Address) -> None:
+    """Raises as `copy` does for a target that cannot be used. Changes nothing."""
+    if target.file is None or target.file.exists():
+        with opened(target, begin="DEFERRED") as found:
+            _has_schema(found, target)
+
+
 def _opened_source(stack: ExitStack, source: Address, *, online: bool) -> CopyDatabase:
     read = stack.enter_context(opened(source, begin="DEFERRED" if online else "IMMEDIATE"))
     fault = migrations.fault(revision_of(read, source))
@@ -100,10 +107,15 @@ def _new_target(target: Address) -> Iterator[CopyDatabase]:
 
 def _prepare(written: CopyDatabase, target: Address) -> None:
     """Create the schema, or check that it has no rows."""
+    if not _has_schema(written, target):
+        migrations.upgrade(written.connection, schema=target.schema)
+
+
+def _has_schema(written: CopyDatabase, target: Address) -> bool:
+    """Whether there is a schema, without rows: False without a schema. Raises when the target cannot be used."""
     found = revision_of(written, target)
     if found is None:
-        migrations.upgrade(written.connection, schema=target.schema)
-        return
+        return False
     fault = migrations.fault(found)
     if fault is not None:
         raise Unavailable(f"the target cannot be used: {fault}")
@@ -112,6 +124,7 @@ def _prepare(written: CopyDatabase, target: Address) -> None:
     for table in TABLES:
         if written.count(table):
             raise Conflict(f"the target has rows in `{table.name}`: use a database without rows of wfcore")
+    return True
 
 
 def _copied(read: CopySource, written: CopyDatabase, on_progress: OnProgress) -> Copied:
