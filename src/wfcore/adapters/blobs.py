@@ -64,10 +64,7 @@ class LocalBlobs:
         return file is not None and bool(await asyncio.to_thread(_or_unavailable, _found, self._remove, file))
 
     def _file(self, org: str, key: str) -> Path | None:
-        """The path of the content; None when the organization or the key is not a plain name."""
-        if self._root is None or not (_NAME.fullmatch(org) and _NAME.fullmatch(key)):
-            return None
-        return self._root / org / key[:2].replace(".", "_") / key
+        return _place_in(self._root, org, key)
 
     def _is_plain(self, file: Path) -> bool:
         """Whether the path has no symbolic link below the root directory."""
@@ -106,6 +103,13 @@ class LocalBlobs:
         _write(file, data)
 
 
+def _place_in(root: Path | None, org: str, key: str) -> Path | None:
+    """The path of the content; None when the organization or the key is not a plain name."""
+    if root is None or not (_NAME.fullmatch(org) and _NAME.fullmatch(key)):
+        return None
+    return root / org / key[:2].replace(".", "_") / key
+
+
 def _found(work: Callable[[Path], T | None], file: Path) -> T | None:
     """The result of `work`; None when another call has removed the file meanwhile."""
     try:
@@ -114,26 +118,52 @@ def _found(work: Callable[[Path], T | None], file: Path) -> T | None:
         return None
 
 
-def copy_blobs(source: Path, target: Path, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> int:
-    """Copy the content of all organizations into another directory, and verify it. Returns how many there were.
+def copy_blobs(
+    source: Path, target: Path, on_progress: Callable[[int, int], None] = lambda _done, _of: None
+) -> tuple[int, Sequence[str]]:
+    """Copy the content of all organizations into another directory, and verify it.
 
-    What the target has already stays. A key is the SHA-256 of its content: Unavailable when a copy has another one.
-    `on_progress` is called with how many were copied, and how many there are.
+    What the target has already stays. A key is the SHA-256 of its content: content that differs is not copied. Returns
+    how many were copied, and which are damaged, as paths. `on_progress` is called with how many were read, and how many
+    there are.
     """
     files = [file for file in sorted(source.glob("*/*/*")) if _NAME.fullmatch(file.name) and file.is_file()]
+    damaged = []
     for done, file in enumerate(files, 1):
-        _or_unavailable(_copy, file, target / file.relative_to(source))
+        if not _or_unavailable(_copy, file, target / file.relative_to(source)):
+            damaged.append(str(file))
         on_progress(done, len(files))
-    return len(files)
+    return len(files) - len(damaged), damaged
 
 
-def _copy(file: Path, target: Path) -> None:
+def _copy(file: Path, target: Path) -> bool:
+    """False, and nothing is copied, if the content is damaged."""
     data = file.read_bytes()
-    digest = file.name.partition(".")[0]
-    if len(digest) == _DIGEST and sha256(data).hexdigest() != digest:
-        raise Unavailable(f"the content of `{file}` is damaged")
+    if _is_damaged(file.name, data):
+        return False
     if not target.exists():
         _write(target, data)
+    return True
+
+
+def _is_damaged(key: str, data: bytes) -> bool:
+    digest = key.partition(".")[0]
+    return len(digest) == _DIGEST and sha256(data).hexdigest() != digest
+
+
+def is_stored(directory: Path | None, org: str, key: str) -> bool:
+    """Whether there is content of this key."""
+    file = _place_in(directory, org, key)
+    return file is not None and file.is_file()
+
+
+def fault_of(directory: Path | None, org: str, key: str) -> str | None:
+    """What is wrong with the content of this key: `missing`, `damaged`, or None. Reads it."""
+    file = _place_in(directory, org, key)
+    data = None if file is None else _or_unavailable(_found, Path.read_bytes, file)
+    if data is None:
+        return "missing"
+    return "damaged" if _is_damaged(key, data) else None
 
 
 def _or_unavailable(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

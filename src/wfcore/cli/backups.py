@@ -17,9 +17,9 @@ from typing import Final
 
 import attrs
 
-from wfcore.adapters.blobs import copy_blobs
+from wfcore.adapters.blobs import copy_blobs, is_stored
 from wfcore.adapters.sealing import id_of, keys_in, write_keys
-from wfcore.adapters.sql.transfer.contents import StoredSecret, stored_secrets
+from wfcore.adapters.sql.transfer.contents import AttachmentName, Contents, StoredSecret, contents_of
 from wfcore.adapters.sql.transfer.copying import Copied, check_empty, copy
 from wfcore.adapters.sql.transfer.databases import Address, opened
 from wfcore.domain.kernel.errors import Conflict, Unavailable
@@ -98,8 +98,8 @@ def back_up(of: Installation, folder: Path, bar: Bar) -> Transferred:
         with bar("rows") as show:
             copied = copy(of.database, made.database, shards=of.shards, online=True, on_progress=show)
         blobs = _copy_others(of, made, bar)
-        keys = of.secret_keys()
-        faults = key_faults(keys, _secrets_of(made))
+        keys, needed = of.secret_keys(), _contents_of(made)
+        faults = [*_attachment_faults(of, made, needed.attachments()), *key_faults(keys, needed.secrets())]
         draft.rename(folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -117,14 +117,15 @@ def restore(folder: Path, to: Installation, bar: Bar) -> Transferred:
     if not (folder / NAME).is_file():
         raise Unavailable(f"`{folder}` is not a backup: it has no `{NAME}`")
     backup = _backup_in(folder)
-    stored = _secrets_of(backup)
-    _check_keys(backup, to, stored)
+    needed = _contents_of(backup)
+    _check_keys(backup, to, needed.secrets())
     check_empty(to.database)
     blobs = _copy_others(backup, to, bar)
     with bar("rows") as show:
         copied = copy(backup.database, to.database, on_progress=show)
     keys = backup.secret_keys()
-    return Transferred(copied, blobs, len(keys), key_faults([*keys, *to.secret_keys()], stored))
+    lacking = key_faults([*keys, *to.secret_keys()], needed.secrets())
+    return Transferred(copied, blobs, len(keys), [*_attachment_faults(backup, to, needed.attachments()), *lacking])
 
 
 def key_faults(keys: Iterable[bytes], stored: Collection[StoredSecret]) -> list[str]:
@@ -138,9 +139,17 @@ def _backup_in(folder: Path) -> Installation:
     return Installation(Address(f"sqlite:///{folder / NAME}"))
 
 
-def _secrets_of(of: Installation) -> list[StoredSecret]:
-    with opened(of.database, begin="DEFERRED") as source:
-        return list(stored_secrets(source))
+def _contents_of(backup: Installation) -> Contents:
+    with opened(backup.database, begin="DEFERRED") as source:
+        return contents_of(source)
+
+
+def _attachment_faults(of: Installation, to: Installation, needed: Iterable[AttachmentName]) -> list[str]:
+    """A line for each attachment that was not copied: what is damaged stays behind."""
+    lacking = [each for each in needed if not is_stored(to.blobs_directory, each.org, each.key)]
+    return [
+        f"{each} is {'damaged' if is_stored(of.blobs_directory, each.org, each.key) else 'missing'}" for each in lacking
+    ]
 
 
 def _check_keys(backup: Installation, to: Installation, stored: Collection[StoredSecret]) -> None:
@@ -156,13 +165,13 @@ def _check_keys(backup: Installation, to: Installation, stored: Collection[Store
 
 
 def _copy_others(of: Installation, to: Installation, bar: Bar) -> int:
-    """Copy the attachments and the keys. What the target has already stays. Returns how many attachments there are."""
+    """Copy the attachments and the keys. What the target has already stays. Returns how many attachments it copied."""
     blobs, count = _existing(of.blobs_directory), 0
     if blobs is not None:
         if to.blobs_directory is None:
             raise Conflict("the source has attachments: set `blobs`, the directory for them")
         with bar("attachments") as show:
-            count = copy_blobs(blobs, to.blobs_directory, show)
+            count, _ = copy_blobs(blobs, to.blobs_directory, show)
     if to.key_file is not None and (keys := of.secret_keys()):
         write_keys(to.key_file, keys)
     return count

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from wfcore.cli.client import Json
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, open_core, print_message
+from wfcore.cli.common import DATABASE, IN_MEMORY, Config, Database, Flag, Schema, open_core, print_message
 
 if TYPE_CHECKING:
     from wfcore.adapters.sql.migrations import RevisionChain
@@ -67,7 +67,8 @@ async def check(
     Parameters
     ----------
     deep
-        Also read the journals of all runs and verify their checksums; prints the id of each damaged run.
+        Also read the journals of all runs and verify their checksums, and look for the attachments and the keys that
+        rows need. Prints the id of each damaged run, and what is missing.
     """
     from wfcore.domain.kernel.errors import Unavailable
 
@@ -76,11 +77,23 @@ async def check(
             raise Unavailable(f"the schema is not that of this release: {'; '.join(found)}")
         print("the schema is that of this release")  # noqa: T201
         if deep:
-            await _check_journals(core)
+            faults = [] if database in IN_MEMORY else _row_faults(_installation(database, config, schema))
+            await _check_journals(core, faults)
 
 
-async def _check_journals(core: "Core") -> None:
-    """Print the id of each damaged run. Raises Unavailable when there are any."""
+def _row_faults(of: "Installation") -> list[str]:
+    """Print what is wrong with rows."""
+    from wfcore.cli.bars import bar
+    from wfcore.cli.deep_checks import row_faults
+
+    faults = row_faults(of, _by_shard(of).values(), bar)
+    for fault in faults:
+        print(fault)  # noqa: T201
+    return faults
+
+
+async def _check_journals(core: "Core", faults: Sequence[str]) -> None:
+    """Print the id of each damaged run. Raises Unavailable when there are any, or other faults."""
     from wfcore.cli.bars import counting
     from wfcore.domain.kernel.errors import Unavailable
 
@@ -90,8 +103,12 @@ async def _check_journals(core: "Core") -> None:
             damaged += 1
             print(run_id)  # noqa: T201
     if damaged:
-        raise Unavailable(f"the journals of {damaged} runs are damaged")
+        more = f", and there are {len(faults)} other faults" if faults else ""
+        raise Unavailable(f"the journals of {damaged} runs are damaged{more}")
     print("all journals are intact")  # noqa: T201
+    if faults:
+        raise Unavailable(f"{len(faults)} faults beside the journals: see above")
+    print("nothing that rows need is missing")  # noqa: T201
 
 
 async def prune(
@@ -169,8 +186,9 @@ def copy(
     print(f"copied and verified {copied.total} rows")  # noqa: T201
     if blobs is not None:
         with bar("attachments") as show:
-            count = copy_blobs(*blobs, show)
+            count, damaged = copy_blobs(*blobs, show)
         print(f"copied and verified {count} attachments")  # noqa: T201
+        _report([f"attachment `{file}` is damaged" for file in damaged], "all else is copied")
 
 
 def backup(folder: Path, /, *, database: Database = DATABASE, config: Config = None, schema: Schema = None) -> None:

@@ -64,7 +64,7 @@ def test_a_backup_is_restored(acme: Organization) -> None:
 
 
 def test_a_restore_that_is_refused(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder without a backup, another secret key, and a backup whose content is damaged."""
+    """A folder without a backup, and another secret key."""
     attach(acme)
     assert acme.call("db", "backup", "saved").status == 0
     to = ("--database", "sqlite:///new.db")
@@ -76,10 +76,6 @@ def test_a_restore_that_is_refused(acme: Organization, monkeypatch: pytest.Monke
         other = acme.call("db", "restore", "saved", "--database", "sqlite:///fourth.db")
     assert (other.status, "encrypted with keys that the target lacks: add line 1 of" in other.err) == (1, True)
     assert not Path("fourth.db").exists()
-    (file,) = Path("saved").glob("wfcore.db.blobs/*/*/*")
-    file.write_bytes(b"another text")
-    damaged = acme.call("db", "restore", "saved", "--database", "sqlite:///fifth.db")
-    assert (damaged.status, "is damaged" in damaged.err) == (1, True)
 
 
 def test_a_backup_after_the_rotation_of_the_key(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +147,47 @@ def test_a_refused_restore_writes_nothing(acme: Organization) -> None:
     refused = acme.call("db", "restore", "saved")
     assert (refused.status, "the target has rows" in refused.err) == (1, True)
     assert (file.exists(), Path("wfcore.db.key").read_bytes()) == (False, before)
+
+
+def use_the_attachment(acme: Organization) -> None:
+    """Start a run with it, which waits, and whose journal has it."""
+    acme.deployed(("Refund", ASK))
+
+    async def start() -> None:
+        async with wfcore.open("sqlite:///wfcore.db", worker=False) as core:
+            me = core.principal(acme.id, user="ada", role="owner")
+            files = {"images": [], "documents": [{"uploadId": KEY}]}
+            await core.runs.start(me, {"workflowId": 1, "input": {"order": 9}, "attachments": files})
+
+    asyncio.run(start())
+
+
+@pytest.mark.parametrize("fault", ["missing", "damaged"])
+def test_an_attachment_that_a_run_needs(acme: Organization, fault: str) -> None:
+    """Without it a check, a backup and a restore name it and fail; all else is copied."""
+    attach(acme)
+    use_the_attachment(acme)
+    assert acme.call("db", "check", "--deep").status == 0
+    assert acme.call("db", "backup", "whole").status == 0
+    for place in ("wfcore.db.blobs", "whole/wfcore.db.blobs"):
+        (file,) = Path(place).glob("*/*/*")
+        file.unlink()
+        if fault == "damaged":
+            file.write_bytes(b"another text")
+    line = f"attachment `{KEY}` of organization `{acme.id}` is {fault}"
+    for command in (
+        ("check", "--deep"),
+        ("backup", "saved"),
+        ("restore", "whole", "--database", "sqlite:///whole.db"),
+    ):
+        done = acme.call("db", *command)
+        assert (done.status, line in done.out.splitlines()) == (1, True), command
+    for database in ("saved/wfcore.db", "whole.db"):
+        checked = acme.call("db", "check", "--deep", "--database", f"sqlite:///{database}")
+        assert (checked.status, line.replace(fault, "missing") in checked.out.splitlines()) == (1, True)
+        assert "all journals are intact" in checked.out
+    copied = acme.call("db", "copy", "sqlite:///wfcore.db", "sqlite:///c.db", "--blobs", "wfcore.db.blobs", "c.blobs")
+    assert copied.status == (1 if fault == "damaged" else 0)
 
 
 def test_a_failed_backup_leaves_nothing(acme: Organization) -> None:

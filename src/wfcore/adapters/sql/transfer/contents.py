@@ -1,20 +1,31 @@
-"""What the rows of a database need beside it: the keys with which secrets were encrypted."""
+"""What the rows of a database need beside it: attachments, and the keys with which secrets were encrypted."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql.schema.statement import own_name
-from wfcore.adapters.sql.schema.tables import organizations
-from wfcore.adapters.sql.transfer.databases import TABLES, CopySource
+from wfcore.adapters.sql.schema.tables import executions, journal, metadata, organizations
+from wfcore.adapters.sql.transfer.databases import TABLES, CopySource, Row
 
 _SEALED: Final = [table for table in TABLES if "sealed" in table.columns]
 """The tables with secrets."""
 _KEY_ID: Final = re.compile(r"\b1\.([0-9a-f]{16})\.", re.ASCII)
 """The key id in a sealed text (`wfcore.adapters.sealing`)."""
+
+_PARENTS: Final[Mapping[sa.Table, tuple[str, sa.Table, str]]] = {
+    journal: ("execution", executions, "id"),
+    metadata.tables["wfcore_messages"]: ("conversation", metadata.tables["wfcore_conversations"], "key"),
+}
+"""Tables whose rows belong to the organization of a row elsewhere: the column that names it, its table and key."""
+READING_ORDER: Final[Sequence[sa.Table]] = sorted(TABLES, key=lambda table: table not in _PARENTS)
+"""Every table, the parents of others after these."""
+_ATTACHMENT: Final = re.compile(r'torageKey\\*": ?\\*"([0-9a-f]{64}\.[a-z]+)', re.ASCII)
+"""The key of an attachment in JSON, and in JSON that is a text of other JSON (`wfcore.domain.agents.attachments`)."""
 
 
 @attrs.frozen
@@ -25,27 +36,79 @@ class StoredSecret:
     key_id: str
 
 
-def stored_secrets(source: CopySource) -> Iterator[StoredSecret]:
-    """Every encrypted secret."""
-    names = organization_names(source)
-    for table in _SEALED:
+@attrs.frozen(order=True)
+class AttachmentName:
+    """The key of an attachment, and the organization that has it."""
+
+    org: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"attachment `{self.key}` of organization `{self.org}`"
+
+
+class Contents:
+    """Collects what rows need. The rows must be given by table, in `READING_ORDER`."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+        self._attachments = set[tuple[int, str]]()
+        self._of_children: dict[tuple[sa.Table, int], set[str]] = defaultdict(set)
+        self._secrets: dict[tuple[int, str, str], None] = {}
+
+    def attachments(self) -> list[AttachmentName]:
+        """Those that rows name."""
+        return sorted(AttachmentName(self._name(org), key) for org, key in self._attachments)
+
+    def secrets(self) -> list[StoredSecret]:
+        return [
+            StoredSecret(f"{name} of organization `{self._name(org)}`", key_id) for org, name, key_id in self._secrets
+        ]
+
+    def reader(self, table: sa.Table) -> Callable[[Row], None]:
+        """A function that takes each row of this table."""
+        names = table.columns.keys()
+        texts = [index for index, column in enumerate(table.columns) if isinstance(column.type, sa.Text)]
+
+        def read(row: Row) -> None:
+            values = dict(zip(names, row, strict=True))
+            if table is organizations:
+                self._names[values["key"]] = values["uuid"]
+            if table in _SEALED:
+                self._read_secrets(table, values)
+            self._read_attachments(table, values, {key for index in texts for key in _keys(row[index])})
+
+        return read
+
+    def _read_secrets(self, table: sa.Table, values: Mapping[str, Any]) -> None:
+        kind = own_name(table).removesuffix("s").replace("_", " ")
+        number = values["id"] if "id" in values else values["workflow_id"]
+        for key_id in _KEY_ID.findall(f"{values['sealed']} {values.get('client')}"):
+            self._secrets[values["org"], f"{kind} `{number}`", key_id] = None
+
+    def _read_attachments(self, table: sa.Table, values: Mapping[str, Any], keys: set[str]) -> None:
+        for child, (column, parent, key) in _PARENTS.items():
+            if table is child and keys:
+                self._of_children[parent, values[column]] |= keys
+                return
+            if table is parent:
+                keys |= self._of_children.pop((parent, values[key]), set())
+        if "org" in values:
+            self._attachments.update((values["org"], key) for key in keys)
+
+    def _name(self, org: int) -> str:
+        return self._names.get(org, str(org))
+
+
+def _keys(text: str | None) -> Iterable[str]:
+    return _ATTACHMENT.findall(text) if text and "torageKey" in text else ()
+
+
+def contents_of(source: CopySource) -> Contents:
+    """What all rows need."""
+    found = Contents()
+    for table in READING_ORDER:
+        read = found.reader(table)
         for row in source.rows(table):
-            values = dict(zip(table.columns.keys(), row, strict=True))
-            name = f"{_kind_of(table)} `{_id_of(values)}` of organization `{names.get(values['org'])}`"
-            for key_id in _KEY_ID.findall(f"{values['sealed']} {values.get('client')}"):
-                yield StoredSecret(name, key_id)
-
-
-def organization_names(source: CopySource) -> Mapping[int, str]:
-    """The ids of organizations by the keys that rows have."""
-    key, uuid = (list(organizations.columns).index(column) for column in (organizations.c.key, organizations.c.uuid))
-    return {row[key]: row[uuid] for row in source.rows(organizations)}
-
-
-def _kind_of(table: sa.Table) -> str:
-    return own_name(table).removesuffix("s").replace("_", " ")
-
-
-def _id_of(values: Mapping[str, Any]) -> Any:
-    """The id of a row; a webhook has that of its workflow."""
-    return values["id"] if "id" in values else values["workflow_id"]
+            read(row)
+    return found
