@@ -10,16 +10,16 @@ is, and a restore is a copy.
 
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 import attrs
 
-from wfcore.adapters.blobs import copy_blobs, is_stored
+from wfcore.adapters.blobs import copy_blobs, fault_of, is_stored
 from wfcore.adapters.sealing import id_of, keys_in, write_keys
-from wfcore.adapters.sql.transfer.contents import AttachmentName, Contents, StoredSecret, contents_of
+from wfcore.adapters.sql.transfer.contents import AttachmentName, Contents, StoredSecret, contents_of, read_all
 from wfcore.adapters.sql.transfer.copying import Copied, check_empty, copy
 from wfcore.adapters.sql.transfer.databases import Address, opened
 from wfcore.domain.kernel.errors import Conflict, Unavailable
@@ -99,7 +99,7 @@ def back_up(of: Installation, folder: Path, bar: Bar) -> Transferred:
             copied = copy(of.database, made.database, shards=of.shards, online=True, on_progress=show)
         blobs = _copy_others(of, made, bar)
         keys, needed = of.secret_keys(), _contents_of(made)
-        faults = [*_attachment_faults(of, made, needed.attachments()), *key_faults(keys, needed.secrets())]
+        faults = [*_not_copied(of, made, needed.attachments()), *key_faults(keys, needed.secrets())]
         draft.rename(folder)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -125,7 +125,28 @@ def restore(folder: Path, to: Installation, bar: Bar) -> Transferred:
         copied = copy(backup.database, to.database, on_progress=show)
     keys = backup.secret_keys()
     lacking = key_faults([*keys, *to.secret_keys()], needed.secrets())
-    return Transferred(copied, blobs, len(keys), [*_attachment_faults(backup, to, needed.attachments()), *lacking])
+    return Transferred(copied, blobs, len(keys), [*_not_copied(backup, to, needed.attachments()), *lacking])
+
+
+def row_faults(of: Installation, databases: Iterable[Address], bar: Bar) -> list[str]:
+    """A line for each row, attachment and key of these databases that cannot be read, as far as the rows say."""
+    faults = list[str]()
+    for address in databases:
+        with bar("rows") as show:
+            needed, unreadable = read_all(address, show)
+        with bar("attachments") as show:
+            lacking = list(_attachment_faults(of, needed.attachments(), show))
+        faults += [*unreadable, *lacking, *key_faults(of.secret_keys(), needed.secrets())]
+    return faults
+
+
+def _attachment_faults(
+    of: Installation, needed: Sequence[AttachmentName], show: Callable[[int, int], None]
+) -> Iterator[str]:
+    for done, each in enumerate(needed, 1):
+        if fault := fault_of(of.blobs_directory, each.org, each.key):
+            yield f"{each} is {fault}"
+        show(done, len(needed))
 
 
 def key_faults(keys: Iterable[bytes], stored: Collection[StoredSecret]) -> list[str]:
@@ -144,7 +165,7 @@ def _contents_of(backup: Installation) -> Contents:
         return contents_of(source)
 
 
-def _attachment_faults(of: Installation, to: Installation, needed: Iterable[AttachmentName]) -> list[str]:
+def _not_copied(of: Installation, to: Installation, needed: Iterable[AttachmentName]) -> list[str]:
     """A line for each attachment that was not copied: what is damaged stays behind."""
     lacking = [each for each in needed if not is_stored(to.blobs_directory, each.org, each.key)]
     return [

@@ -67,8 +67,8 @@ async def check(
     Parameters
     ----------
     deep
-        Also read the journals of all runs and verify their checksums, and look for the attachments and the keys that
-        rows need. Prints the id of each damaged run, and what is missing.
+        Also read all rows, verify the checksums of all journals, and look for the attachments and the keys that rows
+        need. Prints each table that cannot be read, the id of each damaged run, and what is missing.
     """
     from wfcore.domain.kernel.errors import Unavailable
 
@@ -83,8 +83,8 @@ async def check(
 
 def _row_faults(of: "Installation") -> list[str]:
     """Print what is wrong with rows."""
+    from wfcore.cli.backups import row_faults
     from wfcore.cli.bars import bar
-    from wfcore.cli.deep_checks import row_faults
 
     faults = row_faults(of, _by_shard(of).values(), bar)
     for fault in faults:

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import sqlite3
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -190,6 +191,39 @@ def test_an_attachment_that_a_run_needs(acme: Organization, fault: str) -> None:
     assert copied.status == (1 if fault == "damaged" else 0)
 
 
+def damage_a_page(database: str, table: str) -> None:
+    """Overwrite the first page of a table in the file."""
+    with sqlite3.connect(database) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (page,) = file.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        (size,) = file.execute("PRAGMA page_size").fetchone()
+    file.close()
+    with Path(database).open("r+b") as raw:
+        raw.seek((page - 1) * size)
+        raw.write(bytes(range(256)) * (size // 256))
+
+
+@pytest.mark.parametrize("table", ["audit", "executions", "journal", "organizations"])
+def test_a_check_reads_every_table(acme: Organization, table: str) -> None:
+    """It names each one that cannot be read, and reads the others."""
+    acme.deployed(("Refund", ASK))
+    assert acme.call("run", "start", "refund", "--input", '{"order": 9}', "--follow").status == 4
+    damage_a_page("wfcore.db", f"wfcore_{table}")
+    checked = acme.call("db", "check", "--deep")
+    assert checked.status == 1
+    named = [line for line in checked.out.splitlines() if line.startswith("table `")]
+    assert [line.partition(" cannot be read")[0] for line in named] == [f"table `{table}`"]
+
+
+def test_a_check_names_a_value_that_is_not_text(acme: Organization) -> None:
+    """Bytes that are not UTF-8 are no defect of the file, but no process can read the row."""
+    with sqlite3.connect("wfcore.db") as file:
+        file.execute("UPDATE wfcore_members SET name = CAST(x'ff' AS TEXT)")
+    file.close()
+    checked = acme.call("db", "check", "--deep")
+    assert (checked.status, "table `members` cannot be read" in checked.out) == (1, True)
+
+
 def test_a_failed_backup_leaves_nothing(acme: Organization) -> None:
     """A backup of a database that does not exist."""
     failed = acme.call("db", "backup", "saved", "--database", "sqlite:///no.db")
@@ -304,11 +338,12 @@ def test_an_organization_is_exported(acme: Organization) -> None:
 def test_long_commands_show_their_progress(
     acme: Organization, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
-    """Up to the last of all steps, and never more."""
+    """Up to the last of all steps, and never more. Of a check, the bar of the runs."""
     shown: list[tuple[int, int]] = []
 
     @contextmanager
     def bar(_: str) -> Iterator[Callable[[int, int], None]]:
+        shown.clear()
         yield lambda done, total: shown.append((done, total))
 
     acme.deployed(("Echo", ECHO))

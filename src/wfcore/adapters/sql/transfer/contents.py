@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from wfcore.adapters.sql.schema.statement import own_name
 from wfcore.adapters.sql.schema.tables import executions, journal, metadata, organizations
-from wfcore.adapters.sql.transfer.databases import TABLES, CopySource, Row
+from wfcore.adapters.sql.transfer.databases import TABLES, Address, CopySource, Row, opened
+from wfcore.domain.kernel.errors import Unavailable
 
 _SEALED: Final = [table for table in TABLES if "sealed" in table.columns]
 """The tables with secrets."""
@@ -57,8 +58,8 @@ class Contents:
         self._secrets: dict[tuple[int, str, str], None] = {}
 
     def attachments(self) -> list[AttachmentName]:
-        """Those that rows name."""
-        return sorted(AttachmentName(self._name(org), key) for org, key in self._attachments)
+        """Those that rows name, of organizations whose rows can be read."""
+        return sorted(AttachmentName(self._names[org], key) for org, key in self._attachments if org in self._names)
 
     def secrets(self) -> list[StoredSecret]:
         return [
@@ -100,8 +101,9 @@ class Contents:
         return self._names.get(org, str(org))
 
 
-def _keys(text: str | None) -> Iterable[str]:
-    return _ATTACHMENT.findall(text) if text and "torageKey" in text else ()
+def _keys(text: Any) -> Iterable[str]:
+    """The keys in a text; SQLite can have other values in its place."""
+    return _ATTACHMENT.findall(text) if isinstance(text, str) and "torageKey" in text else ()
 
 
 def contents_of(source: CopySource) -> Contents:
@@ -112,3 +114,34 @@ def contents_of(source: CopySource) -> Contents:
         for row in source.rows(table):
             read(row)
     return found
+
+
+def read_all(address: Address, on_progress: Callable[[int, int], None]) -> tuple[Contents, list[str]]:
+    """Read every row of every table. What the rows need, and a line for each table that cannot be read wholly.
+
+    `on_progress` is called with how many tables were read, and how many there are.
+    """
+    found, faults = Contents(), list[str]()
+    for done, table in enumerate(READING_ORDER, 1):
+        try:
+            with opened(address, begin="DEFERRED") as source:
+                read = found.reader(table)
+                for row in source.rows(table):
+                    read(row)
+        except Unavailable as error:
+            faults.append(f"table `{own_name(table)}` cannot be read: {error.message}")
+        on_progress(done, len(READING_ORDER))
+    return found, [*_file_faults(address), *faults]
+
+
+def _file_faults(address: Address) -> list[str]:
+    """What SQLite finds wrong with the structure of its file; nothing for a server."""
+    if address.file is None:
+        return []
+    try:
+        with opened(address, begin="DEFERRED") as source:
+            driver: Any = source.connection.connection.driver_connection
+            rows = driver.execute("PRAGMA integrity_check").fetchall()
+    except Unavailable as error:
+        return [error.message]
+    return [f"the database file is damaged: {line}" for (text,) in rows if text != "ok" for line in text.splitlines()]

@@ -316,4 +316,6 @@ def _errors() -> Iterator[None]:
 
 
 def _unavailable(error: BaseException) -> Unavailable:
-    return Unavailable(f"the database does not answer: {str(error).partition(chr(10))[0]}")
+    is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    problem = "the database file is damaged" if is_damaged else "the database does not answer"
+    return Unavailable(f"{problem}: {str(error).partition(chr(10))[0]}")
