@@ -1,5 +1,6 @@
 """`GET /metrics`, the access log and the request's span."""
 
+import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator
@@ -18,6 +19,8 @@ from waiting import HANG
 import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.telemetry import Metrics, Traces
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.runtime.common import readiness
 
 pytestmark = pytest.mark.anyio
 
@@ -34,6 +37,29 @@ async def watched_world(traces: Traces | None = None, **more: Any) -> AsyncItera
         transport = httpx.ASGITransport(app(core, metrics=metrics, **more))
         connect = partial(httpx.AsyncClient, transport=transport, base_url="http://wfcore", trust_env=False)
         yield await new_world(core, connect, closing)
+
+
+@pytest.mark.parametrize("error", [None, Unavailable("the database does not answer")])
+async def test_a_store_that_does_not_respond(monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> None:
+    """The metrics of the process are shown; what the store would say is not a number."""
+    monkeypatch.setattr(readiness, "PATIENCE", 0.01)
+    async with watched_world() as world:
+        nobody, responds = await world.client(), asyncio.Event()
+
+        async def due_since(now: int) -> int | None:
+            if error is not None:
+                raise error
+            await responds.wait()
+            return None
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.core.ports.journal, "due_since", due_since)
+            page = await nobody.get("/metrics")
+        assert (page.status_code, "wfcore_streams_open 0.0" in page.text) == (200, True)
+        assert "wfcore_dispatch_lag_seconds NaN" in page.text
+        responds.set()
+        await asyncio.sleep(0)
+        assert "wfcore_dispatch_lag_seconds 0.0" in (await nobody.get("/metrics")).text
 
 
 async def test_the_text_for_prometheus() -> None:

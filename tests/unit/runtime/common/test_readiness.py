@@ -20,8 +20,11 @@ class Probed:
         self.schema: str | None = None
         self.free = asyncio.Event()
         self.free.set()
+        self.readable = asyncio.Event()
+        self.readable.set()
 
     async def check(self) -> str | None:
+        await self.readable.wait()
         return self.schema
 
     async def check_writes(self) -> str | None:
@@ -74,6 +77,18 @@ async def test_a_write_that_does_not_end_is_not_ready(bench: Bench, monkeypatch:
     assert store.writes == 1
     store.free.set()
     bench.clock.advance(5)
+    await asyncio.sleep(0)
+    assert await probes.problem() is None
+
+
+async def test_a_read_that_does_not_end_is_not_ready(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a server that accepts connections and does not respond."""
+    monkeypatch.setattr(readiness, "PATIENCE", 0.01)
+    store = Probed()
+    probes = ready(store, bench)
+    store.readable.clear()
+    assert "a read has not ended" in str(await probes.problem())
+    store.readable.set()
     await asyncio.sleep(0)
     assert await probes.problem() is None
 

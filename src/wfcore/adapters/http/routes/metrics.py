@@ -1,14 +1,16 @@
 """`GET /metrics`, for Prometheus to scrape (Prometheus documentation, Exposition formats)."""
 
 import hmac
+import math
 from collections.abc import Iterator
 
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.route import Call, Route
-from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound, Unavailable
 from wfcore.ports.telemetry import Exposition, Level
 from wfcore.runtime.common.ports import Ports
+from wfcore.runtime.common.readiness import SharedCall
 from wfcore.runtime.organization.directory import unauthenticated
 
 
@@ -19,6 +21,7 @@ class MetricsPage:
         self._ports = ports
         self._metrics = metrics
         self._token = token
+        self._due_since = SharedCall(lambda: ports.journal.due_since(ports.clock.now()))
 
     def table(self) -> Iterator[Route]:
         yield Route(
@@ -35,11 +38,16 @@ class MetricsPage:
         return Response(self._metrics.text(), media_type=None, headers={"Content-Type": self._metrics.content_type})
 
     async def _measure(self) -> None:
-        """Set the levels that are measured only when metrics are read."""
+        """Set the levels that are measured only when metrics are read: NaN while the store does not respond."""
         if self._ports.telemetry is not None:
-            now = self._ports.clock.now()
-            since = await self._ports.journal.due_since(now)
-            self._ports.telemetry.level(Level.dispatch_lag, 0.0 if since is None else max(0.0, (now - since) / 1000))
+            self._ports.telemetry.level(Level.dispatch_lag, await self._lag())
+
+    async def _lag(self) -> float:
+        try:
+            since = await self._due_since.result()
+        except (TimeoutError, Unavailable):
+            return math.nan
+        return 0.0 if since is None else max(0.0, (self._ports.clock.now() - since) / 1000)
 
 
 def _has_token(sent: list[str], token: str) -> bool:
