@@ -311,6 +311,9 @@ class HostStore:
     async def joined(self, connection: object) -> Store:
         return await self._database.joined(connection)
 
+    def space_problem(self) -> str | None:
+        return None
+
     async def scrub(self) -> None:
         """Raises RuntimeError: the files cannot be rewritten within the transaction of the product."""
         raise RuntimeError("the files cannot be rewritten within the transaction of the product")

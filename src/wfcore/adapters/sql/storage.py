@@ -324,7 +324,7 @@ class SqlStorage:
                     await connection.execute(organizations.delete().where(organizations.c.key == PROBE["key"]))
         except Unavailable as error:
             return error.message
-        return None
+        return self.database.space_problem()
 
     @property
     def maintenance(self) -> "SqlMaintenance":

@@ -160,6 +160,10 @@ class Store(Protocol):
         """
         ...
 
+    def space_problem(self) -> str | None:
+        """Says so when the disk of a file is full; None otherwise, and for a server."""
+        ...
+
     async def scrub(self) -> None:
         """Rewrite the files, so that no deleted content is left in them. Raises Unavailable when others hold locks."""
         ...

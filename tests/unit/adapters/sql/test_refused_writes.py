@@ -1,6 +1,9 @@
 """`check_writes` on databases that refuse writes: a full file, a read-only file, a read-only server."""
 
 import asyncio
+import os
+import shutil
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -51,6 +54,28 @@ async def test_a_full_sqlite_database(database: Database) -> None:
     assert await storage.check() is None
     pragma(database, "max_page_count = 1000000")
     assert await storage.check_writes() is None
+
+
+async def test_a_full_disk(tmp_path: Path) -> None:
+    """The probe itself can still be written into pages that are free, but further writes cannot."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(tmp_path)]
+    if not shutil.which("mount") or subprocess.run(mount, check=False, capture_output=True).returncode:  # noqa: ASYNC221
+        pytest.skip("this user cannot mount a file system")
+    opened = Database(f"sqlite:///{tmp_path / 'app.db'}")
+    try:
+        await opened.open()
+        storage, filler = SqlStorage(opened), tmp_path / "filler"
+        await storage.upgrade()
+        assert await storage.check_writes() is None
+        opened.commit_connection.execute("PRAGMA wal_checkpoint").fetchall()  # the next writes overwrite the log
+        free = os.statvfs(tmp_path)
+        filler.write_bytes(bytes(free.f_bavail * free.f_frsize))
+        assert "the disk of the database is full" in str(await storage.check_writes())
+        filler.unlink()
+        assert await storage.check_writes() is None
+    finally:
+        await opened.close()
+        subprocess.run(["umount", str(tmp_path)], check=True)  # noqa: ASYNC221
 
 
 async def test_a_read_only_sqlite_database(database: Database) -> None:

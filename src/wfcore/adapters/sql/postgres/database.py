@@ -138,6 +138,9 @@ class PostgresDatabase:
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return PostgresCommits(self, on_commit)
 
+    def space_problem(self) -> str | None:
+        return None
+
     async def scrub(self) -> None:
         """Rewrite the tables. The server's write-ahead log is not rewritten: it is recycled, or archived."""
         self.check_open()

@@ -37,6 +37,9 @@ READERS: Final = 4
 WAL_BYTES: Final = 64 * 1024 * 1024
 """The size in bytes to which a checkpoint truncates the write-ahead log. A reader that never ends prevents that."""
 
+SPACE: Final = 512 * 1024
+"""The bytes on the disk below which a file counts as not writable."""
+
 SCRUB_TRIES: Final = 6
 """How often a checkpoint waits for readers, `busy_seconds` each."""
 
@@ -209,6 +212,13 @@ class Database:
 
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return GroupCommit(self, on_commit)
+
+    def space_problem(self) -> str | None:
+        """Small writes succeed on a full disk for a while: they overwrite free pages and the old write-ahead log."""
+        found = os.statvfs(self.path.parent)
+        if found.f_bavail * found.f_frsize < SPACE:
+            return f"the disk of the database is full: it has less than {SPACE // 1024} KiB left"
+        return None
 
     async def scrub(self) -> None:
         """Rewrite the file, and empty the write-ahead log, which needs a moment without readers of the old state."""
