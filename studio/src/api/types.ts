@@ -1,7 +1,9 @@
+import type { Json, JsonObject } from "../kit/json";
+
+export type { Json, JsonObject };
+
 /** The shapes of the API that the studio reads. A test compares their fields with the OpenAPI document. */
 
-export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-export type JsonObject = { [key: string]: Json };
 
 export type RunStatus = "queued" | "running" | "interrupted" | "done" | "error" | "cancelled";
 export type NodeStatus = "pending" | "running" | "waiting" | "done" | "error" | "skipped" | "cancelled";

@@ -5,6 +5,7 @@ import { Form, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { isObject } from "../kit/json";
 import { brief, visible } from "../kit/safe";
 import { handlesOf, removable, titleOf } from "./document";
 import type { Found } from "./editor";
@@ -44,7 +45,6 @@ const INPUTS: Record<string, TextInput> = {
   template: (props) => <ExpressionInput mode="template" {...props} />,
 };
 
-const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The schema of a node's data with the choices that this server has. `params` and the label have inputs of their own. */
 function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, named: (schema: JsonObject) => JsonObject): JsonObject {

@@ -2,6 +2,7 @@ import { useMemo, useState } from "react";
 import type { JsonObject, NodeType, Tool } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { readJson } from "../kit/json";
 import { brief } from "../kit/safe";
 import { NOTE } from "./annotations";
 import { DRAGGED } from "./EditorCanvas";
@@ -86,7 +87,7 @@ export function Palette({ types, hasStart, tools, onAdd }: {
 /** The entry that a drag carries; null for any other text. */
 export function entryIn(text: string, types: NodeType[]): Entry | null {
   try {
-    const found = JSON.parse(text) as Entry;
+    const found = readJson(text) as Entry;
     return (found.type === NOTE || types.some((type) => type.type === found.type)) && typeof found.base === "string" && found.data && typeof found.data === "object" ? found : null;
   } catch {
     return null;

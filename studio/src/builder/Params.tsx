@@ -4,6 +4,7 @@ import { ExpressionInput } from "../expressions/ExpressionInput";
 import { type FieldError, type Field, fieldOf } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { readJson } from "../kit/json";
 import { visible } from "../kit/safe";
 
 const escape = (name: string) => name.replace(/~/g, "~0").replace(/\//g, "~1");
@@ -14,7 +15,7 @@ function valueOf(text: string, field: Field): Json | undefined {
   if (text === "") return undefined;
   if (field.kind === "text" || field.kind === "long" || isTemplate(text.trim().slice(0, 2))) return text;
   try {
-    return JSON.parse(text) as Json;
+    return readJson(text) as Json;
   } catch {
     return text;
   }

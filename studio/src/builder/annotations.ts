@@ -1,5 +1,6 @@
 import type { GraphNode, Structure } from "../api/types";
-import { freePlace, freshId, isObject, moved, type Point } from "./document";
+import { freePlace, freshId, moved, type Point } from "./document";
+import { asNumber, isObject } from "../kit/json";
 
 /**
  * Notes and groups of the canvas. No run reads them: `data` keeps what its schema does not know. A node has the name
@@ -25,7 +26,7 @@ export const groupKey = (name: string) => `\u0000group ${name}`;
 export const noteOf = (key: string | undefined): string | null => (key?.startsWith(noteKey("")) ? key.slice(noteKey("").length) : null);
 export const groupOf = (key: string | undefined): string | null => (key?.startsWith(groupKey("")) ? key.slice(groupKey("").length) : null);
 
-const isPoint = (value: unknown): value is Point => isObject(value) && Number.isFinite(value.x) && Number.isFinite(value.y);
+const isPoint = (value: unknown): value is Point => isObject(value) && Number.isFinite(asNumber(value.x)) && Number.isFinite(asNumber(value.y));
 
 /** The notes of the structure; what is not a note is left out. */
 export function notesOf(structure: Structure): Note[] {
@@ -33,7 +34,7 @@ export function notesOf(structure: Structure): Note[] {
   const found = new Map<string, Note>();
   for (const one of (Array.isArray(held) ? held : []).slice(0, MOST_NOTES)) {
     if (isObject(one) && typeof one.id === "string" && typeof one.text === "string" && isPoint(one.position)) {
-      found.set(one.id, { id: one.id, text: one.text, position: { x: one.position.x, y: one.position.y } });
+      found.set(one.id, { id: one.id, text: one.text, position: { x: Number(one.position.x), y: Number(one.position.y) } });
     }
   }
   return [...found.values()];

@@ -7,6 +7,7 @@ import { focusUnreadable, Form, useInvalidFocus } from "../forms/Form";
 import { check, type FieldError, fieldOf, initial, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { isObject } from "../kit/json";
 import { Dialog, Loading, type Problem } from "../kit/kit";
 import { brief, visible } from "../kit/safe";
 import { differences } from "./document";
@@ -175,7 +176,7 @@ export function RunDialog({ editor, state, editing, from, onStarted, onClose }: 
   const host = useHost();
   const given = state.structure.nodes.find((node) => node.type === "start")?.data?.inputSchema;
   const schema = useMemo<JsonObject>(
-    () => (given && typeof given === "object" && !Array.isArray(given) ? given : { type: "object", properties: { input: { title: t("builder.input") } } }), [given, t],
+    () => (isObject(given) ? given : { type: "object", properties: { input: { title: t("builder.input") } } }), [given, t],
   );
   const hasSchema = schema === given;
   const field = useMemo(() => fieldOf(schema), [schema]);

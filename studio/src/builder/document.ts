@@ -1,4 +1,5 @@
 import type { GraphEdge, GraphNode, Issue, Json, JsonObject, NodeType, Structure } from "../api/types";
+import { asNumber, isObject, readJson } from "../kit/json";
 
 /** Pure functions on a graph that is edited. None changes what it is given: each returns a new structure. */
 
@@ -23,7 +24,7 @@ export function titleOf(node: GraphNode): string {
 
 const branchesOf = (data: JsonObject | undefined): (string | null)[] =>
   (Array.isArray(data?.branches) ? data.branches : []).map((one) => {
-    const handle = one && typeof one === "object" && !Array.isArray(one) ? one.handle : null;
+    const handle = isObject(one) ? one.handle : null;
     return typeof handle === "string" && handle ? handle : null;
   });
 
@@ -166,7 +167,7 @@ function readdressed(value: Json, names: Map<string, string>): Json {
     });
   }
   if (Array.isArray(value)) return value.map((one) => readdressed(one, names));
-  if (value && typeof value === "object") {
+  if (isObject(value)) {
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, readdressed(one, names)]));
   }
   return value;
@@ -223,22 +224,20 @@ export function pasted(structure: Structure, text: string): { structure: Structu
   return { structure: next, ids: [...names.values()] };
 }
 
-export const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
-
 function graphIn(text: string): Structure | null {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text);
   } catch {
     return null;
   }
   const outer = isObject(value) && isObject(value.workflowStructure) ? value.workflowStructure : value;
   if (!isObject(outer) || !Array.isArray(outer.nodes)) return null;
-  const isPoint = (one: unknown) => isObject(one) && Number.isFinite(one.x) && Number.isFinite(one.y);
-  const nodes = outer.nodes.filter((one): one is GraphNode =>
+  const isPoint = (one: unknown) => isObject(one) && Number.isFinite(asNumber(one.x)) && Number.isFinite(asNumber(one.y));
+  const nodes = (outer.nodes as unknown[]).filter((one): one is GraphNode =>
     isObject(one) && typeof one.id === "string" && one.id !== "" && typeof one.type === "string"
     && (one.data === undefined || isObject(one.data)) && (one.position === undefined || one.position === null || isPoint(one.position)));
-  const edges = (Array.isArray(outer.edges) ? outer.edges : []).filter((one): one is GraphEdge =>
+  const edges = ((Array.isArray(outer.edges) ? outer.edges : []) as unknown[]).filter((one): one is GraphEdge =>
     isObject(one) && typeof one.source === "string" && typeof one.target === "string" && (one.sourceHandle === undefined || typeof one.sourceHandle === "string"));
   return { nodes: nodes.map(({ id, type, data, position }) => ({ id, type, data: data ?? {}, ...(position ? { position } : {}) })), edges };
 }

@@ -1,5 +1,6 @@
 import type { ConversationMessage } from "../api/chats";
 import type { ErrorBody, InboxItem, Interrupt, Json, RunEvent, Target } from "../api/types";
+import { asNumber } from "../kit/json";
 
 /** Who wrote a message: a subordinate skill by its tool id, or the place of a node; empty for the agent of the chat. */
 export interface Author {
@@ -310,6 +311,6 @@ export class Chain {
 }
 
 const progressOf = ({ message, progress, total }: RunEvent) =>
-  [typeof message === "string" ? message : "", typeof progress === "number" ? `${progress}${typeof total === "number" ? ` / ${total}` : ""}` : ""].filter(Boolean).join(" · ");
+  [typeof message === "string" ? message : "", asNumber(progress) === null ? "" : `${progress}${asNumber(total) === null ? "" : ` / ${total}`}`].filter(Boolean).join(" · ");
 const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
 const messageOf = (event: RunEvent) => String((event.error as ErrorBody | undefined)?.message ?? "");

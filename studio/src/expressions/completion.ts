@@ -1,4 +1,5 @@
 import type { Json, JsonObject } from "../api/types";
+import { isObject, Exact } from "../kit/json";
 
 /** What is known of a value that an expression reads: its JSON Schema, and the value that it had. */
 export interface Shape {
@@ -35,12 +36,11 @@ const METHODS: Record<string, string[]> = {
   string: ["size()", 'contains("")', 'startsWith("")', 'endsWith("")', 'matches("")'],
 };
 
-const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** The type of a shape as JSON Schema names it; empty if it is not known. */
 export function typeOf({ value, schema, parts }: Shape): string {
   if (parts) return "object";
-  if (value !== undefined) return Array.isArray(value) ? "array" : value === null ? "null" : typeof value === "object" ? "object" : typeof value;
+  if (value !== undefined) return Array.isArray(value) ? "array" : value === null ? "null" : isObject(value) ? "object" : value instanceof Exact ? "number" : typeof value;
   const type = Array.isArray(schema?.type) ? schema.type.find((one) => one !== "null") : schema?.type;
   return typeof type === "string" ? type : schema?.properties ? "object" : schema?.items ? "array" : "";
 }
@@ -70,7 +70,7 @@ export function namesOf({ schema, value, parts }: Shape): string[] {
 function detailOf(shape: Shape): string {
   const { value } = shape;
   const type = typeOf(shape);
-  if (value === undefined || (typeof value === "object" && value !== null)) return type;
+  if (value === undefined || Array.isArray(value) || isObject(value)) return type;
   const text = JSON.stringify(value);
   return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 }

@@ -1,5 +1,6 @@
 import type { GraphNode, Json, JsonObject, RunGraph, Structure, Tool } from "../api/types";
 import type { Shape } from "./completion";
+import { isObject } from "../kit/json";
 
 /** The values that expressions of the builder are shown with: those of a run, or such as the user has given. */
 export interface Sample {
@@ -10,7 +11,6 @@ export interface Sample {
   run: { id: string; at: string } | null;
 }
 
-const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
 const asSchema = (value: Json | undefined): JsonObject | undefined => (isObject(value) ? value : undefined);
 const TEXT: JsonObject = { type: "string" };
 

@@ -2,6 +2,7 @@ import { createContext, type ReactNode, type RefObject, useContext, useEffect, u
 import type { Json, JsonObject } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { numberOf, readJson } from "../kit/json";
 import { visible } from "../kit/safe";
 import { type Field, type FieldError, fieldsFor, initial } from "./schema";
 
@@ -236,7 +237,7 @@ function NumberInput({ shared, value, step, onUnreadable, onChange }: TypedProps
     <input className="input num" {...shared} type="number" step={step} value={text} onInput={(event) => onUnreadable(event.currentTarget.validity.badInput)}
       onChange={(event) => {
         setText(event.target.value);
-        onChange(event.target.value === "" ? undefined : Number(event.target.value));
+        onChange(event.target.value === "" ? undefined : numberOf(event.target.value));
       }} />
   );
 }
@@ -247,7 +248,7 @@ function JsonInput({ shared, value, onUnreadable, onChange }: TypedProps) {
   const change = (next: string) => {
     setText(next);
     try {
-      onChange(next.trim() ? (JSON.parse(next) as Json) : undefined);
+      onChange(next.trim() ? (readJson(next) as Json) : undefined);
       onUnreadable(false);
     } catch {
       onUnreadable(true);

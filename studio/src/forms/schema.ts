@@ -1,5 +1,6 @@
 import { Validator } from "@cfworker/json-schema";
 import type { Json, JsonObject } from "../api/types";
+import { Exact, isObject, rounded } from "../kit/json";
 
 /** What a form shows of a JSON Schema. */
 export type Field = {
@@ -35,7 +36,6 @@ export const MOST_FIELDS = 200;
 const DEEPEST = 6;
 const TEXT_LIMIT = 160;
 
-const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
 const asText = (value: unknown) => (typeof value === "string" ? value : "");
 
 /** The schema behind local references; null for a reference that leads nowhere or in a circle. */
@@ -130,7 +130,7 @@ function choicesOf(schema: JsonObject): { choices: Json[]; labels: string[] } | 
 
 /** The value that a form starts with: the defaults of the schema. */
 export function initial(field: Field): Json | undefined {
-  if (field.schema.default !== undefined) return structuredClone(field.schema.default);
+  if (field.schema.default !== undefined) return field.schema.default;
   if (field.kind !== "group") return undefined;
   const found: JsonObject = {};
   for (const one of field.fields) {
@@ -155,7 +155,7 @@ export function check(schema: JsonObject, value: Json | undefined): Map<string, 
   const errors = new Map<string, FieldError>();
   let result;
   try {
-    result = new Validator(schema as never, "2020-12", false).validate(value ?? {});
+    result = new Validator(rounded(schema) as never, "2020-12", false).validate(rounded(value ?? {}));
   } catch {
     return errors; // a schema that this validator cannot read: the server checks the value
   }
@@ -183,7 +183,7 @@ function limitOf(schema: JsonObject, pointer: string, keyword: string): number |
     current = resolve(next, schema);
   }
   const found = current?.[keyword];
-  return typeof found === "number" || typeof found === "string" ? found : undefined;
+  return found instanceof Exact ? found.source : typeof found === "number" || typeof found === "string" ? found : undefined;
 }
 
 /** The value with `next` at this place; undefined removes it. */

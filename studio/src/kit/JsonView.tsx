@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "./icons";
+import { Exact } from "./json";
 import { CopyButton } from "./kit";
 import { visible } from "./safe";
 
@@ -47,7 +48,7 @@ export function JsonBlock({ value: given, label, open = 2, load }: {
 
 function Value({ value, name, depth, open }: { value: unknown; name?: string; depth: number; open: number }) {
   const key = name === undefined ? null : <span className="key">{visible(name)}: </span>;
-  if (value === null || typeof value === "number" || typeof value === "boolean") {
+  if (value === null || value instanceof Exact || typeof value === "number" || typeof value === "boolean") {
     return <>{key}<span className="atom">{String(value)}</span></>;
   }
   if (typeof value === "string") return <>{key}<Text text={value} /></>;

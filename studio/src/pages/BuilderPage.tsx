@@ -2,7 +2,7 @@ import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMem
 import { Editing } from "../api/editing";
 import { Ask, type Preview } from "../builder/Ask";
 import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
-import { connect, copied, addNode, handlesOf, isObject, moved, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
+import { connect, copied, addNode, handlesOf, moved, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
 import { Editor } from "../builder/editor";
@@ -18,6 +18,7 @@ import { problemOf, useHost, useLoaded } from "../elements/context";
 import { NodeExpressions, useSample } from "../expressions/NodeExpressions";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { isObject } from "../kit/json";
 import { Empty, Failure, Loading } from "../kit/kit";
 import { Notices, Problems, Toolbar } from "./BuilderToolbar";
 import RunPage from "./RunPage";

@@ -3,6 +3,7 @@ import type { ItemState, Visit } from "../api/types";
 import { useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { asNumber } from "../kit/json";
 import { Status, toneOf } from "../kit/kit";
 import { JsonBlock } from "../kit/JsonView";
 import { brief, visible } from "../kit/safe";
@@ -36,8 +37,8 @@ export function NodePanel({ execution, snapshot, path, structure, id, onSelect, 
   const waited = state?.waits.reduce((sum, wait) => sum + (wait.to ?? Date.now()) - wait.from, 0) ?? 0;
   const end = state?.finishedAt ?? (state ? execution.model.latest : 0);
   const attempts = Math.max(state?.attempts ?? 0, full?.attempts ?? 0);
-  const cost = typeof node?.usage?.cost === "number" ? node.usage.cost : null;
-  const tokens = number(["inputTokens", "outputTokens"].reduce((sum, name) => sum + (typeof node?.usage?.[name] === "number" ? (node.usage[name] as number) : 0), 0));
+  const cost = asNumber(node?.usage?.cost);
+  const tokens = number(["inputTokens", "outputTokens"].reduce((sum, name) => sum + (asNumber(node?.usage?.[name]) ?? 0), 0));
   const tool = shape?.data?.toolId;
   const open = [...execution.model.open.values()].filter((event) => keyOf(placeOf(event), event.nodeId ?? "") === keyOf(path, id));
   return (

@@ -4,6 +4,7 @@ import { type CanvasEdge, type CanvasNode, GraphView, type States } from "../can
 import { problemOf, useChanges, useHost, useNow } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { asNumber } from "../kit/json";
 import { CopyButton, Dialog, Empty, Failure, Loading, Status, Tabs } from "../kit/kit";
 import { JsonBlock } from "../kit/JsonView";
 import { brief, visible } from "../kit/safe";
@@ -208,7 +209,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
 }
 
 export function usageOf(turns: { usage: JsonObject | null }[]): { tokens: number; cost: number } {
-  const sum = (name: string) => turns.reduce((all, turn) => all + (typeof turn.usage?.[name] === "number" ? (turn.usage[name] as number) : 0), 0);
+  const sum = (name: string) => turns.reduce((all, turn) => all + (asNumber(turn.usage?.[name]) ?? 0), 0);
   return { tokens: sum("totalTokens") || sum("inputTokens") + sum("outputTokens"), cost: sum("cost") };
 }
 

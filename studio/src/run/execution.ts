@@ -3,6 +3,7 @@ import { ApiError } from "../api/client";
 import { follow, type StreamState } from "../api/sse";
 import type { RunEvent, RunGraph, RunRecord, Structure } from "../api/types";
 import { partOf, RunModel } from "./model";
+import { readJson } from "../kit/json";
 
 const MOST_TURNS = 500;
 const GRAPH_AFTER_MS = 600;
@@ -170,7 +171,7 @@ export class Execution {
       path: `/agent/v1/runs/${encodeURIComponent(run.runId)}/events`,
       after: String(this.model.turns.get(run.runId)?.seq ?? ""),
       onFrames: (frames) => {
-        const events = frames.map((frame) => JSON.parse(frame.data) as RunEvent);
+        const events = frames.map((frame) => readJson(frame.data) as RunEvent);
         this.model.apply(events);
         this.changed();
         clearTimeout(this.graphTimer);

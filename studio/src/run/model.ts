@@ -1,4 +1,5 @@
 import type { ErrorBody, Json, JsonObject, NodeStatus, RunEvent, RunGraph } from "../api/types";
+import { asNumber } from "../kit/json";
 
 export interface VisitState {
   visit: number;
@@ -267,7 +268,8 @@ function add(sum: JsonObject | null, event: RunEvent): JsonObject {
   const total: JsonObject = { ...(sum ?? {}) };
   const nested = event.usage && typeof event.usage === "object" ? (event.usage as JsonObject) : event;
   for (const [name, value] of Object.entries(nested)) {
-    if (typeof value === "number" && name !== "seq") total[name] = ((total[name] as number | undefined) ?? 0) + value;
+    const count = asNumber(value);
+    if (count !== null && name !== "seq") total[name] = ((total[name] as number | undefined) ?? 0) + count;
   }
   return total;
 }

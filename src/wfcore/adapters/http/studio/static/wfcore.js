@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-CqtDCQY9.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-7csOtZJ0.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
