@@ -4,6 +4,8 @@ import type {
 } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
+/** A node id in a path, which separates them by commas. */
+const pathPart = (id: string) => id.replace(/%/g, "%25").replace(/,/g, "%2C");
 
 export interface RunFilters {
   status?: string;
@@ -43,7 +45,7 @@ export class Api {
   }
 
   graph(runId: string, path: string[]): Promise<RunGraph> {
-    return this.client.get(`/agent/v1/runs/${one(runId)}/graph`, { path: path.length ? path.join(",") : null });
+    return this.client.get(`/agent/v1/runs/${one(runId)}/graph`, { path: path.map(pathPart).join(",") || null });
   }
 
   async events(runId: string): Promise<RunEvent[]> {

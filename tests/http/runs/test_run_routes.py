@@ -507,6 +507,22 @@ class TestHistory:
         assert whole.json() == {"value": "x" * 20_000}
         assert (await ada.get("/agent/v1/runs/long/graph", params={"path": "x" * 5_000})).status_code == 400
 
+    async def test_the_graph_of_a_child_whose_node_has_a_comma(self, either: World) -> None:
+        """`%2C` in a path is a comma of an id and `%25` a percent sign; addresses of large values have them too."""
+        ada = await either.user()
+        large = node("big", "action", toolId="core.transform", params={"value": "{{ input.text }}"})
+        child = await deployed(ada, chain(large))
+        params = {"workflowId": child, "input": "{{ input }}"}
+        odd = node("a, 100%25", "action", toolId="core.workflow", params=params)
+        number = await deployed(ada, chain(odd))
+        body = {"workflowId": number, "input": {"text": "x" * 20_000}}
+        await ada.post("/agent/v1/runs", json=body, headers=keyed("comma"))
+        asked = await ada.get("/agent/v1/runs/comma/graph", params={"path": "a%2C 100%2525"})
+        found = asked.json()
+        assert (asked.status_code, found["path"]) == (200, ["a, 100%25"])
+        whole = await ada.get(found["nodes"][1]["visits"][0]["output"]["url"])
+        assert whole.json() == {"value": "x" * 20_000}
+
     async def test_runs_are_filtered_by_how_they_began(self, either: World) -> None:
         """By user, origin, thread, variation and time; the record has these values. The counts are of the same runs."""
         ada, bob = await either.user(), await either.user("bob")

@@ -3,6 +3,7 @@
 import re
 from contextlib import suppress
 
+import demo
 import pytest
 from appearance import APPEARANCES, check_accessibility
 from demo import QUORUM, graph, node, run, settle, workflow
@@ -203,6 +204,23 @@ def test_a_failed_run_leads_to_its_cause(open_page: Open, ids: dict[str, str]) -
     expect(page.locator(".trow[aria-current=true]")).to_contain_text("refuse")
     page.get_by_role("tab", name="Events").click()
     expect(page.locator(".erow").first).to_contain_text("Run started")
+
+
+def test_a_child_whose_node_has_a_comma(open_page: Open, server: Server) -> None:
+    """What the child did is read and shown, whatever the id of the node that called it."""
+    child = demo.graph([demo.transform("inner", "{{ input.word }}")], ("start", "inner"))
+    with server.client() as client:
+        call = {"workflowId": demo.workflow(client, "Commas inside", child), "input": {"word": "found"}}
+        parent = demo.graph([demo.node("a, 100%", "action", toolId="core.workflow", params=call)], ("start", "a, 100%"))
+        run_id = demo.run(client, demo.workflow(client, "Commas", parent))
+        demo.settle(client, run_id)
+    page = open_page(f"/studio/runs/{run_id}")
+    page.locator(".react-flow__node").last.click()
+    with page.expect_response(re.compile("/graph.*path=")) as read:
+        page.locator("wfcore-run aside").get_by_role("button", name=re.compile("Open the graph of this child")).click()
+    assert read.value.status == 200
+    page.locator(".react-flow__node[data-id=inner]").click()
+    expect(page.locator("wfcore-run aside")).to_contain_text("found")
 
 
 @pytest.mark.parametrize("works", [True, False])

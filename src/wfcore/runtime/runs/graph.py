@@ -24,6 +24,16 @@ PREVIEW: Final = 1_000
 """Characters."""
 
 
+def path_text(path: Sequence[str]) -> str:
+    """The node ids as one text, for `path_of`."""
+    return ",".join(one.replace("%", "%25").replace(",", "%2C") for one in path)
+
+
+def path_of(text: str) -> tuple[str, ...]:
+    """The node ids of a text that separates them by commas. `%2C` is a comma of an id, `%25` a percent sign."""
+    return tuple(one.replace("%2C", ",").replace("%25", "%") for one in text.split(",")) if text else ()
+
+
 @attrs.frozen
 class RunGraph:
     """The graph of one run, or of its child at `path`. `base` is the address of the run."""
@@ -90,7 +100,7 @@ class RunGraph:
         size = len(text.encode())
         if size <= CUT:
             return value
-        query = urlencode({**place, **({"path": ",".join(self.path)} if self.path else {})}, quote_via=quote)
+        query = urlencode({**place, **({"path": path_text(self.path)} if self.path else {})}, quote_via=quote)
         return {"truncated": True, "bytes": size, "preview": text[:PREVIEW], "url": f"{self.base}/graph/value?{query}"}
 
 

@@ -13,7 +13,7 @@ from wfcore.api.run_graphs import RunGraphDto, ValueDto
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.common.requests import bad_query
-from wfcore.runtime.runs.graph import RunGraph
+from wfcore.runtime.runs.graph import RunGraph, path_of
 from wfcore.runtime.runs.runs import Runs
 
 FIELDS = ("input", "output", "error")
@@ -25,10 +25,13 @@ _LONGEST: Final = 4_096
 def _node_ids(text: str) -> tuple[str, ...]:
     if len(text) > _LONGEST or "\0" in text:
         raise ValueError(f"must have at most {_LONGEST} characters, none of them NUL")
-    return tuple(text.split(",")) if text else ()
+    return path_of(text)
 
 
-_PATH = Query("path", _node_ids, {"type": "string"}, "Node ids, separated by commas: the graph of the child there")
+_PATH = Query(
+    "path", _node_ids, {"type": "string"},
+    "Node ids, separated by commas: the graph of the child there. In an id, `%2C` is a comma and `%25` a percent sign",
+)  # fmt: skip
 _NODE = Query("nodeId", opaque_id, {"type": "string", "minLength": 1}, "The node")
 _VISIT = Query("visit", whole_number, _NUMBER, "The visit of the node; default: the first", 1)
 _FIELD = Query("field", one_of(*FIELDS), {"enum": list(FIELDS)}, "Which value; default: `output`", "output")

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-7csOtZJ0.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-Di2ZPcW7.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
