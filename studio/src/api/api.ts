@@ -29,8 +29,11 @@ export class Api {
 
   constructor(readonly client: Client) {}
 
-  me(): Promise<Caller> {
-    return this.client.get("/api/v1/me");
+  /** The caller, with the read scopes that its write scopes include. */
+  async me(): Promise<Caller> {
+    const found = await this.client.get<Caller>("/api/v1/me");
+    const included = found.scopes.filter((scope) => scope.endsWith(":write")).map((scope) => scope.replace(/write$/, "read"));
+    return { ...found, scopes: [...new Set([...found.scopes, ...included])] };
   }
 
   async runs(filters: RunFilters, pageToken: string | null, pageSize = 50): Promise<Page<RunRecord>> {

@@ -33,11 +33,11 @@ const ICONS: Record<string, string> = {
   connections: "link", tools: "tool", schedules: "clock", members: "user", groups: "group", delegations: "inbox", tokens: "key", hooks: "hook", policies: "policy", usage: "usage", audit: "audit",
 };
 
-const maySeeSkills = (me: Caller) => me.scopes.includes("skills:read") || me.scopes.includes("skills:write");
+const maySeeSkills = (me: Caller) => me.scopes.includes("skills:read");
 
 /** The sections that the caller may see. */
 function sectionsOf(me: Caller): string[] {
-  const has = (area: string) => me.scopes.includes(`${area}:read`) || me.scopes.includes(`${area}:write`);
+  const has = (area: string) => me.scopes.includes(`${area}:read`);
   const needs: Record<string, boolean> = {
     connections: has("connections"), tools: has("workflows"), schedules: has("workflows"), members: has("members"), groups: has("members"), delegations: has("workflows"), tokens: me.scopes.includes("tokens:write"),
     hooks: has("hooks"), policies: has("policies"), usage: has("usage"), audit: me.role !== "member" && me.scopes.includes("members:write"),

@@ -1,4 +1,5 @@
 import { type FormEvent, useCallback, useEffect, useRef, useState } from "react";
+import { Api } from "../api/api";
 import { Client } from "../api/client";
 import type { Caller } from "../api/types";
 import { problemOf } from "../elements/context";
@@ -42,7 +43,7 @@ export function useSession(element: ApplicationElement, config: Config): Session
   const enter = useCallback(async (): Promise<Problem | null> => {
     const probe = new Client({ baseUrl: config.baseUrl, getToken: () => (storedToken() ? () => storedToken() ?? "" : undefined), onAuthRequired: () => undefined });
     try {
-      setMe(await probe.get<Caller>("/api/v1/me"));
+      setMe(await new Api(probe).me());
       setReason(null);
       setState("in");
       return null;

@@ -37,6 +37,25 @@ def row(page: Page, text: str) -> Any:
     return page.locator(".record").filter(has_text=text)
 
 
+def test_a_token_that_writes_sees_what_it_can_read(open_page: Open, server: Server) -> None:
+    """`X:write` includes `X:read`: sections, details and choices are those of a token with both."""
+    scopes = ("members:write", "workflows:write", "hooks:write", "tokens:write")
+    names = [part for scope in scopes for part in ("--scope", scope)]
+    token = wfcore("token", "create", "--org", ORG, "--user-id", "ada", *names, "--database", server.database)
+    page = open_page("/studio/members/ada", token=token)
+    expect(page.get_by_role("heading", name="Delegations")).to_be_visible()
+    expect(page.get_by_role("button", name="Export")).to_be_visible()
+    page.get_by_role("link", name="Tokens").click()
+    page.get_by_role("button", name="New token").click()
+    for scope in ("members:read", "members:write", "hooks:read"):
+        expect(page.get_by_label(scope)).to_be_visible()
+    expect(page.get_by_label("skills:read")).to_have_count(0)
+    page.get_by_label("Name").fill("Only reads")
+    page.get_by_label("members:read").check()
+    page.get_by_role("button", name="Create").click()
+    expect(page.get_by_text(re.compile("^svc_"))).to_be_visible()
+
+
 def test_delegations(open_page: Open, client: httpx.Client, mia: str) -> None:
     """An admin delegates for somebody else, changes it and ends it; issues of the server stand at their fields."""
     flow = demo.workflow(client, "Approve invoices", demo.PLAIN)

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-Di2ZPcW7.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-DQOG5LMd.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
