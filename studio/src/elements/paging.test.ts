@@ -158,3 +158,29 @@ describe("the pages of a list", () => {
     expect(paging.current()).toMatchObject({ rows: [], loading: true });
   });
 });
+
+describe("a long list", () => {
+  const long = async () => {
+    const listing = new Listing();
+    listing.ids = Array.from({ length: 20 }, (_, index) => index + 1);
+    return { listing, paging: await opened(listing, 6) };
+  };
+
+  it("requests nothing for a change, and says that it is outdated", async () => {
+    const { listing, paging } = await long();
+    for (let time = 0; time < 5; time++) void paging.refresh();
+    expect([listing.tokens.length, paging.current().isOutdated, paging.current().rows.length]).toEqual([6, true, 12]);
+  });
+
+  it("is read again from its beginning on demand", async () => {
+    const { listing, paging } = await long();
+    listing.ids = [0, ...listing.ids];
+    void paging.refresh();
+    paging.renew();
+    await listing.answer();
+    expect([listing.tokens.length, idsOf(paging), paging.current().isOutdated]).toEqual([7, [0, 1], false]);
+    void paging.refresh();
+    await listing.answer();
+    expect(listing.tokens.length).toBe(8);
+  });
+});

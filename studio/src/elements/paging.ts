@@ -12,14 +12,19 @@ export interface Shown<T> {
   problem: Problem | null;
   /** Why the page after the last row could not be read. */
   failed: Problem | null;
+  /** Something has changed in a long list, which is read again on demand only. */
+  isOutdated: boolean;
 }
+
+/** How many pages are read again after each change: a change must not cost more, the further down a list is shown. */
+const MOST_PAGES = 5;
 
 /**
  * The rows of a list that the API has in pages. At most one page is requested at a time. A page that failed is requested
  * again by `retry` only.
  */
 export class Paging<T> {
-  private shown: Shown<T> = { rows: [], next: null, total: undefined, loading: true, problem: null, failed: null };
+  private shown: Shown<T> = { rows: [], next: null, total: undefined, loading: true, problem: null, failed: null, isOutdated: false };
   private pages = 1;
   private isBusy = false;
   private isStale = false;
@@ -38,9 +43,10 @@ export class Paging<T> {
     this.isStopped = true;
   };
 
-  /** Reads as many pages again as are shown. The rows before stay until all of them are there. */
+  /** Reads as many pages again as are shown, unless these are many. The rows before stay until all of them are there. */
   refresh = async () => {
     this.isStopped = false;
+    if (this.pages > MOST_PAGES) return this.set({ isOutdated: true });
     this.isStale = true;
     if (this.isBusy) return;
     this.isBusy = true;
@@ -75,6 +81,13 @@ export class Paging<T> {
   /** On demand of the user, after a problem too. */
   reload = () => {
     if (this.shown.problem) this.set({ problem: null, loading: true });
+    void this.refresh();
+  };
+
+  /** Reads a list again whose rows are outdated: from its beginning. */
+  renew = () => {
+    this.pages = 1;
+    this.set({ isOutdated: false });
     void this.refresh();
   };
 
@@ -133,5 +146,5 @@ export function usePages<T>(
   }, [paging]);
   useChanges(kinds, () => void paging.refresh(), wait);
   const shown = useSyncExternalStore(paging.subscribe, paging.current);
-  return { ...shown, keyOf: (index) => idOf(shown.rows[index]!), more: () => void paging.more(), retry: paging.retry, reload: paging.reload };
+  return { ...shown, keyOf: (index) => idOf(shown.rows[index]!), more: () => void paging.more(), retry: paging.retry, renew: paging.renew, reload: paging.reload };
 }

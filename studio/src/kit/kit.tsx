@@ -161,6 +161,9 @@ export interface Further {
   /** Why the next page could not be read. */
   failed: Problem | null;
   retry: () => void;
+  /** Whether the rows are read again only on demand, from the beginning of the list. */
+  isOutdated: boolean;
+  renew: () => void;
 }
 
 /**
@@ -189,7 +192,8 @@ export function VirtualRows({ count, height, row, pages, footer, label, role = "
     const from = Math.max(0, top - 8);
     const to = Math.ceil((element.scrollTop + (element.clientHeight || 600)) / height) + 8;
     setRange((old) => (old.from === from && old.to === to ? old : { from, to }));
-    if (element.scrollTop + element.clientHeight > count * height - 400) pages?.more();
+    if (pages?.isOutdated && top === 0) pages.renew();
+    else if (element.scrollTop + element.clientHeight > count * height - 400) pages?.more();
   };
   useLayoutEffect(() => {
     hold();
@@ -214,6 +218,12 @@ export function VirtualRows({ count, height, row, pages, footer, label, role = "
         <div className="row wrap pad" role="alert">
           <span className="problem"><Icon name="error" />{t("common.moreFailed")}</span>
           <button type="button" className="button small" onClick={pages.retry}>{t("common.retry")}</button>
+        </div>
+      )}
+      {pages?.isOutdated && (
+        <div className="row wrap pad outdated" role="status">
+          <span><Icon name="waiting" />{t("common.outdated")}</span>
+          <button type="button" className="button small" onClick={() => { box.current?.focus(); box.current?.scrollTo(0, 0); }}>{t("common.renew")}</button>
         </div>
       )}
       {footer}

@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import demo
 import pytest
+from appearance import check_accessibility
 from playwright.sync_api import Locator, Page, Route, expect
 from servers import Server
 from watching import Open
@@ -242,3 +243,30 @@ def test_a_request_that_somebody_else_decides(open_page: Open, server: Server, i
     expect(decisions.get_by_role("button")).to_have_count(0)
     expect(decisions.get_by_text("Denied")).to_be_visible()
     expect(page.get_by_role("region", name="Decisions so far").get_by_text("Ada Lovelace")).to_be_visible()
+
+
+def test_a_long_list_is_read_again_on_demand(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A change costs no request of its pages: the list says that it has changed, and is shown from its beginning."""
+    many = 400
+    page = open_page("/studio/inbox")
+    stub = Rows(page, "/api/v1/workflows", "workflows", [workflow(number) for number in range(1, many + 1)])
+    page.get_by_role("navigation").get_by_role("link", name="Workflows").click()
+    box = page.locator("wfcore-workflows .scroll")
+    expect(box).to_be_visible()
+    to_the_end(box, many, 47)
+    box.evaluate("(one) => one.scrollTo(0, 300 * 47)")
+    expect(box.get_by_text("Stub 301")).to_be_visible()
+    requested = len(stub.pages)
+    stub.rows = [workflow(1_000), *stub.rows]
+    with server.client() as client:
+        client.patch(f"/api/v1/workflows/{ids['greet_workflow']}", json={"description": "changed twice"})
+    notice = page.get_by_role("status").filter(has_text="This list has changed")
+    expect(notice).to_be_visible()
+    check_accessibility(page)
+    expect(box.get_by_text("Stub 301")).to_be_visible()
+    assert len(stub.pages) == requested
+    notice.get_by_role("button").press("Enter")
+    expect(box.get_by_text("Stub 1000")).to_be_visible()
+    expect(notice).to_have_count(0)
+    expect(box).to_be_focused()
+    assert stub.pages[requested] is None

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-DQOG5LMd.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-CGxT1E6P.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
