@@ -1,7 +1,7 @@
 import { type ReactNode, useId, useMemo, useState } from "react";
 import type { GraphNode, Json, JsonObject, NodeType, Skill, Structure, Tool } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
-import { Form, type TextInput, TextInputs } from "../forms/Form";
+import { Form, KeepsText, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -134,7 +134,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
         <GroupInput structure={structure} value={typeof data.group === "string" ? data.group : ""} disabled={!canEdit} onGroup={(name) => change("/group", name || undefined)} />
       </div>
       {fields.main && fields.main.kind === "group" && fields.main.fields.length > 0 && (
-        <div className="section"><TextInputs value={INPUTS}><Form field={fields.main} value={data} errors={errors} disabled={!canEdit} onChange={change} /></TextInputs></div>
+        <div className="section"><DataForm field={fields.main} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
       )}
       {tool && (
         <div className="section">
@@ -152,7 +152,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
         <div className="section">
           <details>
             <summary>{t("builder.more")}</summary>
-            <div style={{ marginTop: 12 }}><TextInputs value={INPUTS}><Form field={fields.more} value={data} errors={errors} disabled={!canEdit} onChange={change} /></TextInputs></div>
+            <div style={{ marginTop: 12 }}><DataForm field={fields.more} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
           </details>
         </div>
       )}
@@ -166,6 +166,8 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
     </div>
   );
 }
+
+const DataForm = (props: Parameters<typeof Form>[0]) => <KeepsText value={true}><TextInputs value={INPUTS}><Form {...props} /></TextInputs></KeepsText>;
 
 /** The fields that are shown at once; the others are behind "More", until they have a value. */
 const MAIN: Record<string, string[]> = {

@@ -4,7 +4,7 @@ import { ExpressionInput } from "../expressions/ExpressionInput";
 import { type FieldError, type Field, fieldOf } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { readJson } from "../kit/json";
+import { isJson, readJson } from "../kit/json";
 import { visible } from "../kit/safe";
 
 const escape = (name: string) => name.replace(/~/g, "~0").replace(/\//g, "~1");
@@ -14,25 +14,12 @@ const isTemplate = (text: string) => text.includes("{{");
 function valueOf(text: string, field: Field): Json | undefined {
   if (text === "") return undefined;
   if (field.kind === "text" || field.kind === "long" || isTemplate(text.trim().slice(0, 2))) return text;
-  try {
-    return readJson(text) as Json;
-  } catch {
-    return text;
-  }
+  return isJson(text) ? (readJson(text) as Json) : text;
 }
 
 const textOf = (value: Json | undefined, field: Field): string =>
   value === undefined ? "" : typeof value === "string" && (field.kind === "text" || field.kind === "long" || isTemplate(value) || !isJson(value)) ? value
     : JSON.stringify(value, null, 2);
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 interface Props {
   schema: JsonObject;

@@ -2,9 +2,9 @@ import { createContext, type ReactNode, type RefObject, useContext, useEffect, u
 import type { Json, JsonObject } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { numberOf, readJson } from "../kit/json";
+import { isJson, numberOf, readJson } from "../kit/json";
 import { visible } from "../kit/safe";
-import { type Field, type FieldError, fieldsFor, initial } from "./schema";
+import { check, type Field, type FieldError, fieldsFor, initial } from "./schema";
 
 type Errors = Map<string, FieldError>;
 
@@ -21,6 +21,12 @@ export type TextInput = (props: { value: string; shared: { id: string; disabled:
 
 /** Inputs of the page for texts, by the `format` of their schema. */
 export const TextInputs = createContext<Record<string, TextInput>>({});
+
+/**
+ * Whether text that is no value of its field yet is kept as the value: in a draft, which the server then refuses to run.
+ * Elsewhere only the input has it, and `focusUnreadable` leads there.
+ */
+export const KeepsText = createContext(false);
 
 const INPUT_TYPES: Record<string, string> = { date: "date", time: "time", "date-time": "datetime-local", email: "email", uri: "url", password: "password" };
 
@@ -139,7 +145,9 @@ function Leaf({ field, value, error: given, disabled, onChange }: {
   const { t } = useLanguage();
   const id = useId();
   // Without it the value of before would be sent: the owner of the form asks for it with `focusUnreadable`.
-  const [unreadable, setUnreadable] = useState(false);
+  const [unread, setUnreadable] = useState(false);
+  const keeps = useContext(KeepsText);
+  const unreadable = keeps ? isKeptText(field, value) : unread;
   const error: FieldError | undefined = unreadable ? (field.kind === "json" ? { rule: "json", message: "" } : { rule: "type", limit: field.kind, message: "" }) : given;
   const Custom = useContext(TextInputs)[String(field.schema.format)];
   const isTime = field.schema.format === "date-time";
@@ -230,9 +238,28 @@ interface TypedProps {
   onChange: (value: Json | undefined) => void;
 }
 
+/** Whether the value is text that `KeepsText` kept. */
+function isKeptText(field: Field, value: Json | undefined): boolean {
+  if (typeof value !== "string") return false;
+  return field.kind === "number" || field.kind === "integer" || (field.kind === "json" && !isJson(value) && check(field.schema, value).size > 0);
+}
+
+const NUMBER = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/;
+
 /** Keeps what is typed, so that an unfinished number is not lost. */
 function NumberInput({ shared, value, step, onUnreadable, onChange }: TypedProps & { step: number | "any" }) {
   const [text, setText] = useState(value === undefined || value === null ? "" : String(value));
+  // A number input does not give the text of what is no number.
+  if (useContext(KeepsText)) {
+    return (
+      <input className="input num" {...shared} type="text" inputMode="decimal" value={text}
+        onChange={(event) => {
+          const next = event.target.value.trim();
+          setText(event.target.value);
+          onChange(next === "" ? undefined : NUMBER.test(next) ? numberOf(next) : next);
+        }} />
+    );
+  }
   return (
     <input className="input num" {...shared} type="number" step={step} value={text} onInput={(event) => onUnreadable(event.currentTarget.validity.badInput)}
       onChange={(event) => {
@@ -244,15 +271,13 @@ function NumberInput({ shared, value, step, onUnreadable, onChange }: TypedProps
 
 function JsonInput({ shared, value, onUnreadable, onChange }: TypedProps) {
   const { t } = useLanguage();
-  const [text, setText] = useState(value === undefined ? "" : JSON.stringify(value, null, 2));
+  const keeps = useContext(KeepsText);
+  const [text, setText] = useState(value === undefined ? "" : keeps && typeof value === "string" && !isJson(value) ? value : JSON.stringify(value, null, 2));
   const change = (next: string) => {
     setText(next);
-    try {
-      onChange(next.trim() ? (readJson(next) as Json) : undefined);
-      onUnreadable(false);
-    } catch {
-      onUnreadable(true);
-    }
+    const isRead = !next.trim() || isJson(next);
+    onUnreadable(!isRead);
+    if (isRead || keeps) onChange(!next.trim() ? undefined : isRead ? (readJson(next) as Json) : next);
   };
   return <textarea className="input mono" {...shared} spellCheck={false} placeholder={t("form.jsonHint")} value={text} onChange={(event) => change(event.target.value)} />;
 }

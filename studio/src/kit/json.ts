@@ -36,6 +36,16 @@ export function readJson(text: string): unknown {
   return exact.parse(text, (_, value, { source }) => (typeof value === "number" && source !== undefined && isChanged(value, source) ? new Exact(source) : value));
 }
 
+/** Whether the text is JSON. */
+export function isJson(text: string): boolean {
+  try {
+    readJson(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** The number that a text of an input stands for. */
 export function numberOf(text: string): number | Exact {
   try {
