@@ -338,12 +338,12 @@ def test_sharing(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """Groups get use and manage; a change that would lock the user out is refused and says so."""
     with server.client() as client:
         workflow = create(client)
-        group = client.post("/api/v1/groups", json={"name": f"Finance {workflow}"}).json()["id"]
+        group = client.post("/api/v1/groups", json={"name": f"Approvers {workflow}"}).json()["id"]
         page = opened(open_page, workflow)
         dialog = settings(page, "Sharing")
         everyone = dialog.get_by_role("group", name="Everyone in the organization")
         everyone.get_by_label("Manage").uncheck()
-        dialog.get_by_role("group", name=f"Finance {workflow}").get_by_label("Use").check()
+        dialog.get_by_role("group", name=f"Approvers {workflow}").get_by_label("Use").check()
         dialog.get_by_role("button", name="Save").click()
         expect(dialog.get_by_role("alert")).to_be_visible()
         everyone.get_by_label("Manage").check()
