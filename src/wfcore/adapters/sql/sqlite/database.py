@@ -21,6 +21,7 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
+from shutil import disk_usage
 from typing import Any, Final, Literal, TypeVar
 
 from wfcore.adapters.sql.schema.deferred import MODULES, sa
@@ -215,8 +216,7 @@ class Database:
 
     def space_problem(self) -> str | None:
         """Small writes succeed on a full disk for a while: they overwrite free pages and the old write-ahead log."""
-        found = os.statvfs(self.path.parent)
-        if found.f_bavail * found.f_frsize < SPACE:
+        if disk_usage(self.path.parent).free < SPACE:
             return f"the disk of the database is full: it has less than {SPACE // 1024} KiB left"
         return None
 
