@@ -104,6 +104,18 @@ async def the_assistant(recorder: "Recorder") -> None:
 
 
 @scenario
+async def a_workflow_that_changes_before_its_approval(recorder: "Recorder") -> None:
+    async with recorder.open(models={"default": Played(asks("workflow_a-flow"), "done")}) as bench:
+        flow = await bench.deployed(one(act("echo", value=1)))
+        run = await bench.ended(await bench.core.runs.chat(bench.me, message="go"))
+        await bench.core.workflows.patch(bench.me, flow, structure=one(act("echo", value=2)))
+        await bench.core.workflows.deploy(bench.me, flow)
+        while run.status == "interrupted":
+            run = await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="approve"))
+        await recorder.keep(bench, run)
+
+
+@scenario
 async def a_second_message(recorder: "Recorder") -> None:
     async with recorder.open(models={"default": ScriptedModel(["first", "second"])}) as bench:
         number = await deployed_skill(bench)

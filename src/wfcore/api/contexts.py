@@ -102,6 +102,7 @@ class ContextTool(TypedDict):
     requiresApproval: bool
     digest: str
     resourceId: NotRequired[int]
+    variationId: NotRequired[Annotated[str, Meta(description="What a call of the workflow or skill would run")]]
     connection: NotRequired[str]
     title: NotRequired[Annotated[str, Meta(description="A readable name, if it is not `toolId`")]]
 

@@ -34,7 +34,8 @@ class OfferedTool:
     """A tool that a model may call: one of the catalog, a skill (`skill:7`) or a workflow (`workflow:3`).
 
     The id of a catalog tool never has a colon. The name for the model is made of `hint`. `connection` is the provider
-    of a required connection. `why` is the reason why the tool is offered.
+    of a required connection. `why` is the reason why the tool is offered. `variation_id` is what a call of a skill or
+    workflow would run.
     """
 
     tool_id: str
@@ -46,6 +47,7 @@ class OfferedTool:
     requires_approval: bool = False
     connection: str | None = None
     why: str = ""
+    variation_id: str | None = None
 
     def wire_and_tokens(self, name: str) -> tuple[dict[str, JSON], int]:
         """The tool in a context, and the estimate of its tokens.
@@ -66,6 +68,8 @@ class OfferedTool:
             wire["title"] = self.hint
         if self.resource_id is not None:
             wire["resourceId"] = self.resource_id
+        if self.variation_id is not None:
+            wire["variationId"] = self.variation_id
         if self.connection is not None:
             wire["connection"] = self.connection
         return wire, size_tokens(len(text) + len(name))

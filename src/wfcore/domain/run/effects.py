@@ -99,7 +99,8 @@ class OpenChild(Struct, frozen=True, gc=False, array_like=True, tag="child"):
     `agent`: a model requested it, so that it is opened with the access of the user who started the execution; the node
     of a workflow opens it with its deployer's. `depth` counts the frames around the child, from 1. `timeout`, in
     seconds, holds for the opening, and then for all that the child does. `frame` is what the frame of its node runs,
-    once a retry, a fork or a move has chosen another variation; until then None.
+    once a retry, a fork or a move has chosen another variation; until then None. `definition` is the variation whose
+    call a person has approved; "" without an approval.
     """
 
     address: Address
@@ -116,6 +117,7 @@ class OpenChild(Struct, frozen=True, gc=False, array_like=True, tag="child"):
     state: AttemptState = REQUESTED
     carried: int = 0
     frame: tuple[str, int, str] | None = None
+    definition: str = ""
 
 
 class ComposeContext(Struct, frozen=True, gc=False, array_like=True, tag="context"):

@@ -222,8 +222,9 @@ class WaitFields(TypedDict, total=False):
 class InterruptFields(WaitFields, total=False):
     """A wait for a person or a connection.
 
-    An approval of a tool call has the tool, the exact arguments and the digest of both; a call by a model also has its
-    `toolCallId`. A connect has the tool and the provider of the missing connection.
+    An approval of a tool call has the tool, the exact arguments and, for a workflow or a skill that an agent calls, the
+    variation, with the digest of them; a call by a model also has its `toolCallId`. A connect has the tool and the
+    provider of the missing connection.
     """
 
     toolId: str
@@ -231,6 +232,7 @@ class InterruptFields(WaitFields, total=False):
     aiDescription: Annotated[str, Meta(description="What the call is for, as its action says")]
     arguments: Any
     digest: str
+    variationId: Annotated[str, Meta(description="The variation of the workflow or skill that the call runs")]
     toolCallId: str
     provider: str
     connectionId: str

@@ -253,7 +253,16 @@ async def _subordinates(
 def _subordinate(skill: Resource, described: str | None = None) -> OfferedTool:
     text = described or skill.description or skill.name
     hint, why = f"skill_{skill.slug}", "a skill to hand work to"
-    return OfferedTool(skill_id(skill.id), hint, text, MESSAGE_SCHEMA, "skill", skill.id, why=why)
+    return OfferedTool(
+        skill_id(skill.id),
+        hint,
+        text,
+        MESSAGE_SCHEMA,
+        "skill",
+        skill.id,
+        why=why,
+        variation_id=skill.active_variation_id,
+    )
 
 
 async def _workflow(work: UnitOfWork, flow: Resource) -> OfferedTool:
@@ -261,8 +270,9 @@ async def _workflow(work: UnitOfWork, flow: Resource) -> OfferedTool:
     schema = input_schema_of(variation.workflow) if variation else {}
     hint, text, why = f"workflow_{flow.slug}", flow.description or flow.name, "a workflow that the caller can use"
     return OfferedTool(
-        workflow_id(flow.id), hint, text, {**schema, "type": "object"}, "workflow", flow.id, True, why=why
-    )
+        workflow_id(flow.id), hint, text, {**schema, "type": "object"}, "workflow", flow.id, True, why=why,
+        variation_id=flow.active_variation_id,
+    )  # fmt: skip
 
 
 def input_schema_of(content: WorkflowContent) -> Mapping[str, JSON]:

@@ -7,6 +7,7 @@ from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.run.effects import Address, OpenChild
 from wfcore.domain.run.entries import Opened
+from wfcore.domain.run.machine.requests import CHANGED
 from wfcore.ports.journal import Execution
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
@@ -31,6 +32,14 @@ class ChildRefused(Exception):
         self.reason = reason
 
 
+class ChildChanged(ChildRefused):
+    """Another variation is deployed than when the call was approved. `info` has the one that is deployed now."""
+
+    def __init__(self, name: str, variation_id: str) -> None:
+        super().__init__(f"{name} has changed since it was approved", CHANGED)
+        self.info: dict[str, JSON] = {"definition": variation_id}
+
+
 class Children:
     """Resolves what a node or an agent requests to a variation."""
 
@@ -39,7 +48,8 @@ class Children:
         self._plans = plans
 
     async def pinned(self, execution: Execution, effect: OpenChild) -> str:
-        """The id of the variation that the child runs. `ChildRefused` when there is none, or the input does not fit.
+        """The id of the variation that the child runs. `ChildRefused` when there is none, or the input does not fit;
+        `ChildChanged` when it is not the variation whose call was approved.
 
         The same message stands for what does not exist, what is deleted, and what cannot be used. An agent has the
         access of the user who started the execution, a node of a workflow that of the user who deployed the workflow.
@@ -66,6 +76,8 @@ class Children:
         if lost:
             raise ChildRefused(f"{name}: {lost}", "refused")
         await self._check_input(org, (effect.kind, found.id, variation.id), effect.input)
+        if effect.definition not in ("", variation.id):
+            raise ChildChanged(name, variation.id)
         return variation.id
 
     async def _is_chosen_by_expression(self, org: str, opener: PlanKey, effect: OpenChild) -> bool:

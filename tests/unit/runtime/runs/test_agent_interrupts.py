@@ -111,6 +111,42 @@ class TestApprovals:
             ended = await turn_of(bench, bench.core.runs.resume(bench.me, inside.id, decision="approve"))
             assert (ended.status, ended.output, bench.tools.count("echo")) == ("done", "done", 1)
 
+    async def test_a_deploy_while_a_workflow_waits_for_its_approval(self) -> None:
+        """What was approved is not deployed any more: nothing runs, and the approval is requested for what is."""
+        async with scripted(calls("workflow_a-flow"), "done") as (bench, _):
+            flow = await bench.deployed(one(act("echo", value="approved")))
+            first = await turn_of(bench, bench.core.runs.chat(bench.me, message="go"))
+            structure = one(act("echo", value="another"))
+            await bench.core.workflows.patch(bench.me, flow, structure=structure)
+            deployed = await bench.core.workflows.deploy(bench.me, flow)
+            run = await turn_of(bench, bench.core.runs.resume(bench.me, first.id, decision="approve"))
+            assert (run.status, bench.tools.count("echo")) == ("interrupted", 0)
+            [before], [waiting] = first.to_wire()["interrupts"], run.to_wire()["interrupts"]
+            assert waiting["message"] == (
+                f"`workflow:{flow}` has changed since it was approved: allow it with these arguments?"
+            )
+            assert waiting["variationId"] == deployed.active_variation_id != before["variationId"]
+            assert waiting["digest"] != before["digest"]
+            ended = await turn_of(bench, bench.core.runs.resume(bench.me, run.id, decision="approve"))
+            assert (ended.output, [args for name, args, *_ in bench.tools.calls if name == "echo"]) == (
+                "done", ["another"],
+            )  # fmt: skip
+
+    async def test_a_deploy_while_a_subordinate_waits_for_its_approval(self) -> None:
+        """The same for a skill. A deploy of what the approval does not need changes nothing."""
+        async with scripted(calls("skill_skill", message="go"), "below", "done") as (bench, asked):
+            below = await deployed_skill(bench)
+            on = {f"skill:{below}": {"enabled": True, "requiresApproval": True}}
+            number = await deployed_skill(bench, supervisionSubordinateIds=[str(below)], toolset=on)
+            run = await turn_of(bench, bench.core.runs.chat(bench.me, number, message="go"))
+            for skill in (number, below):
+                await bench.core.skills.patch(bench.me, skill, instructions=["Do something else."])
+                await bench.core.skills.deploy(bench.me, skill)
+            run = await turn_of(bench, bench.core.runs.resume(bench.me, run.id, decision="approve"))
+            assert (run.status, len(asked)) == ("interrupted", 1)
+            ended = await turn_of(bench, bench.core.runs.resume(bench.me, run.id, decision="approve"))
+            assert (ended.output, len(asked)) == ("done", 3)
+
     async def test_the_model_is_informed_of_a_denial(self) -> None:
         """The run continues, and the tool is not called."""
         toolset = {"echo": {"enabled": True, "requiresApproval": True}}

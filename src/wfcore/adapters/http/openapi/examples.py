@@ -276,7 +276,7 @@ RESPONSES: Final[Mapping[str, JSON]] = {
         "tools": [{
             "name": "skill_refunds", "toolId": "skill:1", "kind": "skill", "description": "Pays money back",
             "parameters": {"type": "object", "properties": {"message": {"type": "string"}}, "required": ["message"]},
-            "requiresApproval": False, "resourceId": 1,
+            "requiresApproval": False, "resourceId": 1, "variationId": _ROW,
             "digest": "sha256:3bd3c1b2a8b2d6a2c1f1a4c0a6a2f3d4e5f60718293a4b5c6d7e8f9012345678",
         }],
         "segments": [

@@ -8,7 +8,7 @@ from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import CallTool, Effect
+from wfcore.domain.run.effects import CallTool, Effect, OpenChild
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.nodes import NodeEvent, advance, fail, finish
 from wfcore.domain.run.machine.requests import CHANGED
@@ -104,15 +104,27 @@ def end_or_remind(run: RunState, frame: Frame, interrupt: Interrupt) -> bool:
     return False
 
 
-def wait_for_call(run: RunState, frame: Frame, effect: CallTool, reason: str, info: Mapping[str, JSON]) -> None:
-    """A tool was not called: somebody must connect first, or approve it again because its definition has changed."""
+def wait_for_call(
+    run: RunState, frame: Frame, effect: CallTool | OpenChild, reason: str, info: Mapping[str, JSON]
+) -> None:
+    """A call was not made: somebody must connect first, or approve it again because its definition has changed."""
     origin = origin_of(run, frame, frame.plan.nodes[effect.address[-3]], effect.address[-1])
-    name = _tool_name(frame, effect)
     if reason == CHANGED:
         effect = replace(effect, definition=info["definition"])
-        wait(run, frame, changed_approval_of(origin, effect, run.length, name), effect)
+        wait(run, frame, _changed(run, frame, origin, effect), effect)
     else:
+        assert isinstance(effect, CallTool)  # noqa: S101  (a child needs no connection)
+        name = _tool_name(frame, effect)
         wait(run, frame, connect_of(origin, effect.tool, info, run.length, effect.call_id, name), effect)
+
+
+def _changed(run: RunState, frame: Frame, origin: InterruptOrigin, effect: CallTool | OpenChild) -> Interrupt:
+    if isinstance(effect, CallTool):
+        name = _tool_name(frame, effect)
+        return changed_approval_of(origin, run.length, effect.tool, effect.params, effect.call_id, name, "")
+    index, _, step = effect.address[-3:]
+    call_id, tool_id = as_text(frame.loops[index].open[step]["id"]), f"{effect.kind}:{effect.resource_id}"
+    return changed_approval_of(origin, run.length, tool_id, effect.input, call_id, "", effect.definition)
 
 
 def _tool_name(frame: Frame, effect: CallTool) -> str:

@@ -7,7 +7,7 @@ from wfcore.domain.agents.narrowing import connections_of
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import INCOMPLETE, MODEL_FAILED, Address, CallModel, CallTool, Effect, tries
+from wfcore.domain.run.effects import INCOMPLETE, MODEL_FAILED, Address, CallModel, CallTool, Effect, OpenChild, tries
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.nodes import fail
 from wfcore.domain.run.machine.states.attempts import ATTEMPTS, AttemptEvent, drop, expect, moved
@@ -21,7 +21,8 @@ BROKEN_OFF: Final = "broken_off"
 """Reason of a failure: a model had begun to answer when its worker ended. It is called again, as no failed attempt."""
 
 CHANGED: Final = "definition_changed"
-"""Reason of a failure: a call was approved and not made, because its tool has another definition now."""
+"""Reason of a failure: a call was approved and not made, because its tool has another definition now, or its workflow
+or skill another deployed variation."""
 
 
 def address_of(frame: Frame, index: int, step: int) -> Address:
@@ -82,14 +83,15 @@ def is_final(node: NodePlan, effect: Effect, retryable: bool, reason: str = "fai
 
 
 def needs_person(effect: Effect, reason: str, info: Mapping[str, JSON] | None) -> bool:
-    """Whether a failure only means that a call was not made: a connection is missing, an approved tool has changed, or
+    """Whether a failure only means that a call was not made: a connection is missing, what was approved has changed, or
     a budget is spent. A person decides whether it is made.
     """
     if isinstance(effect, CallModel):
         return reason == "budget" and info is not None and {"budget", "times"} <= info.keys()
-    if not info or not isinstance(effect, CallTool):
+    if not info or not isinstance(effect, CallTool | OpenChild):
         return False
-    return reason == "connection_required" or (reason == CHANGED and "definition" in info)
+    needs_connection = reason == "connection_required" and isinstance(effect, CallTool)
+    return needs_connection or (reason == CHANGED and "definition" in info)
 
 
 def is_broken_off(effect: Effect, reason: str) -> bool:

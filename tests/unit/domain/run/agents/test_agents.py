@@ -257,6 +257,28 @@ def test_a_tool_may_have_changed() -> None:
     assert results_of(history.succeed("agent", "paid")) == [("c0", "paid")]
 
 
+def test_a_subordinate_may_have_changed() -> None:
+    """The same for a workflow or a skill: the approval binds the variation, which the interrupt shows."""
+    asked = {**TOOLS[2], "toolId": "skill:2", "requiresApproval": True, "variationId": "v0"}
+    history = conversing(tools=[asked]).succeed("agent", calls("ask_expert", message="why?"))
+    seen = []
+    for variation in ("v0", "v1"):
+        seen.append(history.waiting("agent"))
+        effect = history.decide("agent").effect("agent")
+        assert isinstance(effect, OpenChild)
+        assert (effect.definition, effect.attempt) == (variation, 1)
+        if variation == "v0":
+            info = {"definition": "v1"}
+            history.fail("agent", reason="definition_changed", retryable=False, info=info)
+    first, second = [waiting.call or {} for waiting in seen]
+    assert second == {**first, "variationId": "v1", "digest": second["digest"]}
+    assert first["variationId"] == "v0"
+    assert first["digest"] != second["digest"]
+    assert (seen[1].tool_call_id, "has changed" in seen[1].message) == (seen[0].tool_call_id, True)
+    history.open("agent", {"message": "why?"}, "why?")
+    assert history.effect("agent/agent").agent_id == 2
+
+
 def test_a_change_that_says_nothing_is_a_failure() -> None:
     """A tool of the embedding program may fail in these words too: without a definition there is no approval."""
     history = conversing().succeed("agent", calls("look"))

@@ -214,7 +214,8 @@ def _request_call(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop, 
         origin = origin_of(run, frame, node, step)
         tool_id, call_id = as_text(tool["toolId"]), as_text(call["id"])
         name = as_text(tool.get("title", ""))
-        wait(run, frame, call_approval_of(origin, tool_id, call["args"], call_id, name), effect)
+        variation = effect.definition if isinstance(effect, OpenChild) else ""
+        wait(run, frame, call_approval_of(origin, tool_id, call["args"], call_id, name, variation), effect)
     else:
         request(run, frame, effect)
 

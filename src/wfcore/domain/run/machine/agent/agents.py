@@ -176,14 +176,25 @@ def tool_effect(
         message = as_object(args).get("message") if kind == "skill" else None
         text = message if isinstance(message, str) else None
         number, depth = as_integer(tool["resourceId"]), len(frame.place.path) + 1
-        return OpenChild(address, 1, key, kind, number, args, text, agent=True, depth=depth, frame=moved_to(run, frame))
-    approved = as_text(tool.get("digest", "")) if tool.get("requiresApproval") else ""
+        return OpenChild(
+            address, 1, key, kind, number, args, text, agent=True, depth=depth, frame=moved_to(run, frame),
+            definition=approved_definition(tool),
+        )  # fmt: skip
     message_id = as_text(frame.loops[node.index].transcript[-1]["id"])
     return CallTool(
-        address, 1, key, as_text(tool["toolId"]), args, agent=True, call_id=as_text(call["id"]), definition=approved,
-        skill_id=node.skill_id, message_id=message_id, end_user_id=end_user_id(run.info.get("userContext")),
+        address, 1, key, as_text(tool["toolId"]), args, agent=True, call_id=as_text(call["id"]),
+        definition=approved_definition(tool), skill_id=node.skill_id, message_id=message_id,
+        end_user_id=end_user_id(run.info.get("userContext")),
         connections=chosen_connections(run, as_texts((frame.loops[node.index].context or {}).get("connections") or ())),
     )  # fmt: skip
+
+
+def approved_definition(tool: Mapping[str, JSON]) -> str:
+    """What an approval of a call binds of the tool: the digest of its definition, or for a workflow or a skill the
+    variation that is deployed; "" when its calls need no approval.
+    """
+    name = "variationId" if tool.get("kind") in ("skill", "workflow") else "digest"
+    return as_text(tool.get(name, "")) if tool.get("requiresApproval") else ""
 
 
 def _instructions(node: NodePlan) -> str:

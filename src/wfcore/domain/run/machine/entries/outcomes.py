@@ -51,7 +51,7 @@ def fail_effect(
             node = frame.plan.nodes[effect.address[-3]]
             hold_call(run, frame, node, effect, as_object(info["budget"]), as_integer(info["times"]))
         else:
-            assert isinstance(effect, CallTool)  # noqa: S101  (nothing else needs a person)
+            assert isinstance(effect, CallTool | OpenChild)  # noqa: S101  (nothing else needs a person)
             wait_for_call(run, frame, effect, reason, info)
     elif isinstance(effect, CallModel) and is_broken_off(effect, reason):
         retry(run, frame, effect, 0, message, reason, broken_off=effect.broken_off + 1)

@@ -17,7 +17,6 @@ from wfcore.domain.graph.node_types import ELSE, Approvers, NodeType
 from wfcore.domain.json.codec import fingerprint, iso_ms
 from wfcore.domain.json.values import UnsetType, given
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Actor
 from wfcore.domain.run.events import place_to_wire
 from wfcore.domain.run.machine.states.state import Frame, InterruptState, RunState, outward
@@ -194,23 +193,27 @@ def _people(approvers: Approvers | UnsetType) -> tuple[tuple[str, ...], tuple[st
 
 
 def call_approval_of(
-    origin: InterruptOrigin, tool: str, arguments: JSON, call_id: str = "", name: str = ""
+    origin: InterruptOrigin, tool: str, arguments: JSON, call_id: str = "", name: str = "", variation_id: str = ""
 ) -> Interrupt:
-    """The approval of a call. It binds the tool and the exact arguments, with the digest of both. `name` is the
-    readable name of the tool.
+    """The approval of a call. It binds the tool, the exact arguments and the variation that the call of a workflow or
+    a skill runs, with the digest of them. `name` is the readable name of the tool.
     """
     shown = _shown(origin, tool, name)
-    call = {**_bound(tool, arguments), **shown}
+    call = {**_bound(tool, arguments, variation_id), **shown}
     message = f"allow `{shown.get('toolName', tool)}` with these arguments?"
     return origin.interrupt(message, call=call, tool_call_id=call_id)
 
 
-def changed_approval_of(origin: InterruptOrigin, call: CallTool, length: int, name: str = "") -> Interrupt:
-    """The same for a tool that is not what was approved. It can change again: the journal's `length` is in the id."""
-    shown = _shown(origin, call.tool, name)
-    message = f"`{shown.get('toolName', call.tool)}` has changed since it was approved: allow it with these arguments?"
-    bound = {**_bound(call.tool, call.params), **shown}
-    return origin.interrupt(message, length, call=bound, tool_call_id=call.call_id)
+def changed_approval_of(
+    origin: InterruptOrigin, length: int, tool: str, arguments: JSON, call_id: str, name: str, variation_id: str
+) -> Interrupt:
+    """The same for a call of what is not what was approved. It can change again: the journal's `length` is in the
+    id.
+    """
+    shown = _shown(origin, tool, name)
+    message = f"`{shown.get('toolName', tool)}` has changed since it was approved: allow it with these arguments?"
+    bound = {**_bound(tool, arguments, variation_id), **shown}
+    return origin.interrupt(message, length, call=bound, tool_call_id=call_id)
 
 
 def _shown(origin: InterruptOrigin, tool: str, name: str) -> dict[str, JSON]:
@@ -218,8 +221,8 @@ def _shown(origin: InterruptOrigin, tool: str, name: str) -> dict[str, JSON]:
     return {**({"toolName": name} if name not in ("", tool) else {}), **origin.node.shown}
 
 
-def _bound(tool: str, arguments: JSON) -> dict[str, JSON]:
-    bound = {"toolId": tool, "arguments": arguments}
+def _bound(tool: str, arguments: JSON, variation_id: str) -> dict[str, JSON]:
+    bound = {"toolId": tool, "arguments": arguments, **({"variationId": variation_id} if variation_id else {})}
     return {**bound, "digest": fingerprint(bound)}
 
 
