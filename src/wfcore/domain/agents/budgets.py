@@ -7,17 +7,17 @@ extended, each time by the same amount.
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 
 from wfcore.domain.kernel.json_readers import as_number
 from wfcore.domain.kernel.json_type import JSON
 
+BILLION: Final = 10**9
+
 Whose = Literal["user", "organization"]
 Period = Literal["day", "month"]
-
-NOTHING: Mapping[str, float] = {}
 
 
 @attrs.frozen
@@ -46,12 +46,12 @@ def budget_key(budget: Mapping[str, JSON]) -> str:
     return f"{budget.get('of', 'agent')}/{budget.get('period', '')}"
 
 
-def times_spent(budget: Mapping[str, JSON], spent: Mapping[str, float], before: Mapping[str, float] = NOTHING) -> int:
-    """How many times the consumption since `before` (`inputTokens`, `outputTokens`, `cost`) has used up the budget."""
-    since = {name: spent.get(name, 0) - before.get(name, 0) for name in ("inputTokens", "outputTokens", "cost")}
-    used = {"maxTokens": since["inputTokens"] + since["outputTokens"], "maxCost": since["cost"]}
+def times_spent(budget: Mapping[str, JSON], spent: Mapping[str, float]) -> int:
+    """How many times a consumption (`inputTokens`, `outputTokens`, `cost`) has used up the budget."""
+    used = {"maxTokens": spent.get("inputTokens", 0) + spent.get("outputTokens", 0), "maxCost": spent.get("cost", 0)}
     return max((_times(used[name], as_number(budget[name])) for name in used if name in budget), default=0)
 
 
 def _times(used: float, limit: float) -> int:
-    return int(used // limit) if limit > 0 else 1
+    """Counted in whole billionths, as costs are stored: sums of floats are slightly too high or too low."""
+    return round(used * BILLION) // max(round(limit * BILLION), 1) if limit > 0 else 1

@@ -119,7 +119,7 @@ class Sources:
             left_out=(*unlisted.values(), *absent, *unread),
             output_schema=requested.output_schema,
             guardrails=guardrails_under(skill.access.guardrails, requested.config),
-            budget=left.budget,
+            budget=allowed.budget,
             connections=selected_connections(content.connection_set),
         )
         return Agent(skill.id, given)

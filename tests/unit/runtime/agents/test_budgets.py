@@ -123,6 +123,18 @@ class TestSkillsAndRuns:
             assert kinds(await bench.events(run.id)).count("message") == 1
             assert (await decided(bench, run, "approve")).output == "one two three"
 
+    async def test_a_run_of_a_skill(self) -> None:
+        """One approval continues it, also where the skill has a larger budget of its own."""
+        model = Played(asks("echo", value=1), "well")
+        async with opened("sqlite://", models={"default": model}) as bench:
+            for own in ({}, {"budget": {"maxTokens": 500}}):
+                number = await deployed_skill(bench, toolset=enabled("echo"), **own)
+                run = await chat(bench, skill=number, config={"budget": {"maxTokens": 2}})
+                (waiting,) = run.interrupts
+                assert waiting.call["budget"] == {"maxTokens": 2, "of": "run"}
+                ended = await decided(bench, run, "approve")
+                assert (ended.status, ended.output) == ("done", "well")
+
     async def test_a_run_only_narrows(self, bench: Bench) -> None:
         """A config beyond the skill's budget is refused, and so is an invalid one."""
         number = await deployed_skill(bench, budget={"maxTokens": 5})

@@ -14,6 +14,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import REQUESTED, WAIT, WORKFLOW, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.machine import actions
 from wfcore.domain.run.machine.agent import agent_loop, agents
+from wfcore.domain.run.machine.agent.budget import check_again
 from wfcore.domain.run.machine.approvals import wait
 from wfcore.domain.run.machine.nodes import finish
 from wfcore.domain.run.machine.requests import address_of, request
@@ -204,7 +205,9 @@ def _revive(run: RunState, frame: Frame, node: NodePlan, left: Left, step: int, 
         wait(run, frame, _open_again(run, frame, node, interrupt), effect)
     elif step in left.effects:
         effect = left.effects[step]
-        request(run, frame, _requested(run, frame, node, effect, step, key, effect.attempt + 1))
+        again = _requested(run, frame, node, effect, step, key, effect.attempt + 1)
+        request(run, frame, again)
+        check_again(run, frame, again.address)
     return None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from test_agents import calls, conversing
+from test_agents import CONTEXT, TOOLS, calls, conversing
 
 from wfcore.domain.agents.budgets import budget_key, times_spent
 from wfcore.domain.run.effects import CallModel
@@ -89,12 +89,14 @@ def test_what_is_denied_fails_the_node() -> None:
         ({"maxTokens": 10}, {"inputTokens": 29}, 2),
         ({"maxTokens": 10, "maxCost": 0.5}, {"inputTokens": 1, "cost": 2.0}, 4),
         ({"maxCost": 1}, {"inputTokens": 100}, 0),
+        ({"maxCost": 1}, {"cost": sum([0.1] * 10)}, 1),
+        ({"maxCost": 0.1}, {"cost": 0.3}, 3),
+        ({"maxTokens": 10**12}, {"inputTokens": 10**12 - 1}, 0),
     ],
 )
 def test_how_many_times_a_budget_is_spent(budget: Mapping[str, Any], spent: Mapping[str, float], times: int) -> None:
-    """Whole times, by tokens of both kinds or by cost, whichever is more; what was spent before does not count."""
+    """Whole times, by tokens of both kinds or by cost, whichever is more."""
     assert times_spent(budget, spent) == times
-    assert times_spent(budget, spent, spent) == 0
     assert budget_key(budget) == "agent/"
 
 
@@ -118,3 +120,59 @@ def test_a_budget_of_the_run() -> None:
     (effect,) = history.decide("agent").pending("agent")
     assert isinstance(effect, CallModel)
     assert effect.allowances == {"run/": 2}
+
+
+USED = {"inputTokens": 6, "outputTokens": 6}
+RETRY = {"maxAttempts": 3, "initialIntervalSeconds": 0}
+
+
+def test_a_budget_of_a_visit_is_its_own() -> None:
+    """An agent beside it, in the same run, spends its own budget."""
+    node = {"type": "agent", "agent_id": 1, "message": "hi"}
+    history = History(sketch("s -> agent", "s -> other", agent=node, other=node))
+    for name in ("agent", "other"):
+        history.succeed(name, {**CONTEXT, "budget": {"maxTokens": 20}})
+        history.succeed(name, calls("look"), usage=USED)
+    for name in ("agent", "other"):
+        assert history.succeed(name, "found").machine.status == "running"
+        history.succeed(name, calls("look"), usage=USED).succeed(name, "more")
+        assert history.waiting(name).message.startswith("the budget of 20 tokens is spent")
+
+
+def test_work_for_a_subordinate_counts_for_its_caller() -> None:
+    """And what the caller consumed does not count for the subordinate."""
+    history = conversing(tools=TOOLS, budget={"maxTokens": 20}).succeed("agent", calls("ask_expert"), usage=USED)
+    history.open("agent", {}).succeed("agent/agent", {**CONTEXT, "budget": {"maxTokens": 20}})
+    history.succeed("agent/agent", calls("look"), usage=USED).succeed("agent/agent", "found")
+    history.succeed("agent/agent", "because")
+    assert history.waiting("agent").message.startswith("the budget of 20 tokens is spent")
+
+
+@pytest.mark.parametrize("of", ["skill", "run"])
+@pytest.mark.parametrize("cause", ["error", "schema"])
+def test_another_attempt_is_a_call_too(of: str, cause: str) -> None:
+    """It waits for a decision if the failed one spent the budget; approved it is made, with its number."""
+    budget = {"maxTokens": 10}
+    composed, config = ({"budget": budget}, {}) if of == "skill" else ({}, {"config": {"budget": budget}})
+    node = {"type": "agent", "agent_id": 1, "message": "hi", "retry": RETRY, "outputSchema": {"type": "object"}}
+    history = History(sketch("s -> agent", agent=node), info=config)
+    history.succeed("agent", {**CONTEXT, **composed})
+    place = history.effect("agent").address
+    if cause == "error":
+        history.apply(Failed(history.at, *place, 1, "away", usage=USED))
+    else:
+        history.apply(Succeeded(history.at, *place, 1, "no object", usage=USED))
+    assert history.machine.pending == {}
+    effect = history.decide("agent").effect("agent")
+    assert isinstance(effect, CallModel)
+    assert (effect.attempt, list(effect.allowances.values())) == (2, [2])
+    assert history.succeed("agent", "{}").machine.status == "done"
+
+
+def test_a_retry_by_hand_is_a_call_too() -> None:
+    """A run whose budget was spent when it failed waits before it calls its model again."""
+    history = conversing(budget={"maxTokens": 10})
+    history.apply(Failed(history.at, *history.effect("agent").address, 1, "away", usage=USED))
+    assert history.machine.status == "error"
+    history.retry()
+    assert history.waiting("agent").message.startswith("the budget of 10 tokens is spent")

@@ -20,7 +20,7 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.agent.agents import config_of, model_call, replaces, tool_effect
-from wfcore.domain.run.machine.agent.budget import count_usage, spend
+from wfcore.domain.run.machine.agent.budget import check_again, count_usage, spend
 from wfcore.domain.run.machine.approvals import origin_of, wait
 from wfcore.domain.run.machine.nodes import fail, finish
 from wfcore.domain.run.machine.replies import MOST_CALLS, ModelReply, bounded, fit, reply_of, said, tool_of
@@ -42,7 +42,7 @@ def compose(run: RunState, frame: Frame, node: NodePlan, effect: ComposeContext,
         fail(run, frame, node, "the composed context is not an object", "context")
         return
     loop, context = frame.loops[node.index], narrowed_context(context, config_of(run))
-    loop.context, loop.before = context, run.usage.copy()
+    loop.context = context
     advance(loop, RoundEvent.compose)
     show_context(run, frame, node, context)
     shown = optional_object(as_object(context.get("human") or {}).get("attachments"))
@@ -124,6 +124,7 @@ def end_model_call(run: RunState, frame: Frame, node: NodePlan, effect: CallMode
         if why:
             why = f"the answer does not fit `outputSchema`: {why}"
             fail_attempt(run, frame, effect, why, "output_schema", True)
+            check_again(run, frame, effect.address)
             return
     complete(frame, effect)
     _show_reply(run, frame, node, effect, reply, replaced=bool(judged))

@@ -10,30 +10,43 @@ from msgspec.structs import replace
 
 from wfcore.domain.agents.budgets import budget_key, times_spent
 from wfcore.domain.kernel.json_readers import as_integer, as_object, optional_text
-from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import CallModel
+from wfcore.domain.kernel.json_type import JSON, Number
+from wfcore.domain.run.effects import REQUESTED, Address, CallModel
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.approvals import origin_of, wait
 from wfcore.domain.run.machine.nodes import fail
 from wfcore.domain.run.machine.requests import request
 from wfcore.domain.run.machine.states.interrupts import budget_of
 from wfcore.domain.run.machine.states.output import emit
-from wfcore.domain.run.machine.states.state import AgentLoop, Frame, InterruptState, RunState
+from wfcore.domain.run.machine.states.state import AgentLoop, Frame, InterruptState, RunState, outward
 from wfcore.domain.run.plan import NodePlan
 from wfcore.domain.run.records import UsageRecord
 
 
 def spend(run: RunState, frame: Frame, node: NodePlan, effect: CallModel, loop: AgentLoop | None = None) -> None:
     """Request this call; hold it where the budget of the run or of this visit is spent."""
+    if not _hold_spent(run, frame, node, effect, loop):
+        request(run, frame, effect)
+
+
+def check_again(run: RunState, frame: Frame, address: Address) -> None:
+    """Hold the call of a model that was requested again at this address, if a budget is spent."""
+    effect = frame.pending.get(address)
+    if isinstance(effect, CallModel) and effect.state is REQUESTED:
+        index = address[-3]
+        _hold_spent(run, frame, frame.plan.nodes[index], effect, frame.loops.get(index))
+
+
+def _hold_spent(run: RunState, frame: Frame, node: NodePlan, effect: CallModel, loop: AgentLoop | None) -> bool:
     own = as_object(as_object(run.info.get("config") or {}).get("budget") or {})
-    budgets: list[tuple[Mapping[str, JSON], Mapping[str, float]]] = [({**own, "of": "run"}, {})] if own else []
-    budgets += [(as_object(loop.context.get("budget") or {}), loop.before)] if loop else []
-    for budget, before in budgets:
-        times = times_spent(budget, run.usage, before)
+    budgets: list[tuple[Mapping[str, JSON], Mapping[str, float]]] = [({**own, "of": "run"}, run.usage)] if own else []
+    budgets += [(as_object(loop.context.get("budget") or {}), loop.spent)] if loop else []
+    for budget, spent in budgets:
+        times = times_spent(budget, spent)
         if times >= effect.allowances.get(budget_key(budget), 1):
             hold_call(run, frame, node, effect, budget, times)
-            return
-    request(run, frame, effect)
+            return True
+    return False
 
 
 def hold_call(
@@ -60,9 +73,8 @@ def count_usage(run: RunState, frame: Frame, index: int, usage: Mapping[str, JSO
     if not usage:
         return
     node = frame.plan.nodes[index]
-    for name, count in usage.items():
-        if isinstance(count, int) or (name == "cost" and isinstance(count, float)):
-            run.usage[name] = run.usage.get(name, 0) + count
+    _add(run.usage, usage)
+    _add_to_visits(frame, index, usage)
     _count_evaluated(run, node, usage)
     loop = frame.loops.get(index)
     composed = {"contextDigest": loop.context["digest"]} if loop and "digest" in loop.context else {}
@@ -80,6 +92,21 @@ def count_usage(run: RunState, frame: Frame, index: int, usage: Mapping[str, JSO
             run.at,
         )
     )
+
+
+def _add_to_visits(frame: Frame, index: int, usage: Mapping[str, JSON]) -> None:
+    """Count it for the visit of this node, and for those whose frames are around it."""
+    for around in outward(frame):
+        if index in around.loops:
+            _add(around.loops[index].spent, usage)
+        if around.opener is not None:
+            index = around.opener.address[-3]
+
+
+def _add(total: dict[str, Number], usage: Mapping[str, JSON]) -> None:
+    for name, count in usage.items():
+        if isinstance(count, int) or (name == "cost" and isinstance(count, float)):
+            total[name] = total.get(name, 0) + count
 
 
 def _count_evaluated(run: RunState, node: NodePlan, usage: Mapping[str, JSON]) -> None:

@@ -10,7 +10,7 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.agent import agent_loop
-from wfcore.domain.run.machine.agent.budget import count_usage
+from wfcore.domain.run.machine.agent.budget import check_again, count_usage
 from wfcore.domain.run.machine.entries import outcomes
 from wfcore.domain.run.machine.entries.progress import go_on, open_child
 from wfcore.domain.run.machine.nodes import finish
@@ -74,6 +74,7 @@ def failed(run: RunState, entry: e.Failed, effect: Effect) -> None:
     show_timing(run, frame, effect)
     count_usage(run, frame, entry.node, entry.usage)
     outcomes.fail_effect(run, frame, effect, entry.message, entry.reason, entry.retryable, entry.info)
+    check_again(run, frame, effect.address)
     go_on(run, frame)
 
 

@@ -116,15 +116,15 @@ class AgentLoop(Struct, eq=False, array_like=True):
     """One visit of an agent that has a context: the conversation since, and the round under way.
 
     `next` is the next step of the visit. Of the calls of the round, by step, `open` holds those without a result and
-    `todo` those not yet requested. `unread` holds what the user has said meanwhile, for the next round. `before` is
-    what the execution had spent when the context was composed, `allowances` how many times each budget can be spent.
-    `request` is the request of the context.
+    `todo` those not yet requested. `unread` holds what the user has said meanwhile, for the next round. `spent` is
+    what the models of the visit and of the frames inside it have consumed, `allowances` how many times each budget can
+    be spent. `request` is the request of the context.
     """
 
     request: ComposeContext
     state: RoundState = RoundState.composing
     context: Mapping[str, JSON] = field(default_factory=dict)
-    before: Mapping[str, Number] = field(default_factory=dict)
+    spent: dict[str, Number] = field(default_factory=dict)
     transcript: list[Message] = field(default_factory=list)
     unread: list[Message] = field(default_factory=list)
     open: dict[int, Mapping[str, JSON]] = field(default_factory=dict)
