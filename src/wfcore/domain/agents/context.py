@@ -34,6 +34,7 @@ from wfcore.domain.kernel.json_readers import (
     as_text,
     optional_number,
     optional_object,
+    optional_text,
 )
 from wfcore.domain.kernel.json_type import JSON
 
@@ -78,7 +79,8 @@ class CompositionInput:
     """The input of `compose`. `message` is None if there is no message yet.
 
     `items` are never cut if they are `named`; the best memories come first. `skill` is the id of the skill, None for
-    the assistant. `attachments` have the form of a run's state.
+    the assistant. `attachments` have the form of a run's state. `is_model_open`: neither the node nor the skill names
+    the model, so that the config of a run can.
     """
 
     model: str
@@ -100,6 +102,7 @@ class CompositionInput:
     guardrails: Sequence[JSON] = ()
     end_user: Fact | None = None
     connections: Sequence[str] = ()
+    is_model_open: bool = False
 
 
 def window_of(settings: Mapping[str, JSON]) -> int:
@@ -165,13 +168,15 @@ def compose(given: CompositionInput) -> Composed:
         context["guardrails"] = list(given.guardrails)
     if given.connections:
         context["connections"] = list(given.connections)
+    if given.is_model_open:
+        context["isModelOpen"] = True
     return _with_digest(context)
 
 
 def narrowed_context(context: Mapping[str, JSON], config: Config) -> Mapping[str, JSON]:
-    """The context under a later `config`: fewer tools, more approvals, more guardrails.
+    """The context under a later `config`: fewer tools, more approvals, more guardrails, the model if it is open.
 
-    The model, the window and the texts do not change; the digest is computed again.
+    The window and the texts do not change; the digest is computed again.
     """
     toolset, own = optional_object(config.get("toolset")) or {}, as_list(context.get("guardrails") or [])
     offered = as_objects(context["tools"])
@@ -182,9 +187,15 @@ def narrowed_context(context: Mapping[str, JSON], config: Config) -> Mapping[str
         if setting.get("enabled", True)
     ]
     guardrails = guardrails_under(own, config)
-    if (tools, guardrails) == (context["tools"], own):
+    model = optional_text(config.get("model")) if context.get("isModelOpen") else None
+    if (tools, guardrails) == (context["tools"], own) and model in (None, context.get("model")):
         return context
-    return _with_digest({**context, "tools": tools, **({"guardrails": guardrails} if guardrails else {})})
+    changed: Composed = {"tools": tools}
+    if guardrails:
+        changed["guardrails"] = guardrails
+    if model is not None:
+        changed["model"] = model
+    return _with_digest({**context, **changed})
 
 
 def digest_of(context: Mapping[str, JSON]) -> str:

@@ -125,6 +125,19 @@ def narrowing_issues(config: Config, allowed: Allowance) -> list[Issue]:
     return [Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in _issues(config, allowed)]
 
 
+def late_issues(config: Config, left: Allowance) -> list[Issue]:
+    """One issue for each part of a `config` that an agent under way cannot follow, because the texts of its context
+    are composed: fewer context items, or a smaller window, than are `left` to it.
+    """
+    under = narrowed(left, config)
+    late = {
+        "contextSelections": under.context_items != left.context_items,
+        "modelSettings.contextWindow": (under.context_window or WINDOW) < (left.context_window or WINDOW),
+    }
+    message = "cannot be restricted further while an agent is under way: its context is composed"
+    return [Issue(f"config.{name}", message, "unsupported") for name, is_late in late.items() if is_late]
+
+
 def narrowed(allowed: Allowance, config: Config) -> Allowance:
     """The allowance under a `config`. It is within `allowed` for every config."""
     return Allowance(

@@ -99,14 +99,9 @@ class Sources:
             offers, absent = _select_offers([*listed, *below], wanted, left.tools or {}, requested)
             settings = windowed(requested.settings, left.context_window)
             items, unread = await self._items(work, me, left.context_items, window_of(settings))
-        model = (
-            requested.model
-            or content.model
-            or optional_text(requested.config.get("model"))
-            or self._ports.settings.default_model
-        )
+        named = requested.model or content.model
         given = CompositionInput(
-            model,
+            named or self._open_model(requested),
             str(skill.id),
             content.instructions,
             content.expected_output,
@@ -121,6 +116,7 @@ class Sources:
             guardrails=guardrails_under(skill.access.guardrails, requested.config),
             budget=allowed.budget,
             connections=selected_connections(content.connection_set),
+            is_model_open=not named,
         )
         return Agent(skill.id, given)
 
@@ -138,7 +134,7 @@ class Sources:
         settings = windowed(requested.settings, left.context_window)
         items, unread = await self._items(work, me, left.context_items, window_of(settings))
         given = CompositionInput(
-            optional_text(requested.config.get("model")) or self._ports.settings.default_model,
+            self._open_model(requested),
             instructions=ASSISTANT,
             message=requested.message,
             settings=settings,
@@ -147,8 +143,13 @@ class Sources:
             offers=offers,
             left_out=(*absent, *unread),
             guardrails=guardrails_under((), requested.config),
+            is_model_open=True,
         )
         return Agent(None, given)
+
+    def _open_model(self, requested: ContextRequest) -> str:
+        """The model where neither a node nor a skill names one."""
+        return optional_text(requested.config.get("model")) or self._ports.settings.default_model
 
     async def memories(
         self, me: Principal, skill: int | None, message: str | None, user_id: str

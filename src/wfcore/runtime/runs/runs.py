@@ -102,7 +102,11 @@ class Runs(RunStarting):
         pinned = machine.pinned[2] if machine.pinned else execution.variation_id
         target = Target(execution.kind, machine.plan, execution.resource_id, pinned)
         config = await self._targets.config(
-            me.org_uuid, target, body.config, optional_object(machine.info.get("config"))
+            me.org_uuid,
+            target,
+            body.config,
+            optional_object(machine.info.get("config")),
+            has_agents=machine.has_agents,
         )
         attached = await self._attachments.save(me, body.attachments)
         now, actor = max(self._ports.clock.now(), machine.at), e.Actor(me.user_id, me.email)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from wfcore.api.runs import CreateRun, RunAction, RunConfig
-from wfcore.domain.agents.narrowing import Allowance, connections_of, merged, narrowed
+from wfcore.domain.agents.narrowing import Allowance, connections_of, late_issues, merged, narrowed
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.expressions.templates import compile_template
 from wfcore.domain.graph.structure import structure_of
@@ -187,18 +187,27 @@ class Targets:
     # Config
 
     async def config(
-        self, org: str, target: Target, wanted: RunConfig | UnsetType, before: Mapping[str, JSON] | None = None
+        self,
+        org: str,
+        target: Target,
+        wanted: RunConfig | UnsetType,
+        before: Mapping[str, JSON] | None = None,
+        *,
+        has_agents: bool = False,
     ) -> dict[str, JSON]:
         """The config of a turn merged with that of the turns `before`, as a field of the variable `run`; {} for none.
 
-        Invalid for a config that exceeds what the target allows.
+        Invalid for a config that exceeds what the target allows, or that comes too late for agents under way
+        (`has_agents`).
         """
         config = {} if wanted is UNSET else to_json(wanted)
         if not config:
             return {}
         refuse(_ineffective(target, config))
         allowed = await self._allowance(org, target)
-        refuse(config_issues(self._ports.guardrails, config, narrowed(allowed, before or {})))
+        left = narrowed(allowed, before or {})
+        refuse(config_issues(self._ports.guardrails, config, left))
+        refuse(late_issues(config, left) if has_agents else ())
         async with self._ports.storage.reading(org) as work:
             absent = await selection_faults(work, as_objects(config.get("contextSelections", ())))
             selections = [one for one in (allowed.connections, connections_of(before or {})) if one]

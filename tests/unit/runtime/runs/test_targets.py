@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from bench import Bench, act, agent, ask, deployed_skill, graph, kinds, one, paths, private
+from bench import Bench, act, agent, ask, deployed_skill, graph, kinds, one, opened, paths, private
+from played import Played, asks
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, WfcoreError
 
@@ -175,6 +176,27 @@ class TestConfig:
         config = {"toolset": {"flaky": {"enabled": False}}, "debug": True}
         turn = await bench.ended(await bench.core.runs.resume(bench.me, run.id, {**answer, "config": config}))
         assert turn.output == {"toolset": both, "debug": True}
+
+    async def test_a_resume_for_an_agent_under_way(self) -> None:
+        """The model of its next round is another one. What is composed already cannot be restricted any more."""
+        first, fast = Played(asks("echo", value=1)), Played("none", "done")
+        toolset = {"echo": {"enabled": True, "requiresApproval": True}}
+        async with opened("sqlite://", models={"default": first, "fast": fast}) as bench:
+            items = [await bench.core.context_items.create(bench.me, title=one, content=one) for one in "ab"]
+            every = [{"id": item.id} for item in items]
+            number = await deployed_skill(bench, toolset=toolset, contextSelections=every)
+            started = {"contextSelections": every, "modelSettings": {"contextWindow": 20_000}}
+            run = await chatted(bench, number, message="go", config=started)
+            late = {"contextSelections": every[:1], "modelSettings": {"contextWindow": 10_000}, "model": "fast"}
+            with pytest.raises(Invalid) as error:
+                await bench.core.runs.resume(bench.me, run.id, decision="approve", config=late)
+            assert paths(error) == {
+                ("config.contextSelections", "unsupported"),
+                ("config.modelSettings.contextWindow", "unsupported"),
+            }
+            config = {**started, "model": "fast"}
+            turn = await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="approve", config=config))
+            assert (turn.output, len(first.requests), fast.requests[0].model) == ("done", 1, "fast")
 
     async def test_the_config_of_a_resume_is_checked_after_the_access(self, bench: Bench) -> None:
         """A resume's config is checked only after the caller's right to decide."""

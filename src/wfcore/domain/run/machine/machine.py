@@ -32,7 +32,15 @@ from wfcore.domain.run.machine.entries.outcomes import ends_run
 from wfcore.domain.run.machine.entries.straight import go_straight
 from wfcore.domain.run.machine.next_steps import NextSteps, next_due, next_steps
 from wfcore.domain.run.machine.requests import is_broken_off, needs_person
-from wfcore.domain.run.machine.states.state import NO_PLANS, Frame, InterruptState, Plans, RunState, find_frame
+from wfcore.domain.run.machine.states.state import (
+    NO_PLANS,
+    Frame,
+    InterruptState,
+    Plans,
+    RunState,
+    children_of,
+    find_frame,
+)
 from wfcore.domain.run.machine.states.turns import ENDED, HELD_BACK, OPEN, STATUS
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.records import Record
@@ -156,6 +164,11 @@ class Machine:
             return None
         calls = self.pending.values() if self.turn_open else ()
         return tuple(attempt_id(call) for call in calls if isinstance(call, CallTool) and call.slot is not None)
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether an agent with a context is under way, in the root or in a child."""
+        return any(frame.loops for frame in (self.root, *children_of(self.root)))
 
     @property
     def root(self) -> Frame:

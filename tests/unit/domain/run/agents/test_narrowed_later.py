@@ -76,6 +76,27 @@ def test_a_call_that_waited_for_its_budget_is_narrowed_too() -> None:
     assert [one["name"] for one in (effect.context or {})["tools"]] == ["pay"]
 
 
+def test_the_model_is_another_where_it_is_open() -> None:
+    """From the next round on. A model that the skill or the node names stays."""
+    for is_open in (True, False):
+        history = History(skill_plan(1), info={"message": "hi"})
+        context = {**CONTEXT, **({"isModelOpen": True} if is_open else {})}
+        history.succeed("agent", {**context, "digest": digest_of(context)}).succeed("agent", calls("pay"))
+        effect = model_call(resume(history, {"model": "fast"}).succeed("agent", "paid"))
+        sent = effect.context or {}
+        assert (effect.model, sent["model"]) == (("fast", "fast") if is_open else ("m", "m"))
+        assert sent["digest"] == digest_of(sent)
+
+
+def test_a_call_that_waited_for_its_budget_has_the_new_model() -> None:
+    """The model changes with the answer, for the call that was held too."""
+    history = History(skill_plan(1), info={"message": "hi"})
+    history.succeed("agent", {**CONTEXT, "isModelOpen": True, "budget": {"maxTokens": 1}})
+    history.succeed("agent", calls("look"), usage={"inputTokens": 5}).succeed("agent", "seen")
+    effect = model_call(resume(history, {"model": "fast"}))
+    assert (effect.model, (effect.context or {})["model"]) == ("fast", "fast")
+
+
 def test_without_a_config_nothing_changes() -> None:
     """The context is sent to the letter, under the digest that it was composed with."""
     assert model_call(resume(waiting(), {}).succeed("agent", "paid")).context == {

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from wfcore.domain.agents.context import narrowed_context
 from wfcore.domain.agents.context_attachments import attached
-from wfcore.domain.kernel.json_readers import as_list, as_object, as_text, optional_object
+from wfcore.domain.kernel.json_readers import as_list, as_object, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.effects import CallModel, CallTool, ComposeContext, Effect, OpenChild
@@ -188,7 +188,8 @@ def renewed_call(run: RunState, frame: Frame, node: NodePlan, held: CallModel, l
         return replace(held, guardrails=as_list(config_of(run).get("guardrails") or ()))
     guardrails = as_list(loop.context.get("guardrails") or ())
     transcript = _transcript(run, frame, node, loop)
-    return replace(held, transcript=transcript, context=loop.context, guardrails=guardrails)
+    model = optional_text(loop.context.get("model"))
+    return replace(held, transcript=transcript, context=loop.context, model=model, guardrails=guardrails)
 
 
 # The tools
