@@ -306,6 +306,16 @@ def test_a_subordinate_is_a_child() -> None:
     assert depths == {1}
 
 
+def test_an_evaluation_waits_for_no_approval_of_a_subordinate() -> None:
+    """It runs with its tools stubbed, and nobody is there to approve it."""
+    info = {"message": "hi", "evaluation": {"case": {"tools": {}}}}
+    asked = {**TOOLS[2], "requiresApproval": True, "variationId": "v0"}
+    history = conversing(tools=[asked], info=info).succeed("agent", calls("ask_expert", message="why?"))
+    effect = history.effect("agent")
+    assert isinstance(effect, OpenChild)
+    assert (effect.resource_id, effect.definition) == (2, "")
+
+
 def test_a_child_that_fails_is_reported_to_the_model() -> None:
     """Opened or not, its failure is the call's result, and ends nothing else."""
     history = conversing().succeed("agent", calls("ask_expert", "ask_expert"))

@@ -211,6 +211,8 @@ def _request_call(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop, 
     if run.evaluated is not None and _is_stubbed(run, tool):
         end_call_well(run, frame, node, loop, step, _stubs(run).get(as_text(tool["toolId"])))
         return
+    if run.evaluated is not None:  # what is left is a subordinate with its tools stubbed: nobody is there to approve it
+        tool = {**tool, "requiresApproval": False}
     effect = tool_effect(run, frame, node, step, call, tool)
     if tool.get("requiresApproval"):
         origin = origin_of(run, frame, node, step)
