@@ -9,12 +9,14 @@ One thread has the event loop, and every method has the name and the arguments o
 threads can use one core at the same time.
 """
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, ParamSpec, TypeVar
-
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from concurrent.futures import CancelledError, Future
+from concurrent.futures import wait as wait_for
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from threading import RLock, Thread, get_ident
+from typing import Any, ParamSpec, Self, TypeVar
 
 from wfcore.bootstrap import open as open_async
 from wfcore.core import Core
@@ -25,8 +27,89 @@ R = TypeVar("R")
 
 _END = object()
 
-_CLOSED = "This portal is not running"
-"""The message of anyio, whose other RuntimeError is for a call from the event loop itself."""
+
+class EventLoop:
+    """The running event loop, for calls of other threads. Calls that still wait at its end raise Unavailable."""
+
+    async def __aenter__(self) -> Self:
+        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
+        self._lock, self._has_ended = RLock(), False  # a handler of a signal can make a call within a call
+        self._tasks: set[asyncio.Task[None]] = set()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with self._lock:
+            self._has_ended = True
+        await asyncio.sleep(0)  # the calls that are waiting for the loop begin
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def call(self, function: Callable[..., Awaitable[object]], *arguments: object) -> object:
+        """The result of a coroutine function. What interrupts the waiting thread, such as a signal, cancels the call.
+
+        Raises Unavailable after the end of the loop, RuntimeError on the loop itself.
+        """
+        if get_ident() == self._thread:
+            raise RuntimeError("a method of `open_sync` cannot be called on its event loop: use the async core there")
+        call = _Call(function, arguments)
+        try:
+            self._submit(call)
+            return call.outcome.result()
+        finally:
+            if not call.outcome.done():
+                self._cancel(call)
+
+    def _submit(self, call: "_Call") -> None:
+        with self._lock:
+            if self._has_ended:
+                call.outcome.set_exception(Unavailable("wfcore is closed"))
+            else:
+                self._loop.call_soon_threadsafe(self._begin, call)
+
+    def _cancel(self, call: "_Call") -> None:
+        """Cancel the call, and wait until it does not use what its caller cleans up, such as a connection."""
+        with self._lock:
+            if self._has_ended:
+                return
+            self._loop.call_soon_threadsafe(call.cancel)
+        wait_for([call.outcome])
+
+    def _begin(self, call: "_Call") -> None:
+        call.task = asyncio.create_task(call.make())
+        self._tasks.add(call.task)
+        call.task.add_done_callback(lambda task: self._settle(task, call.outcome))
+
+    def _settle(self, task: asyncio.Task[None], outcome: Future[object]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            outcome.set_exception(Unavailable("wfcore is closed") if self._has_ended else CancelledError())
+
+
+class _Call:
+    """A call of a coroutine function. The loop sets the outcome of a call that is cancelled."""
+
+    def __init__(self, function: Callable[..., Awaitable[object]], arguments: tuple[object, ...]) -> None:
+        self.outcome: Future[object] = Future()
+        self.task: asyncio.Task[None] | None = None
+        self._function = function
+        self._arguments = arguments
+
+    async def make(self) -> None:
+        try:
+            result = await self._function(*self._arguments)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  (SystemExit too is for the caller, and must not end the loop)
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(result)
+
+    def cancel(self) -> None:
+        if self.task is None:
+            self.outcome.set_exception(CancelledError())
+        else:
+            self.task.cancel()
 
 
 class SyncArea:
@@ -36,13 +119,13 @@ class SyncArea:
     iterated with `for`.
     """
 
-    def __init__(self, target: object, portal: BlockingPortal) -> None:
+    def __init__(self, target: object, loop: EventLoop) -> None:
         self._target = target
-        self._portal = portal
+        self._loop = loop
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        return _waiting(found, self._portal) if callable(found) else found
+        return _waiting(found, self._loop) if callable(found) else found
 
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._target) if not name.startswith("_")]
@@ -51,54 +134,43 @@ class SyncArea:
 class SyncCore(SyncArea):
     """An open wfcore, with the use cases of `wfcore.Core` as attributes."""
 
-    def __init__(self, core: Core, portal: BlockingPortal) -> None:
-        super().__init__(core, portal)
+    def __init__(self, core: Core, loop: EventLoop) -> None:
+        super().__init__(core, loop)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        return _waiting(found, self._portal) if callable(found) else SyncArea(found, self._portal)
+        return _waiting(found, self._loop) if callable(found) else SyncArea(found, self._loop)
 
     def call(self, function: Callable[..., object], *arguments: object) -> Any:
         """The result of `function(core, *arguments)`, sync or async, on the event loop; `core` is the async core."""
-        return _waiting(function, self._portal)(self._target, *arguments)
+        return _waiting(function, self._loop)(self._target, *arguments)
 
 
-def _waiting(function: Callable[..., object], portal: BlockingPortal) -> Callable[..., object]:
+def _waiting(function: Callable[..., object], loop: EventLoop) -> Callable[..., object]:
     async def result(arguments: tuple[object, ...], named: dict[str, object]) -> object:
         found = function(*arguments, **named)
         return await found if inspect.isawaitable(found) else found
 
     def wait(*arguments: object, **named: object) -> object:
-        found = _called(portal, result, arguments, named)
-        return _iterated(found, portal) if isinstance(found, AsyncIterator) else found
+        found = loop.call(result, arguments, named)
+        return _iterated(found, loop) if isinstance(found, AsyncIterator) else found
 
     wait.__name__ = getattr(function, "__name__", type(function).__name__)
     wait.__doc__ = function.__doc__
     return wait
 
 
-def _called(portal: BlockingPortal, function: Callable[..., Awaitable[object]], *arguments: object) -> object:
-    """The result of a coroutine function. Raises Unavailable when the core is closed."""
-    try:
-        future = portal.start_task_soon(function, *arguments)
-    except RuntimeError as error:
-        if str(error) == _CLOSED:
-            raise Unavailable("wfcore is closed") from None
-        raise
-    return future.result()
-
-
-def _iterated(items: AsyncIterator[object], portal: BlockingPortal) -> Generator[object, None, None]:
+def _iterated(items: AsyncIterator[object], loop: EventLoop) -> Generator[object, None, None]:
     async def following() -> object:
         return await anext(items, _END)
 
     try:
-        while (item := _called(portal, following)) is not _END:
+        while (item := loop.call(following)) is not _END:
             yield item
     finally:
         if hasattr(items, "aclose"):
             with suppress(Unavailable):
-                _called(portal, items.aclose)
+                loop.call(items.aclose)
 
 
 def _with_parameters_of(_: Callable[P, object], /) -> Callable[[Callable[..., R]], Callable[P, R]]:
@@ -112,10 +184,51 @@ def open_sync(*arguments: Any, **named: Any) -> Iterator[SyncCore]:
     """Open wfcore as `wfcore.open` does, with an event loop in a thread of its own, and sync methods.
 
     A process that forks (as servers with `preload` do) must open it after the fork. Raises as `wfcore.open`; the
-    methods raise RuntimeError when they are called from the event loop itself, as an async tool would.
+    methods raise RuntimeError when they are called from the event loop itself, as an async tool would. What interrupts
+    the waiting thread, such as KeyboardInterrupt, ends the wait and cancels the call.
     """
-    with (
-        start_blocking_portal(name="wfcore") as portal,
-        portal.wrap_async_context_manager(open_async(*arguments, **named)) as core,
-    ):
-        yield SyncCore(core, portal)
+    thread = _CoreThread(open_async(*arguments, **named))
+    try:
+        thread.start()
+        yield thread.opened.result()
+    finally:
+        thread.end()
+
+
+class _CoreThread(Thread):
+    """The thread of an event loop, and of a task on it that opens and closes a core."""
+
+    def __init__(self, opening: AbstractAsyncContextManager[Core]) -> None:
+        super().__init__(name="wfcore", daemon=True)
+        self.opened: Future[SyncCore] = Future()
+        self._opening = opening
+        self._task: Future[asyncio.Task[None]] = Future()
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:  # noqa: BLE001  (it is raised in the thread that opens or closes the core)
+            if self.opened.done():
+                self._failure = error
+            else:
+                self.opened.set_exception(error)
+
+    async def _serve(self) -> None:
+        task: Any = asyncio.current_task()
+        self._task.set_result(task)
+        async with EventLoop() as loop, self._opening as core:
+            self.opened.set_result(SyncCore(core, loop))
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                task.uncancel()
+
+    def end(self) -> None:
+        """Close the core, or stop to open it. Raises what the core raises when it closes."""
+        task = self._task.result()
+        with suppress(RuntimeError):  # the loop is closed when the core could not be opened
+            task.get_loop().call_soon_threadsafe(task.cancel)
+        self.join()
+        if self._failure is not None:
+            raise self._failure

@@ -1,9 +1,14 @@
 """The sync face: the same names, from any thread, without an event loop of one's own."""
 
+import asyncio
+import os
+import signal
 import sqlite3
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from queue import Queue
@@ -13,6 +18,8 @@ import pytest
 from waiting import HANG
 
 import wfcore
+from wfcore.adapters.inmemory.journal.journal import MemoryJournal
+from wfcore.adapters.inmemory.storage import MemoryStorage
 
 ASKING = {
     "nodes": [
@@ -182,6 +189,119 @@ def test_call_gives_the_async_core(core: wfcore.SyncCore) -> None:
     assert core.workflows.page.__name__ == "page"
     assert "start" in dir(core.runs)
     assert "_target" not in dir(core)
+
+
+class Interrupted(BaseException):
+    """What a handler of a signal raises, as KeyboardInterrupt."""
+
+
+@pytest.fixture
+def interrupt() -> Iterator[Callable[[], None]]:
+    """Interrupts the main thread from another one."""
+
+    def handler(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    yield lambda: os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_ends_the_wait_and_cancels_the_call(core: wfcore.SyncCore, interrupt: Callable[[], None]) -> None:
+    """The call has ended when the exception arrives, and the core can be used further."""
+    ended = []
+
+    async def forever(_: wfcore.Core) -> None:
+        try:
+            interrupt()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("forever")
+
+    with pytest.raises(Interrupted):
+        core.call(forever)
+    assert ended == ["forever"]
+    flow_of(core)
+
+
+def test_a_signal_ends_an_iteration(core: wfcore.SyncCore, interrupt: Callable[[], None]) -> None:
+    """The stream is closed."""
+    ended = []
+
+    async def items(_: wfcore.Core) -> AsyncIterator[int]:
+        try:
+            yield 1
+            interrupt()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("items")
+
+    with pytest.raises(Interrupted):
+        list(core.call(items))
+    assert ended == ["items"]
+    flow_of(core)
+
+
+class Unreachable(MemoryStorage):
+    """A store whose upgrade never ends."""
+
+    def __init__(self, when_it_waits: Callable[[], None]) -> None:
+        super().__init__()
+        self._when_it_waits = when_it_waits
+        self.is_closed = False
+
+    async def upgrade(self) -> None:
+        self._when_it_waits()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_signal_ends_the_opening(interrupt: Callable[[], None]) -> None:
+    """What was opened is closed, and the thread of the loop ends."""
+    storage, before = Unreachable(interrupt), threading.active_count()
+    ports = wfcore.Overrides(storage=storage, journal=MemoryJournal())
+    with pytest.raises(Interrupted), wfcore.open_sync("sqlite://", ports=ports):
+        pass
+    assert storage.is_closed
+    assert threading.active_count() == before
+
+
+def test_an_exception_that_ends_programs_is_that_of_its_caller(core: wfcore.SyncCore) -> None:
+    """SystemExit of a called function does not end the loop."""
+    with pytest.raises(SystemExit):
+        core.call(lambda _: sys.exit(3))
+    flow_of(core)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_still_waits_at_the_end_of_the_core_ends(fails: bool) -> None:
+    """The thread gets Unavailable, and the block of the core ends, whether it fails or not."""
+    outcomes, waits = Queue[object](), threading.Event()
+
+    async def endless(_: wfcore.Core) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    def wait(core: wfcore.SyncCore) -> None:
+        try:
+            core.call(endless)
+        except wfcore.Unavailable as error:
+            outcomes.put(error.message)
+
+    def program() -> None:
+        with suppress(KeyError), wfcore.open_sync("sqlite://") as core:
+            threading.Thread(target=wait, args=(core,), daemon=True).start()
+            waits.wait(HANG)
+            if fails:
+                raise KeyError
+        outcomes.put("closed")
+
+    threading.Thread(target=program, daemon=True).start()
+    assert {outcomes.get(timeout=HANG), outcomes.get(timeout=HANG)} == {"wfcore is closed", "closed"}
 
 
 def test_in_the_transaction_of_the_product(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from anyio.from_thread import BlockingPortal
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
@@ -29,6 +28,7 @@ from starlette.types import ASGIApp
 
 import wfcore
 from wfcore.contrib.starlette import Automation, Ready
+from wfcore.synchronous import EventLoop
 
 __all__ = ["DjangoAutomation", "database"]
 
@@ -90,8 +90,8 @@ class DjangoAutomation:
 
     @asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
-        async with BlockingPortal() as portal, self._served.lifespan(app):
-            self._core = wfcore.SyncCore(self._served.core, portal)
+        async with EventLoop() as loop, self._served.lifespan(app):
+            self._core = wfcore.SyncCore(self._served.core, loop)
             try:
                 yield
             finally:
