@@ -11,6 +11,7 @@ threads can use one core at the same time.
 
 import asyncio
 import inspect
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
@@ -32,7 +33,7 @@ class EventLoop:
     """The running event loop, for calls of other threads. Calls that still wait at its end raise Unavailable."""
 
     async def __aenter__(self) -> Self:
-        self._loop, self._thread = asyncio.get_running_loop(), get_ident()
+        self._loop, self._thread, self._process = asyncio.get_running_loop(), get_ident(), os.getpid()
         self._lock, self._has_ended = RLock(), False  # a handler of a signal can make a call within a call
         self._tasks: set[asyncio.Task[None]] = set()
         return self
@@ -45,11 +46,22 @@ class EventLoop:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @property
+    def is_of_this_process(self) -> bool:
+        """False after a fork: the new process has no thread that runs the loop."""
+        return os.getpid() == self._process
+
+    def check_process(self) -> None:
+        """Raises RuntimeError in a process that forked."""
+        if not self.is_of_this_process:
+            raise RuntimeError("wfcore was opened before this process was forked: open it after the fork")
+
     def call(self, function: Callable[..., Awaitable[object]], *arguments: object) -> object:
         """The result of a coroutine function. What interrupts the waiting thread, such as a signal, cancels the call.
 
-        Raises Unavailable after the end of the loop, RuntimeError on the loop itself.
+        Raises Unavailable after the end of the loop, RuntimeError on the loop itself and in a process that forked.
         """
+        self.check_process()
         if get_ident() == self._thread:
             raise RuntimeError("a method of `open_sync` cannot be called on its event loop: use the async core there")
         call = _Call(function, arguments)
@@ -138,6 +150,7 @@ class SyncCore(SyncArea):
         super().__init__(core, loop)
 
     def __getattr__(self, name: str) -> Any:
+        self._loop.check_process()  # another thread can have held the lock of an import at the fork
         found = getattr(self._target, name)
         return _waiting(found, self._loop) if callable(found) else SyncArea(found, self._loop)
 
@@ -168,7 +181,7 @@ def _iterated(items: AsyncIterator[object], loop: EventLoop) -> Generator[object
         while (item := loop.call(following)) is not _END:
             yield item
     finally:
-        if hasattr(items, "aclose"):
+        if hasattr(items, "aclose") and loop.is_of_this_process:
             with suppress(Unavailable):
                 loop.call(items.aclose)
 
@@ -184,15 +197,16 @@ def open_sync(*arguments: Any, **named: Any) -> Iterator[SyncCore]:
     """Open wfcore as `wfcore.open` does, with an event loop in a thread of its own, and sync methods.
 
     A process that forks (as servers with `preload` do) must open it after the fork. Raises as `wfcore.open`; the
-    methods raise RuntimeError when they are called from the event loop itself, as an async tool would. What interrupts
-    the waiting thread, such as KeyboardInterrupt, ends the wait and cancels the call.
+    methods raise RuntimeError when they are called from the event loop itself, as an async tool would, and in a process
+    that forked. What interrupts the waiting thread, such as KeyboardInterrupt, ends the wait and cancels the call.
     """
-    thread = _CoreThread(open_async(*arguments, **named))
+    thread, process = _CoreThread(open_async(*arguments, **named)), os.getpid()
     try:
         thread.start()
         yield thread.opened.result()
     finally:
-        thread.end()
+        if os.getpid() == process:
+            thread.end()
 
 
 class _CoreThread(Thread):

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sqlite3
+import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -302,6 +303,36 @@ def test_what_still_waits_at_the_end_of_the_core_ends(fails: bool) -> None:
 
     threading.Thread(target=program, daemon=True).start()
     assert {outcomes.get(timeout=HANG), outcomes.get(timeout=HANG)} == {"wfcore is closed", "closed"}
+
+
+FORKED = """
+import os, sys, wfcore
+from contextlib import ExitStack
+
+with ExitStack() as stack:
+    core = stack.enter_context(wfcore.open_sync("sqlite://"))
+    org = core.directory.create_organization("Acme")
+    me = core.principal(org.uuid, user="u1")
+    changes = core.changes.follow(me)
+    next(changes)
+    if child := os.fork():
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    try:
+        core.workflows.page(me)
+    except RuntimeError as error:
+        print(error)
+    changes.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_forked_is_told_so() -> None:
+    """Its calls raise at once, and it ends as any other process."""
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED], capture_output=True, text=True, check=False, timeout=HANG
+    )
+    said = "wfcore was opened before this process was forked: open it after the fork\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, said, "")
 
 
 def test_in_the_transaction_of_the_product(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ under WSGI and in management commands it opens when it is first used.
 """
 
 import atexit
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
@@ -54,14 +55,19 @@ class DjangoAutomation:
         self._served = Automation(database, principal=self._by_session, ready=ready, http=http, **options)
         self._core: wfcore.SyncCore | None = None
         self._stack = ExitStack()
+        self._process = os.getpid()
         self._lock = threading.Lock()
 
     @property
     def core(self) -> wfcore.SyncCore:
-        """The core for sync code: that of the ASGI server, else one that this opens until the process ends."""
+        """The core for sync code: that of the ASGI server, else one that this opens until the process ends.
+
+        A process that forked later gets one of its own.
+        """
         with self._lock:
-            if self._core is None:
+            if self._core is None or self._process != os.getpid():
                 self._core = self._stack.enter_context(self._open())
+                self._process = os.getpid()
                 atexit.register(self.close)
                 if self._ready is not None:
                     self._core.call(self._ready)
@@ -91,7 +97,7 @@ class DjangoAutomation:
     @asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
         async with EventLoop() as loop, self._served.lifespan(app):
-            self._core = wfcore.SyncCore(self._served.core, loop)
+            self._core, self._process = wfcore.SyncCore(self._served.core, loop), os.getpid()
             try:
                 yield
             finally:

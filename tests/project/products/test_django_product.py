@@ -4,6 +4,9 @@ Django can be set up once in a process, so one database serves all tests of this
 """
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -171,3 +174,25 @@ def test_a_rolled_back_request_has_no_run(product: Any) -> None:
         core.runs.get(me, "run-9")
     assert not Request.objects.filter(order=9).exists()
     connections.close_all()
+
+
+FORKED = """
+import os, sys
+from wfcore.contrib.django import DjangoAutomation
+
+automation = DjangoAutomation("sqlite://", principal=lambda core, user: None)
+before = automation.core
+child = os.fork()
+assert (automation.core is before) is bool(child)
+automation.core.directory.create_organization("Acme")
+automation.close()
+sys.exit(child and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_forked_has_its_own_core() -> None:
+    """As the workers of a WSGI server that loads the product first."""
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG)
+    assert (ended.returncode, ended.stderr) == (0, "")
