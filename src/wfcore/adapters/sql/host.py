@@ -27,7 +27,9 @@ _BEGIN: Final = Statement(lambda _: f"SAVEPOINT {SAVEPOINT}")
 _ROLL_BACK: Final = Statement(lambda _: f"ROLLBACK TO SAVEPOINT {SAVEPOINT}")
 _RELEASE: Final = Statement(lambda _: f"RELEASE SAVEPOINT {SAVEPOINT}")
 
-KINDS: Final = "a connection or session of SQLAlchemy, sync or async, or a connection of sqlite3 or psycopg"
+KINDS: Final = (
+    "a connection or session of SQLAlchemy with any driver, sync or async, or a connection of sqlite3 or psycopg"
+)
 
 
 class Host(Protocol):

@@ -67,13 +67,13 @@ async def async_psycopg(url: str) -> AsyncIterator[Product]:
         await connection.close()
 
 
-def engine_url(url: str, sqlite: str = "sqlite") -> str:
-    return url.replace("postgresql:", "postgresql+psycopg:", 1).replace("sqlite:", f"{sqlite}:", 1)
+def engine_url(url: str, sqlite: str = "sqlite", server: str = "psycopg") -> str:
+    return url.replace("postgresql:", f"postgresql+{server}:", 1).replace("sqlite:", f"{sqlite}:", 1)
 
 
 @contextmanager
-def engine_on(url: str) -> Iterator[sa.Engine]:
-    engine = sa.create_engine(engine_url(url))
+def engine_on(url: str, server: str = "psycopg") -> Iterator[sa.Engine]:
+    engine = sa.create_engine(engine_url(url, server=server))
     try:
         yield engine
     finally:
@@ -81,8 +81,8 @@ def engine_on(url: str) -> Iterator[sa.Engine]:
 
 
 @asynccontextmanager
-async def async_engine_on(url: str) -> AsyncIterator[AsyncEngine]:
-    engine = create_async_engine(engine_url(url, "sqlite+aiosqlite"))
+async def async_engine_on(url: str, server: str = "psycopg") -> AsyncIterator[AsyncEngine]:
+    engine = create_async_engine(engine_url(url, "sqlite+aiosqlite", server))
     try:
         yield engine
     finally:
@@ -113,10 +113,22 @@ async def async_session(url: str) -> AsyncIterator[Product]:
         yield Product(opened, in_sql(opened.execute), opened.commit, opened.rollback)
 
 
+@asynccontextmanager
+async def connection_of_psycopg2(url: str) -> AsyncIterator[Product]:
+    with engine_on(url, "psycopg2") as engine, engine.connect() as opened:
+        yield Product(opened, later(in_sql(opened.execute)), later(opened.commit), later(opened.rollback))
+
+
+@asynccontextmanager
+async def session_of_asyncpg(url: str) -> AsyncIterator[Product]:
+    async with async_engine_on(url, "asyncpg") as engine, AsyncSession(engine) as opened:
+        yield Product(opened, in_sql(opened.execute), opened.commit, opened.rollback)
+
+
 ON_BOTH: Final[list[Kind]] = [connection, session, async_connection, async_session]
 KINDS: Final[dict[str, list[Kind]]] = {
     "sqlite": [plain_sqlite, *ON_BOTH],
-    "postgresql": [plain_psycopg, async_psycopg, *ON_BOTH],
+    "postgresql": [plain_psycopg, async_psycopg, *ON_BOTH, connection_of_psycopg2, session_of_asyncpg],
 }
 """The kinds of connections to each store."""
 

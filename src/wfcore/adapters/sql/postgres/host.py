@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
@@ -57,6 +58,19 @@ def _in_schema(engine: sa.Engine, connection: Any, schema: str) -> sa.Connection
 
 def _tuple_rows(connection: Connection[Any] | AsyncConnection[Any]) -> TupleRows:
     return TupleRows(connection, partial(connection.cursor, row_factory=tuple_row))
+
+
+def _psycopg2_cursor(connection: Any) -> Any:
+    """A cursor of psycopg2 whose binary values are bytes; by default they are memoryviews."""
+    driver: Any = sys.modules["psycopg2"]  # that of the product: wfcore does not need it
+    binary, extensions = driver.BINARY, driver.extensions
+
+    def read(value: str | None, cursor: Any) -> bytes | None:
+        return None if value is None else bytes(binary(value, cursor))
+
+    cursor = connection.cursor(cursor_factory=extensions.cursor)
+    extensions.register_type(extensions.new_type(binary.values, "BYTES", read), cursor)
+    return cursor
 
 
 class PsycopgHost:
@@ -133,17 +147,29 @@ class PostgresHostDialect:
         self._schema = database.schema
 
     async def begin(self, connection: sa.Connection) -> None:
-        """Does nothing: drivers begin by themselves."""
+        self.begin_here(connection)
 
     def begin_here(self, connection: sa.Connection) -> None:
-        """Does nothing, as `begin`."""
+        """Drivers begin by themselves, but a commit of SQLAlchemy does nothing before a statement of its own."""
+        if not connection.in_transaction():
+            connection.begin()
 
     def execute(self, connection: sa.Connection, statement: Statement, values: Values) -> Result:
-        options = {"preserve_rowcount": True}
-        return connection.execute(statement.clause(self._schema), named(values), execution_options=options)
+        given, options = named(values), {"preserve_rowcount": True}
+        clause = statement.clause(self._schema)
+        match connection.dialect.driver:
+            case "asyncpg":  # the server infers the types of its parameters, which is ambiguous for numbers
+                numbers = [name for name, value in given.items() if type(value) is int]
+                clause = clause.bindparams(*(sa.bindparam(name, type_=sa.BigInteger) for name in numbers))
+            case "psycopg2":
+                connection = self.named(connection)
+        return connection.execute(clause, given, execution_options=options)
 
     def named(self, connection: sa.Connection) -> sa.Connection:
-        return _in_schema(connection.engine, connection.connection, self._schema)
+        driver: Any = connection.connection
+        if connection.dialect.driver == "psycopg2":
+            driver = TupleRows(driver, partial(_psycopg2_cursor, driver))
+        return _in_schema(connection.engine, driver, self._schema)
 
     async def check(self, host: Host) -> None:
         def identity(transaction: CommitTransaction) -> list[tuple[Any, ...]]:
