@@ -31,6 +31,8 @@ KINDS: Final = (
     "a connection or session of SQLAlchemy with any driver, sync or async, or a connection of sqlite3 or psycopg"
 )
 
+NO_TRANSACTION: Final = "`connection` has no transaction: it is in autocommit mode"
+
 
 class Host(Protocol):
     """A connection of the product."""
@@ -148,7 +150,7 @@ class AsyncSqlalchemyHost:
 
 def _check_mode(connection: sa.Connection) -> None:
     if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
-        raise ValueError("`connection` has no transaction: it is in autocommit mode")
+        raise ValueError(NO_TRANSACTION)
 
 
 def _transaction(connection: sa.Connection, dialect: HostDialect) -> HostTransaction:

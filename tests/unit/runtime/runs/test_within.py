@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from bench import act, ask, one
 from postgres_server import new_database
-from products import KINDS, Kind, async_connection, create_orders, orders_of, plain_sqlite
+from products import KINDS, Kind, async_connection, create_orders, engine_url, orders_of, plain_sqlite
 from waiting import HANG
 
 import wfcore
@@ -209,6 +209,20 @@ class TestConnections:
         engine.dispose()
         assert await core.runs.page(me) == []
 
+    async def test_an_engine_in_autocommit_mode(self, core: Core, me: Principal, url: str, store: str) -> None:
+        """On a server there would be nothing to commit; on a file wfcore begins the transaction."""
+        flow = await deployed(core, me, one(act("echo")))
+        engine = sa.create_engine(engine_url(url), isolation_level="AUTOCOMMIT")
+        with engine.connect() as opened:
+            if store == "postgresql":
+                with pytest.raises(ValueError, match="`connection` has no transaction"):
+                    await core.runs.start(me, workflow=flow, input={}, connection=opened)
+            else:
+                await core.runs.start(me, workflow=flow, input={}, key="r-1", connection=opened)
+                opened.rollback()
+        engine.dispose()
+        assert await core.runs.page(me) == []
+
     @pytest.mark.parametrize("value", [object(), "sqlite://", 1])
     async def test_what_is_no_connection(self, core: Core, me: Principal, url: str, value: object) -> None:
         flow = await deployed(core, me, one(act("echo")))
@@ -273,3 +287,18 @@ async def test_a_database_in_memory() -> None:
         flow = await deployed(core, me, one(act("echo")))
         with pytest.raises(ValueError, match="another database: wfcore's is in memory"):
             await core.runs.start(me, workflow=flow, input={}, connection=object())
+
+
+async def test_texts_of_the_product(tmp_path: Path) -> None:
+    """What it reads texts as is left alone, and not applied to those of wfcore."""
+    url = f"sqlite:///{tmp_path}/app.db"
+    async with wfcore.open(url, tools=[echo]) as core, plain_sqlite(url) as product:
+        me = core.principal((await core.directory.create_organization("one")).uuid, "me", role="owner")
+        flow = await deployed(core, me, one(ask()))
+        product.connection.text_factory = bytes
+        parked = await core.runs.start(me, workflow=flow, input={}, connection=product.connection)
+        await product.commit()
+        turn = await core.runs.resume(me, parked.id, decision="approve", connection=product.connection)
+        assert tuple(product.connection.execute("SELECT 'a'").fetchone()) == (b"a",)
+        await product.commit()
+        assert await settled(core, me, turn.id) == "done"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import psycopg
 import sqlalchemy as sa
@@ -19,6 +19,7 @@ from sqlalchemy.util import await_, greenlet_spawn
 
 from wfcore.adapters.sql.host import (
     KINDS,
+    NO_TRANSACTION,
     Host,
     HostStore,
     HostTransaction,
@@ -134,7 +135,7 @@ class _Fetched:
 
 def _check_mode(connection: Connection[Any] | AsyncConnection[Any]) -> None:
     if connection.autocommit and connection.info.transaction_status == TransactionStatus.IDLE:
-        raise ValueError("`connection` has no transaction: it is in autocommit mode")
+        raise ValueError(NO_TRANSACTION)
 
 
 class PostgresHostDialect:
@@ -151,6 +152,8 @@ class PostgresHostDialect:
 
     def begin_here(self, connection: sa.Connection) -> None:
         """Drivers begin by themselves, but a commit of SQLAlchemy does nothing before a statement of its own."""
+        if connection.dialect.detect_autocommit_setting(cast("Any", connection.connection.dbapi_connection)):
+            raise ValueError(NO_TRANSACTION)
         if not connection.in_transaction():
             connection.begin()
 

@@ -47,7 +47,12 @@ class SqliteHost:
                 raise ValueError(f"`connection` has no transaction: execute `{BEGIN}` first")
             async with self._lock:
                 self._connection.execute(BEGIN)
-        return work(HostTransaction(self._execute, self._connected))
+        texts = self._connection.text_factory
+        self._connection.text_factory = str  # unlike the row factory, a cursor has none of its own
+        try:
+            return work(HostTransaction(self._execute, self._connected))
+        finally:
+            self._connection.text_factory = texts
 
     def _execute(self, statement: Statement, values: Sequence[Any]) -> Cursor:
         return self._cursor().execute(statement.sqlite, values)
