@@ -4,7 +4,6 @@ A value is provided by a function, as FastAPI users know it: a plain function, a
 function that yields the value once and cleans up after the call. The function can receive the same itself.
 """
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -15,6 +14,7 @@ import attrs
 
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ToolCall, ToolConnection, ToolFailed
+from wfcore.tool_threads import in_tool_thread
 
 Deps = TypeVar("Deps")
 
@@ -211,7 +211,7 @@ class Injection:
         """Call a plain function: in a thread if this runs on the event loop and the function can block."""
         if not (self.needs_loop and self.blocking):
             return function(*given, **named)
-        return await asyncio.to_thread(_portable, function, *given, **named)
+        return await in_tool_thread(_portable, function, *given, **named)
 
 
 def _portable(function: Callable[..., Any], *given: Any, **named: Any) -> Any:

@@ -1,15 +1,15 @@
 """Calls functions of the product that block."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from wfcore.ports.providers import ToolFailed
+from wfcore.tool_threads import in_tool_thread
 
 
 async def in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """The result of the function, called in a thread. What it raises is a failure by `is_failure`."""
-    return await asyncio.to_thread(_guarded, function, *arguments)
+    return await in_tool_thread(_guarded, function, *arguments)
 
 
 def _guarded(function: Callable[..., Any], *arguments: Any) -> Any:
