@@ -25,6 +25,7 @@ from wfcore.adapters.system import RandomIds, SystemClock
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
 from wfcore.addresses import IN_MEMORY, address_of, is_off_loop, is_server
+from wfcore.arguments import check_adapters, check_models, check_types, listed
 from wfcore.core import Core
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
@@ -65,7 +66,7 @@ def open(  # noqa: A001  (the name of the public function)
     models: Mapping[str, ModelProvider] | None = None,
     settings: Settings | None = None,
     guardrails: Iterable[Guardrail] = (),
-    telemetry: Sequence[Telemetry] = (),
+    telemetry: Iterable[Telemetry] = (),
     worker: bool = True,
     migrate: bool = True,
     secrets: Secrets | bytes | None = None,
@@ -86,15 +87,21 @@ def open(  # noqa: A001  (the name of the public function)
     beside an embedded database. `telemetry` observes all work (`wfcore.adapters.telemetry`). `guardrails` check the
     output of every agent. `ports` replaces adapters by your own. `former` keywords are deprecated.
 
-    Raises Unavailable when the database cannot be used, ValueError for an invalid URL or key, TypeError for what is no
-    tool or model.
+    Raises Unavailable when the database cannot be used, ValueError for an invalid URL or key, TypeError for an argument
+    of another type.
     """
+    check_types(
+        schema=schema, models=models, settings=settings, worker=worker, migrate=migrate, secrets=secrets, ports=ports
+    )
+    check_models(models or {})
+    lists = listed("tools", tools), listed("guardrails", guardrails), listed("telemetry", telemetry)
     settings, ports = settings or Settings(), ports or Overrides()
     secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
     if former:
         settings, secrets, ports = moved(former, settings, secrets, ports)
+    check_adapters(ports)
     address = address_of(database), is_off_loop(database)
-    given = _Given(*address, schema, tools, deps, models, settings, guardrails, telemetry, secrets, ports)
+    given = _Given(*address, schema, deps, models, settings, *lists, secrets, ports)
     return _open(given, worker=worker, migrate=migrate)
 
 
@@ -105,11 +112,11 @@ class _Given:
     database: str
     off_loop: bool
     schema: str | None
-    tools: Iterable[Callable[..., Any] | Tool]
     deps: object
     models: Mapping[str, ModelProvider] | None
     settings: Settings
-    guardrails: Iterable[Guardrail]
+    tools: Sequence[Callable[..., Any] | Tool]
+    guardrails: Sequence[Guardrail]
     telemetry: Sequence[Telemetry]
     secrets: Secrets
     ports: Overrides
@@ -239,13 +246,13 @@ def _ports(
     )
 
 
-def _guarded(tools: Iterable[Callable[..., Any] | Tool], guard: AddressGuard) -> list[Callable[..., Any] | Tool]:
+def _guarded(tools: Sequence[Callable[..., Any] | Tool], guard: AddressGuard) -> list[Callable[..., Any] | Tool]:
     """The tools, those of OpenAPI documents with this guard."""
-    if not (given := list(tools)):
+    if not tools:
         return []
     from wfcore.adapters.outbound.openapi_tools import guarded
 
-    return [guarded(tool, guard) for tool in given]
+    return [guarded(tool, guard) for tool in tools]
 
 
 def _keys(given: _Given) -> Callable[[], Sequence[bytes]]:
@@ -448,9 +455,6 @@ def _rate_limiter(given: _Given, clock: Clock) -> RateLimiter:
 def _models(given: Mapping[str, ModelProvider] | None) -> Mapping[str, ModelProvider]:
     """The models; those of an installation that configures none are a scripted one."""
     if given is not None:
-        for name, model in given.items():
-            if not callable(getattr(model, "stream", None)):
-                raise TypeError(f"the model `{name}` is not a model provider: it has no method `stream`")
         return given
     from wfcore.adapters.models.scripted import ScriptedModel
 

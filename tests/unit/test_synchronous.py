@@ -20,6 +20,7 @@ from waiting import HANG
 
 import wfcore
 from wfcore.adapters.inmemory.journal.journal import MemoryJournal
+from wfcore.adapters.inmemory.maintenance import MemoryMaintenance
 from wfcore.adapters.inmemory.storage import MemoryStorage
 
 ASKING = {
@@ -263,8 +264,9 @@ class Unreachable(MemoryStorage):
 
 def test_a_signal_ends_the_opening(interrupt: Callable[[], None]) -> None:
     """What was opened is closed, and the thread of the loop ends."""
-    storage, before = Unreachable(interrupt), threading.active_count()
-    ports = wfcore.Overrides(storage=storage, journal=MemoryJournal())
+    storage, journal, before = Unreachable(interrupt), MemoryJournal(), threading.active_count()
+    storage.maintenance = MemoryMaintenance(storage, journal)
+    ports = wfcore.Overrides(storage=storage, journal=journal)
     with pytest.raises(Interrupted), wfcore.open_sync("sqlite://", ports=ports):
         pass
     assert storage.is_closed

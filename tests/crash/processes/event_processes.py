@@ -17,6 +17,7 @@ from typing import Any
 
 import wfcore
 from wfcore.adapters.system import SystemClock
+from wfcore.ports.outbound import Undelivered
 from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION
 
 ORG = "0192f0c0-1111-7000-8000-00000000000a"
@@ -56,6 +57,9 @@ class Receiver:
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         self.note(headers["webhook-id"], body.decode())
         return 204
+
+    async def request(self, *_: object) -> Any:
+        raise Undelivered
 
 
 async def main(mode: str, database: str, log: Path, offset: int) -> None:
