@@ -321,7 +321,7 @@ def place_to_wire(path: Sequence[str], items: Sequence[int | None]) -> dict[str,
 class Event(Struct, frozen=True):
     """One event. `at` is in epoch milliseconds; `data` holds the fields of its kind, in wire names.
 
-    Readers must not change `data`: the run and its other readers have the same values.
+    The run and its readers have the same values: whoever can change `data` is given `apart()`.
     """
 
     kind: EventKind
@@ -329,6 +329,10 @@ class Event(Struct, frozen=True):
     seq: int
     at: int
     data: Mapping[str, JSON]
+
+    def apart(self) -> "Event":
+        """The event with containers of its own: changes of them change nothing of the run or of other readers."""
+        return Event(self.kind, self.run_id, self.seq, self.at, _copied(self.data))
 
     @property
     def terminal(self) -> bool:
@@ -365,3 +369,18 @@ class Event(Struct, frozen=True):
             "at": iso_ms(self.at),
             **self.data,
         }
+
+
+def _copied(fields: Mapping[str, JSON]) -> dict[str, JSON]:
+    copy = dict(fields)
+    for key, value in copy.items():
+        if isinstance(value, (dict, list)):
+            copy[key] = _copied(value) if isinstance(value, dict) else _copied_items(value)
+    return copy
+
+
+def _copied_items(items: list[JSON]) -> list[JSON]:
+    return [
+        _copied(item) if isinstance(item, dict) else _copied_items(item) if isinstance(item, list) else item
+        for item in items
+    ]

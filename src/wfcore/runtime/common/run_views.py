@@ -260,7 +260,8 @@ class Turn:
 
 
 async def single_events(batches: Batches) -> AsyncIterator[Event]:
+    """The events one by one, for code of the product: each belongs to its reader."""
     async with aclosing(batches):
         async for events in batches:
             for event in events:
-                yield event
+                yield event.apart()

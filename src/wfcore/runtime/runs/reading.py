@@ -137,7 +137,7 @@ class RunReading:
         view, events = await self.run_to_follow(me, run_id), list[Event]()
         await self._plans.machine(await self._ports.journal.execution(view.row.execution), events)
         own = [event for event in events if event.run_id == view.id]
-        return [event for event in (outlined(own) if view.is_outline else own) if event.seq > after]
+        return [event.apart() for event in (outlined(own) if view.is_outline else own) if event.seq > after]
 
     @needs("workflows:read")
     async def follow(self, me: Principal, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 from bench import Bench, Toolbox, act, agent, ask, eventually, graph, kinds, opened
@@ -130,3 +131,33 @@ async def test_access_to_events(bench: Bench) -> None:
     for call in (bench.core.runs.follow, bench.core.runs.events, bench.core.runs.get):
         with pytest.raises(NotFound):
             await call(bench.other, run.id)
+
+
+async def test_an_event_belongs_to_its_reader(bench: Bench) -> None:
+    """Who changes it changes neither the run, nor what others read, live and later."""
+    value = {"deep": [{"list": [1]}]}
+    steps = {"h": act("hold", name="h"), "a": act("echo", value=value), "w": act("hold")}
+    number = await bench.deployed(graph("s>h h>a a>w w>b", **steps, b=act("echo", value="{{ nodes.a.output }}")))
+    turn = bench.core.runs.start(bench.me, workflow=number, input={})
+    other = asyncio.create_task(collected(bench, run := await turn))
+    async for event in turn:
+        bench.tools.free["h" if event.node_id == "h" else "it"].set()
+        spoil(event.data)
+    for event in await bench.core.runs.events(bench.me, run.id):
+        spoil(event.data)
+    assert await bench.core.runs.result(run) == value
+    assert bench.tools.calls[-1][1] == value
+    for events in (await other, await collected(bench, run)):
+        assert [event.output for event in events if event.node_id in ("a", "b") and event.output] == [value, value]
+        assert not any("spoiled" in event.data for event in events)
+
+
+def spoil(value: Any) -> None:
+    """Change every container of the value."""
+    if isinstance(value, dict):
+        value["spoiled"] = True
+    if isinstance(value, (dict, list)):
+        for item in list(value.values() if isinstance(value, dict) else value):
+            spoil(item)
+    if isinstance(value, list):
+        value.append("spoiled")
