@@ -71,7 +71,10 @@ def _start_parts(core: Core) -> None:
 
 
 async def _import(modules: Iterable[str]) -> None:
-    """Import modules in a thread, one at a time: a cancellation ends it after the present one."""
+    """Import modules in a thread, one at a time: a cancellation ends it after the present one.
+
+    So does the end of the process: Python stops its executors before it calls what is registered with `atexit`.
+    """
 
     def load(name: str) -> None:
         with without_collections():
@@ -79,7 +82,11 @@ async def _import(modules: Iterable[str]) -> None:
 
     for name in modules:
         if name not in sys.modules:
-            await asyncio.to_thread(load, name)
+            try:
+                loading = asyncio.get_running_loop().run_in_executor(None, load, name)
+            except RuntimeError:
+                raise asyncio.CancelledError from None
+            await loading
 
 
 class DeferredDriver:

@@ -73,6 +73,24 @@ async def test_a_failed_import_is_logged(
     assert caplog.messages == ["the modules of wfcore cannot be imported"]
 
 
+def test_nothing_is_imported_when_the_process_ends(
+    module: Callable[[str, str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Threads can then not be used any more, which is no failure of an import."""
+    name = module("wfcore_statements_too_late", "")
+
+    async def work() -> None:
+        async with wfcore.open("sqlite://", worker=False) as core:
+            await asyncio.get_running_loop().shutdown_default_executor()
+            async with working(core, [name], worker=True):
+                for _ in range(3):
+                    await asyncio.sleep(0)
+
+    asyncio.run(work())
+    assert name not in sys.modules
+    assert caplog.messages == []
+
+
 async def test_the_driver_is_made_with_its_first_execution(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then it drives none, and nothing can be signalled to it."""
 

@@ -11,7 +11,7 @@ import atexit
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -68,7 +68,7 @@ class DjangoAutomation:
             if self._core is None or self._process != os.getpid():
                 self._core = self._stack.enter_context(self._open())
                 self._process = os.getpid()
-                atexit.register(self.close)
+                atexit.register(self._close_at_exit)
                 if self._ready is not None:
                     self._core.call(self._ready)
             return self._core
@@ -78,6 +78,13 @@ class DjangoAutomation:
         with self._lock:
             self._core = None
             self._stack.close()
+
+    def _close_at_exit(self) -> None:
+        """Active runs get their time to reach a durable point. What needs a thread, as closing a file of SQLite does,
+        ends with the process: Python has stopped its executors.
+        """
+        with suppress(RuntimeError):
+            self.close()
 
     def principal(self, request: HttpRequest) -> wfcore.Principal:
         """The principal of a request. Raises PermissionDenied, which Django answers with 403."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -194,5 +195,22 @@ sys.exit(child and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def test_a_process_that_forked_has_its_own_core() -> None:
     """As the workers of a WSGI server that loads the product first."""
     command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+SHORT = """
+import sys
+from wfcore.contrib.django import DjangoAutomation
+
+automation = DjangoAutomation(sys.argv[1], principal=lambda core, user: None)
+automation.core.directory.create_organization("Acme")
+"""
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///{}/app.db"])
+def test_a_program_that_ends_at_once(url: str, tmp_path: Path) -> None:
+    """As a command of Django does: nothing is logged when Python has stopped its executors before the core closes."""
+    command = [sys.executable, "-W", "ignore", "-c", SHORT, url.format(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG)
     assert (ended.returncode, ended.stderr) == (0, "")
