@@ -41,9 +41,13 @@ class Budget:
         return {**kept, "of": self.of, "period": self.period}
 
 
-def budget_key(budget: Mapping[str, JSON]) -> str:
-    """The key of a budget, unique among the budgets of one call."""
-    return f"{budget.get('of', 'agent')}/{budget.get('period', '')}"
+def budget_key(budget: Mapping[str, JSON], since: int | None = None) -> str:
+    """The key of a budget, unique among the budgets of one call.
+
+    `since`: the start of the period in which it is spent, in epoch milliseconds, so that each period has its own key.
+    """
+    began = "" if since is None else f"/{since}"
+    return f"{budget.get('of', 'agent')}/{budget.get('period', '')}{began}"
 
 
 def times_spent(budget: Mapping[str, JSON], spent: Mapping[str, float]) -> int:

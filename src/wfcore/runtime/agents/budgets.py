@@ -14,11 +14,14 @@ DAY: Final = 86_400_000
 
 
 class BudgetSpent(ModelError):
-    """The call would exceed a budget: the run opens an interrupt. `info` has the budget and how often it is spent."""
+    """The call would exceed a budget: the run opens an interrupt.
 
-    def __init__(self, budget: Budget, times: int) -> None:
+    `info` has the budget, how often it is spent, and since when: the start of the period in epoch milliseconds.
+    """
+
+    def __init__(self, budget: Budget, times: int, since: int) -> None:
         super().__init__(f"the budget of the {budget.of} is spent", retryable=False, reason="budget")
-        self.info: dict[str, JSON] = {"budget": budget.to_wire(), "times": times}
+        self.info: dict[str, JSON] = {"budget": budget.to_wire(), "times": times, "since": since}
 
 
 class Budgets:
@@ -30,15 +33,15 @@ class Budgets:
     async def check(self, execution: Execution, effect: CallModel) -> None:
         """`BudgetSpent` for a budget that is spent as often as the run allows."""
         for budget in self._ports.settings.budgets:
-            wire = budget.to_wire()
-            times = times_spent(wire, await self._spent(execution, budget))
-            if times >= effect.allowances.get(budget_key(wire), 1):
-                raise BudgetSpent(budget, times)
+            now = self._ports.clock.now()
+            wire, since = budget.to_wire(), budget.since(now)
+            times = times_spent(wire, await self._spent(execution, budget, since, now + DAY))
+            if times >= effect.allowances.get(budget_key(wire, since), 1):
+                raise BudgetSpent(budget, times, since)
 
-    async def _spent(self, execution: Execution, budget: Budget) -> dict[str, float]:
-        """The usage in the current period of the user who started the execution, or of the whole organization."""
-        now, user = self._ports.clock.now(), execution.user_id if budget.of == "user" else None
-        since, until = budget.since(now), now + DAY
+    async def _spent(self, execution: Execution, budget: Budget, since: int, until: int) -> dict[str, float]:
+        """The usage in a period of the user who started the execution, or of the whole organization."""
+        user = execution.user_id if budget.of == "user" else None
         sums = await self._ports.journal.usage.sums(execution.ref.org, "model", since=since, until=until, user_id=user)
         return {
             "inputTokens": sum(one.input_tokens for one in sums),

@@ -29,6 +29,7 @@ def test_keys() -> None:
     """Budgets of an agent and of each period have different keys."""
     wires: list[dict[str, Any]] = [{}, {"of": "user", "period": "day"}, {"of": "user", "period": "month"}]
     assert [budget_key(wire) for wire in wires] == ["agent/", "user/day", "user/month"]
+    assert [budget_key(wires[1], since) for since in (1, 2)] == ["user/day/1", "user/day/2"]
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,20 @@ class TestUsersAndOrganizations:
             denied = await decided(bench, await chat(bench), "deny")
             assert why(denied)[1] == "budget"
 
+    async def test_an_approval_holds_for_its_day(self, database: str) -> None:
+        """A visit that goes on the next day requests another approval when that day is spent too."""
+        model = Played(*[asks("echo", value=1)] * 6, "well")
+        async with opened(
+            database, models={"default": model}, settings=Settings(budgets=[Budget("user", "day", 2)])
+        ) as bench:
+            run = await chat(bench, skill=await deployed_skill(bench, toolset=enabled("echo")))
+            for _ in range(3):
+                run = await decided(bench, run, "approve")
+            assert (run.status, len(model.requests)) == ("interrupted", 4)
+            bench.clock.advance(DAY)
+            assert (await decided(bench, run, "approve")).status == "interrupted"
+            assert len(model.requests) == 5
+
     async def test_an_agent_without_a_skill(self) -> None:
         """It opens an interrupt like any other, and its siblings in flight continue."""
         async with opened("sqlite://", **spending(Budget("user", "day", 1))) as bench:

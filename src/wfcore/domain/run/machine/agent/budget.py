@@ -50,11 +50,20 @@ def _hold_spent(run: RunState, frame: Frame, node: NodePlan, effect: CallModel, 
 
 
 def hold_call(
-    run: RunState, frame: Frame, node: NodePlan, effect: CallModel, budget: Mapping[str, JSON], times: int
+    run: RunState,
+    frame: Frame,
+    node: NodePlan,
+    effect: CallModel,
+    budget: Mapping[str, JSON],
+    times: int,
+    since: int | None = None,
 ) -> None:
-    """Hold this call until a person decides. `times`: how many times the budget is spent."""
+    """Hold this call until a person decides. `times`: how many times the budget is spent, in the period that began at
+    `since`. The approval holds for that period only.
+    """
     waiting = budget_of(origin_of(run, frame, node, effect.address[-1]), budget, run.length)
-    wait(run, frame, waiting, replace(effect, allowances={**effect.allowances, budget_key(budget): times + 1}))
+    allowances = {**effect.allowances, budget_key(budget, since): times + 1}
+    wait(run, frame, waiting, replace(effect, allowances=allowances))
 
 
 def decide_spending(run: RunState, frame: Frame, node: NodePlan, effect: CallModel, decided: InterruptState) -> None:

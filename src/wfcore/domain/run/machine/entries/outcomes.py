@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from wfcore.domain.graph.structure import NodeType
-from wfcore.domain.kernel.json_readers import as_integer, as_object, as_text
+from wfcore.domain.kernel.json_readers import as_integer, as_object, as_text, optional_integer
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.machine import actions
@@ -49,7 +49,8 @@ def fail_effect(
     if info is not None and needs_person(effect, reason, info):
         if isinstance(effect, CallModel):
             node = frame.plan.nodes[effect.address[-3]]
-            hold_call(run, frame, node, effect, as_object(info["budget"]), as_integer(info["times"]))
+            times, since = as_integer(info["times"]), optional_integer(info.get("since"))
+            hold_call(run, frame, node, effect, as_object(info["budget"]), times, since)
         else:
             assert isinstance(effect, CallTool | OpenChild)  # noqa: S101  (nothing else needs a person)
             wait_for_call(run, frame, effect, reason, info)
