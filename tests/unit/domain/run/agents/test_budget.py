@@ -176,3 +176,34 @@ def test_a_retry_by_hand_is_a_call_too() -> None:
     assert history.machine.status == "error"
     history.retry()
     assert history.waiting("agent").message.startswith("the budget of 10 tokens is spent")
+
+
+def test_a_fork_has_spent_nothing() -> None:
+    """What the source consumed, and what somebody allowed there, is not the fork's: a call that waits is requested."""
+    node = {"type": "agent", "agent_id": 1, "message": "hi"}
+    source = History(sketch("s -> agent", "s -> other", agent=node, other={"toolId": "t"}))
+    source.succeed("agent", {**CONTEXT, "budget": {"maxTokens": 10}}).succeed("agent", calls("look"), usage=USED)
+    source.succeed("agent", "found")
+    assert source.waiting("agent").message.startswith("the budget of 10 tokens is spent")
+    waits = source.fork("other")
+    allowed = source.decide("agent").fork("other")
+    for fork in (waits, allowed):
+        effect = fork.effect("agent")
+        assert isinstance(effect, CallModel)
+        assert (fork.machine.interrupts, effect.allowances) == ({}, {})
+        fork.succeed("agent", calls("look"), usage=USED).succeed("agent", "more")
+        assert fork.waiting("agent").message.startswith("the budget of 10 tokens is spent")
+    source.succeed("agent", "done")
+    assert source.machine.interrupts == {}
+
+
+def test_a_fork_has_spent_nothing_in_its_children() -> None:
+    """An agent of a child that goes on in the fork has its whole budget."""
+    history = conversing(tools=TOOLS).succeed("agent", calls("ask_expert"))
+    history.open("agent", {}).succeed("agent/agent", {**CONTEXT, "budget": {"maxTokens": 20}})
+    history.succeed("agent/agent", calls("look"), usage=USED).succeed("agent/agent", "found")
+    fork = history.fork()
+    for run in (history, fork):
+        run.succeed("agent/agent", calls("look"), usage=USED).succeed("agent/agent", "more")
+    assert history.waiting("agent/agent").message.startswith("the budget of 20 tokens is spent")
+    assert isinstance(fork.effect("agent/agent"), CallModel)

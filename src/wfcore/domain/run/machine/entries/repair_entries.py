@@ -12,6 +12,7 @@ from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
+from wfcore.domain.run.effects import CallModel
 from wfcore.domain.run.events import EventKind
 from wfcore.domain.run.machine.entries.progress import go_on
 from wfcore.domain.run.machine.rewind import check_fit, differences, ended, plan_of, rewind
@@ -84,6 +85,7 @@ def forked(run: RunState, entry: e.Forked, plan: Plan) -> None:
     root = run.root
     run.at = entry.at
     give_up(run, root)
+    _forget_spending(root)
     run.phase = Phase.queued
     advance(run, TurnEvent.start)
     run.id, run.starter = entry.run_id, entry.by
@@ -96,6 +98,23 @@ def forked(run: RunState, entry: e.Forked, plan: Plan) -> None:
         root.scope = {**root.scope, "input": entry.input[0]}
         root.outputs[plan.nodes[plan.start].id] = {"output": entry.input[0]}
     _continue(run, entry.refusal, {})
+
+
+def _forget_spending(frame: Frame) -> None:
+    """Visits that go on have consumed nothing yet, and nobody has allowed them more than their budgets: a call that
+    waited for that is requested again.
+    """
+    for left in frame.left.values():
+        if left.loop is not None:
+            left.loop.spent, left.loop.allowances = {}, {}
+        held = {step: effect for step, (_, effect) in left.waits.items() if isinstance(effect, CallModel)}
+        left.waits = {step: wait for step, wait in left.waits.items() if step not in held}
+        left.effects = {
+            step: replace(effect, allowances={}) if isinstance(effect, CallModel) else effect
+            for step, effect in {**left.effects, **held}.items()
+        }
+        for child in left.children.values():
+            _forget_spending(child)
 
 
 def decided_at(waiting: Iterable[Interrupt], run: RunState) -> set[str]:
