@@ -43,8 +43,12 @@ class GuardrailChain:
                     return Blocked(f"the guardrail `{guardrail.name}` blocked the answer: {why}")
         return Allowed() if checked == text else Replaced(checked)
 
-    def apply(self, output: JSON) -> tuple[JSON, GuardrailReport | None]:
-        """The part of a completion that passes. Blocked text of a completion with tool calls becomes empty."""
+    def apply(self, output: JSON, published: str = "") -> tuple[JSON, GuardrailReport | None]:
+        """The part of a completion that passes. Blocked text of a completion with tool calls becomes empty.
+
+        Text that does not begin with what was `published` of it counts as replaced: a verdict on the whole can differ
+        from that on a beginning.
+        """
         calls = output["toolCalls"] if isinstance(output, dict) else ()
         text = as_text(output["text"] if isinstance(output, dict) else output)
         match self.check(text) if text or not calls else Allowed():
@@ -54,7 +58,7 @@ class GuardrailChain:
                 return None, {"blocked": why}
             case Blocked():
                 text = ""
-            case _:
+            case _ if text.startswith(published):
                 return output, None
         return {"text": text, "toolCalls": calls} if calls else text, {"replaced": True}
 

@@ -75,7 +75,7 @@ class ModelCalls:
                 usage |= {"durationMs": self._ports.clock.monotonic() - began, **self._cost(usage)}
         output = completion.output()
         if guard is not None:
-            return guard.apply(output)
+            return guard.apply(output, publisher.published)
         await publisher.publish()
         return output, None
 
@@ -181,7 +181,7 @@ async def _read_stream(
 class _TextPublisher:
     """Publishes text to the journal: the first part at once, then the new text of each interval.
 
-    With guardrails it publishes the safe prefix, as long as that only grows.
+    With guardrails it publishes the safe prefix, as long as that only grows; `published` has it.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class _TextPublisher:
         self._on_text = on_text
         self._guard = guard
         self._published_parts = 0
-        self._published = ""
+        self.published = ""
         self._is_silent = is_silent
         self.arrived = asyncio.Event()
 
@@ -218,9 +218,9 @@ class _TextPublisher:
 
     def _addition(self, text: str) -> str:
         """The text after the published prefix; "" when the text does not begin with that prefix."""
-        if not text.startswith(self._published):
+        if not text.startswith(self.published):
             return ""
-        new, self._published = text[len(self._published) :], text
+        new, self.published = text[len(self.published) :], text
         return new
 
     async def _pause(self, reading: asyncio.Task[None]) -> None:

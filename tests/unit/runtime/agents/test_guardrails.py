@@ -39,6 +39,16 @@ class Shout:
 
 
 @attrs.frozen
+class Waiting:
+    """Hides the words of a text until it has the last one."""
+
+    name: str = "waiting"
+
+    def check(self, text: str) -> Verdict:
+        return Allowed() if text.endswith("four") else Replaced("." * len(text.split()))
+
+
+@attrs.frozen
 class Signed:
     """Appends an address to every text."""
 
@@ -150,6 +160,23 @@ async def test_a_later_verdict_replaces_the_streamed_text(database: str) -> None
         deltas = "".join(event.data["delta"] for event in events if event.kind == "message_delta")
         (replaced,) = [event.data["content"] for event in events if event.kind == "message_replaced"]
         assert (deltas.strip(), replaced) in {("one", "ONE TWO THREE FOUR"), ("one two", "ONE TWO THREE FOUR")}
+
+
+async def test_a_whole_that_passes_replaces_another_beginning(database: str) -> None:
+    """The text of the deltas was replaced, and the whole passes unchanged: the client gets it as a replacement too."""
+    model = Slow("one two three four")
+    async with opened(database, models={"default": model}, guardrails=[Waiting()]) as bench, hurrying(bench):
+        number = await deployed_skill(bench)
+        model.go_on.release()
+        model.go_on.release()
+        run = await bench.core.runs.chat(bench.me, number, message="hello", streamProtocolVersion=2)
+        assert (await bench.seen(run, "message_delta")).data["delta"] == "."
+        for _ in range(20):
+            model.go_on.release()
+        events = await bench.events(run.id)
+        assert kinds(events)[-4:] == ["message_replaced", "message", "node_finished", "done"]
+        shown = [event.data["content"] for event in events if event.kind in ("message_replaced", "message")]
+        assert shown == ["one two three four"] * 2
 
 
 async def test_a_blocked_completion_fails_its_node(database: str) -> None:
