@@ -118,6 +118,11 @@ class _Completion:
                 if not self._usage:
                     self.add(TokenUsage())
 
+    def text(self, start: int = 0) -> str:
+        """The text from this part on. No store takes half of a surrogate pair, which becomes `?`."""
+        text = "".join(self.parts[start:])
+        return text if text.isascii() else text.encode(errors="replace").decode()
+
     def broken_off(self, error: ModelError) -> ModelError:
         """The error of a stream, as that of an incomplete answer if the answer had begun."""
         begun = bool(self.parts or self._calls)
@@ -129,7 +134,7 @@ class _Completion:
         """The whole completion. `ModelError` when it is incomplete."""
         if self._finished is None:
             raise ModelError("the model's answer ended before it was complete", reason=INCOMPLETE)
-        reason, text = self._finished.reason, "".join(self.parts)
+        reason, text = self._finished.reason, self.text()
         if reason == "tool_calls" and self._request.tools:
             return {"text": text, "toolCalls": collect_calls(self._calls)}
         if reason != "stop":
@@ -212,7 +217,8 @@ class _TextPublisher:
             return
         start, self._published_parts = self._published_parts, len(parts)
         guard = self._guard
-        new = "".join(parts[start:]) if guard is None else self._addition(guard.safe_prefix("".join(parts)))
+        whole = self._completion.text
+        new = whole(start) if guard is None else self._addition(guard.safe_prefix(whole()))
         if new:
             await self._on_text(new)
 
