@@ -129,6 +129,7 @@ async def test_usage_of_a_failure_is_reported() -> None:
         ([frame(finish="content_filter")], "refusal"),
         ([frame(refusal="I "), frame(refusal="can't"), frame(finish="stop")], "refusal"),
         ([frame(finish="stop"), event({"choices": []})], "stop"),
+        ([frame("", finish=""), frame(finish="stop")], "stop"),
     ],
 )
 async def test_endings(last: list[bytes], reason: str) -> None:

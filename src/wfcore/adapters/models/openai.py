@@ -152,7 +152,7 @@ class ChatCompletion(Completion):
             for fragment in list_or_empty(getattr(delta, "tool_calls", None)):
                 yield from self._fragment(fragment)
             self.set_ending("content_filter" if getattr(delta, "refusal", None) else None, ENDINGS)
-            self.set_ending(getattr(choice, "finish_reason", None), ENDINGS)
+            self.set_ending(getattr(choice, "finish_reason", None) or None, ENDINGS)  # some servers send ""
 
     def _fragment(self, fragment: Any) -> Iterator[Delta]:
         index, call = getattr(fragment, "index", None), getattr(fragment, "id", None)
