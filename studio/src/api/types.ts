@@ -148,7 +148,7 @@ export interface ItemState {
   status: NodeStatus;
   attempts?: number;
   output?: Json;
-  error?: ErrorBody | null;
+  error?: string | null;
 }
 
 export interface RunGraph {

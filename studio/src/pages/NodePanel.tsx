@@ -76,7 +76,7 @@ export function NodePanel({ execution, snapshot, path, structure, id, onSelect, 
         )}
       </div>
       <Children execution={execution} path={path} id={id} version={snapshot.version} onSelect={onSelect} />
-      {known?.items && known.items.length > 0 && <Items items={withFailures(known.items, execution, path, id)} />}
+      {known?.items && known.items.length > 0 && <Items items={known.items} />}
       {full && full.input !== undefined && full.input !== null && <Block title={t("node.input")} value={full.input} />}
       {output !== undefined && <Block title={t("node.output")} value={output} />}
       {node && node.steps.length > 0 && <Steps node={node} />}
@@ -142,21 +142,6 @@ function Children({ execution, path, id, onSelect }: { execution: Execution; pat
 
 const MOST_ITEMS = 60;
 
-/** The graph has no error for an item whose child failed: that of the child's node is shown. */
-function withFailures(items: ItemState[], execution: Execution, path: string[], id: string): ItemState[] {
-  const failed = new Map<number, NodeState>();
-  for (const node of execution.model.nodes.values()) {
-    const part = node.path[path.length];
-    if (node.status !== "error" || part === undefined || keyOf(node.path.slice(0, path.length), "") !== keyOf(path, "")) continue;
-    const { id: caller, item } = partOf(part);
-    if (caller === id && item !== null) failed.set(item, node);
-  }
-  return items.map((item) => {
-    const node = item.status === "cancelled" ? failed.get(item.index) : undefined;
-    return node ? { ...item, status: "error", error: node.visits.at(-1)?.error ?? null } : item;
-  });
-}
-
 function Items({ items }: { items: ItemState[] }) {
   const { t } = useLanguage();
   const [picked, setPicked] = useState<number | null>(() => items.find((item) => item.status === "error")?.index ?? null);
@@ -177,7 +162,7 @@ function Items({ items }: { items: ItemState[] }) {
       {one && (
         <div className="stack">
           <h3>{t("node.item", { n: one.index + 1 })}{one.attempts && one.attempts > 1 ? ` · ${t("node.attempts", { count: one.attempts })}` : ""}</h3>
-          {one.error ? <div className="notice bad"><Icon name="error" /><span className="text">{visible(one.error.message)}</span></div>
+          {one.error ? <div className="notice bad"><Icon name="error" /><span className="text">{visible(one.error)}</span></div>
             : one.output !== undefined && <JsonBlock value={one.output} label={t("node.item", { n: one.index + 1 })} />}
         </div>
       )}

@@ -7,7 +7,7 @@ from wfcore.api.repairs import MoveFields, MoveRuns
 from wfcore.api.run_graphs import TestNode, TestNodeFields
 from wfcore.api.variations import ProposalFields, ProposeChange
 from wfcore.domain.json.codec import fingerprint
-from wfcore.domain.json.values import to_json
+from wfcore.domain.json.values import given, to_json
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
@@ -113,12 +113,13 @@ class RolloutWorkflows(Workflows):
         `workflows:invoke`, calls of tools, models and workflows are made once, with the caller's access, by a run of a
         single action; approvals are not requested, and timers not set. A node that fails has an `error`.
         Errors: NotFound, also for an unknown node; Forbidden; Malformed; Invalid, also for a node that cannot run;
-        Conflict with `info.reason` `deleted`.
+        Conflict with `info.reason` `deleted` for calls.
         """
         wanted = parsed(TestNode, body, fields)
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = await self._managed(work, me, id)
-            move(resource.status, Operation.RUN_DRAFT)
+            if given(wanted.perform):
+                move(resource.status, Operation.RUN_DRAFT)
             active, draft = await self._variations(work, resource)
         chosen = draft or active
         return await self._node_tests.run(me, resource, chosen.workflow if chosen else WorkflowContent(), node, wanted)
