@@ -6,7 +6,10 @@ A hint says what to read again. It can be lost; its subscribers are then notifie
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from wfcore.domain.run.state import Interrupt
+from wfcore.ports.repositories.inbox import approvers_of, target_subject
 
 What = Literal["created", "changed", "deleted", "deployed", "resolved"]
 
@@ -20,7 +23,7 @@ class FeedChange(Struct, frozen=True, array_like=True):
     """One change. `id` is the resource's own, a number for workflows and skills.
 
     A run or an interrupt has its target, and the `subjects` that can see it (`wfcore.ports.repositories.inbox`); a
-    delegation has the `subjects` of its two members.
+    delegation has the `subjects` of its two members, and a workflow or skill whose rows are gone those that saw it.
     """
 
     kind: str
@@ -29,6 +32,32 @@ class FeedChange(Struct, frozen=True, array_like=True):
     target_kind: str = ""
     target_id: int | None = None
     subjects: tuple[str, ...] = ()
+
+
+def run_change(id: str, what: What, kind: str, number: int | None, user_id: str) -> FeedChange:
+    """A change of a run. Who may use its target sees it; without a target, the user who started its execution."""
+    seen_by = f"u:{user_id}" if number is None else target_subject(kind, number)
+    return FeedChange("run", id, what, kind, number, (seen_by,))
+
+
+def interrupt_change(one: Interrupt, what: What, kind: str, number: int | None, user_id: str) -> FeedChange:
+    """A change of an interrupt, in an execution of this target that this user started."""
+    return FeedChange("interrupt", one.id, what, kind, number, tuple(approvers_of(one, kind, number, user_id)))
+
+
+def resource_removed(
+    kind: str, number: int, grants: Iterable[tuple[str, bool, bool]], runs: Iterable[FeedChange]
+) -> list[FeedChange]:
+    """The changes when the rows of a deleted workflow or skill are removed, with those of its `runs`.
+
+    `grants` are subject, use and manage of each grant. The runs are shown to who could use it, and itself to who could
+    manage it: its access cannot be read any more.
+    """
+    rows, target = list(grants), target_subject(kind, number)
+    users = tuple(subject for subject, use, _ in rows if use)
+    managers = tuple(subject for subject, _, manage in rows if manage)
+    shown = [structs.replace(one, subjects=(*one.subjects, *users)) if target in one.subjects else one for one in runs]
+    return [*shown, FeedChange(kind, number, "deleted", subjects=managers)]
 
 
 class MissedChanges(Exception):

@@ -10,6 +10,7 @@ import attrs
 
 from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.resource import Kind
+from wfcore.ports.changes import FeedChange
 from wfcore.ports.repositories.conversations import Conversation
 
 Expiring = Literal["runs", "conversations", "audit", "deleted"]
@@ -24,6 +25,14 @@ Expiring = Literal["runs", "conversations", "audit", "deleted"]
 """
 
 EXPIRING: Final[Sequence[Expiring]] = get_args(Expiring)
+
+
+@attrs.frozen
+class Pruned:
+    """How many things were deleted; `changes` are of the runs, interrupts, workflows and skills among them."""
+
+    count: int
+    changes: Sequence[FeedChange] = ()
 
 
 @attrs.frozen
@@ -51,8 +60,8 @@ class Maintenance(Protocol):
         """How many there are that `prune` would delete."""
         ...
 
-    async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> int:
-        """Delete those that became old before this time, at most `limit`. Returns how many; fewer when none is left.
+    async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> Pruned:
+        """Delete those that became old before this time, at most `limit`; fewer when none is left.
 
         A deleted number is not used again.
         """
@@ -83,12 +92,18 @@ class Maintenance(Protocol):
         """The executions with a turn of this user, by number."""
         ...
 
-    async def remove_execution(self, org: str, id: int) -> None:
-        """Delete an execution with all of its rows, whatever its state; a worker that holds it loses its claim."""
+    async def remove_execution(self, org: str, id: int) -> Sequence[FeedChange]:
+        """Delete an execution with all of its rows, whatever its state; a worker that holds it loses its claim.
+
+        Returns the changes: its runs and its open interrupts are deleted.
+        """
         ...
 
-    async def remove_resource(self, org: str, kind: Kind, id: int) -> None:
-        """Delete a workflow or skill with all of its rows and executions, whatever their state."""
+    async def remove_resource(self, org: str, kind: Kind, id: int) -> Sequence[FeedChange]:
+        """Delete a workflow or skill with all of its rows and executions, whatever their state.
+
+        Returns the changes, with those of the executions.
+        """
         ...
 
     async def forget_user(self, org: str, user_id: str) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import attrs
 import httpx
 import pytest
 from clients import APPROVAL, POLL, Json, World, chain, count, counting, deployed, flow, new_world, serving
@@ -19,6 +20,7 @@ from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
+from wfcore.domain.agents.connections import ConnectionStatus
 from wfcore.runtime.runs import changes as follower
 
 pytestmark = pytest.mark.anyio
@@ -188,6 +190,77 @@ class TestRuns:
             assert (found["kind"], found["what"]) == ("interrupt", "created")
             assert await marked(other, ann) == []
             assert [one["kind"] for one in await marked(feed, ann) if one] == ["workflow"]
+
+
+PRIVATE = {"visibility": "private", "groupPermissions": {}, "sharedWith": [{"email": "bob@x.org"}]}
+
+
+async def begun(client: httpx.AsyncClient, workflow: int, run_id: str) -> None:
+    """A run that has ended or is parked."""
+    await client.post("/agent/v1/runs", json={"workflowId": workflow, "input": {}, "runId": run_id}, headers=POLL)
+    while (await client.get(f"/agent/v1/runs/{run_id}")).json()["status"] in ("queued", "running"):  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+
+
+class TestDeletions:
+    async def test_a_deleted_run(self, real_world: World) -> None:
+        """Every turn of its execution, for those who can use its workflow."""
+        ann, bob, eve = [await real_world.user(name) for name in ("ann", "bob", "eve")]
+        number = await deployed(ann, chain(APPROVAL), accessConfig=PRIVATE)
+        await begun(ann, number, "first")
+        body = {"decision": "approve", "runId": "second"}
+        await ann.post("/agent/v1/runs/first/resume", json=body, headers=POLL)
+        await begun(ann, number, "second")
+        async with following(bob) as feed, following(eve) as other:
+            assert (await ann.delete("/agent/v1/runs/second")).status_code == 200
+            assert await feed.take(2) == [change("run", run, "deleted") for run in ("first", "second")]
+            assert await marked(other, ann) == []
+
+    async def test_retention(self, real_world: World) -> None:
+        """Old runs for those who can use the workflow; with a deleted workflow, its runs and itself, for those who
+        saw it."""
+        ann, bob, eve = [await real_world.user(name) for name in ("ann", "bob", "eve")]
+        maintenance = real_world.core.ports.storage.maintenance
+        numbers = [await deployed(ann, chain(counting(real_world.org)), accessConfig=PRIVATE) for _ in range(2)]
+        await begun(ann, numbers[0], "old")
+        async with following(ann) as own, following(bob) as feed, following(eve) as other:
+            assert (await maintenance.prune(real_world.org, "runs", 2**45, limit=10)).count >= 1
+            assert await own.take(1) == await feed.take(1) == [change("run", "old", "deleted")]
+            await begun(ann, numbers[1], "kept")
+            await ann.delete(f"/api/v1/workflows/{numbers[1]}")
+            for one in (own, feed):
+                await one.until("workflow", "deleted")
+            assert (await maintenance.prune(real_world.org, "deleted", 2**45, limit=10)).count == 1
+            gone = [change("run", "kept", "deleted"), change("workflow", numbers[1], "deleted")]
+            assert await own.take(2) == gone
+            assert await marked(feed, ann) == gone[:1]
+            assert await marked(other, bob) == [change("workflow", numbers[1] + 1, "created")]
+
+    async def test_an_erased_member(self, real_world: World) -> None:
+        """The runs of the member with their open interrupts, and private workflows."""
+        ann, bob = await real_world.user("ann"), await real_world.user("bob")
+        boss = await real_world.user("boss", role="owner")
+        shared, private = await deployed(bob, chain(APPROVAL)), await deployed(ann, chain(), accessConfig=PRIVATE)
+        await begun(ann, shared, "parked")
+        (item,) = (await bob.get("/agent/v1/interrupts")).json()["interrupts"]
+        async with following(bob) as feed:
+            await boss.post("/api/v1/members/ann/erase")
+            found = await feed.until("member", "deleted")
+            assert found[0] == change("workflow", private, "deleted")
+            for one in (change("run", "parked", "deleted"), change("interrupt", item["interruptId"], "deleted")):
+                assert one in found
+
+    async def test_the_status_of_a_connection(self, real_world: World) -> None:
+        """It changes when the service refuses the credentials, without a request about the connection."""
+        ann, storage = await real_world.user("ann"), real_world.core.ports.storage
+        body = {"name": "P", "provider": "p", "kind": "api_key", "config": {"apiKey": "k", "header": "X-Key"}}
+        connection = (await ann.post("/api/v1/connections", json=body)).json()["id"]
+        async with following(ann) as feed:
+            async with storage.transaction(real_world.org) as work:
+                row = await work.connections.get(connection)
+                assert row is not None
+                await work.connections.save(attrs.evolve(row, status=ConnectionStatus.ERROR))
+            assert await feed.next() == change("connection", connection, "changed")
 
 
 class TestStreams:

@@ -17,18 +17,20 @@ from wfcore.adapters.inmemory.tenant import Tenant
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.people.erasure import Substitution
+from wfcore.domain.resources.access import grants
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.run.entries import Opened
 from wfcore.domain.run.state import RunStatus
+from wfcore.ports.changes import FeedChange, interrupt_change, resource_removed, run_change
 from wfcore.ports.journal import ExecutionRef
-from wfcore.ports.maintenance import Expiring, PersonalExecution, Sizes
+from wfcore.ports.maintenance import Expiring, PersonalExecution, Pruned, Sizes
 from wfcore.ports.repositories.conversations import Conversation
 
 T = TypeVar("T")
 
-Removal = Callable[[], object]
-"""Deletes one thing that is too old."""
+Removal = Callable[[], list[FeedChange] | None]
+"""Deletes one thing that is too old. Returns the changes, if it has some."""
 
 ENDED = frozenset({RunStatus.done, RunStatus.error, RunStatus.cancelled})
 
@@ -43,12 +45,10 @@ class MemoryMaintenance:
     async def count(self, org: str, kind: Expiring, before: int) -> int:
         return len(list(self._old(org, kind, before)))
 
-    async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> int:
+    async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> Pruned:
         async with self.storage._lock:
             found = list(self._old(org, kind, before))[:limit]
-            for removal in found:
-                removal()
-            return len(found)
+            return Pruned(len(found), [change for removal in found for change in removal() or ()])
 
     async def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
         tenant, log = attrs.evolve(self._tenant(org), erasures={}), self.storage._logs[org].rows
@@ -88,10 +88,9 @@ class MemoryMaintenance:
             case "runs":
                 yield from self._old_runs(org, before)
             case "conversations":
-                conversations = self.journal.conversations
-                for stored in list(conversations._conversations.values()):
+                for stored in list(self.journal.conversations._conversations.values()):
                     if stored.row.org == org and stored.row.updated_at < before:
-                        yield partial(conversations.forget, stored.row)
+                        yield partial(self._forget, stored.row)
             case "audit":
                 log = self.storage._logs[org]
                 yield from (partial(log.remove, row) for row in list(log.rows) if row.at < from_ms(before))
@@ -109,13 +108,16 @@ class MemoryMaintenance:
         rows = self.storage._deliveries[org].rows
         for number, delivery in list(rows.items()):
             if delivery.next_at is None and delivery.notice.at < before:
-                yield partial(rows.pop, number)
+                yield partial(rows.__delitem__, number)
+
+    def _forget(self, row: Conversation) -> None:
+        self.journal.conversations.forget(row)
 
     def _remove_id(self, pair: tuple[str, str]) -> None:
         self.journal._deleted.discard(pair)
         self.journal._deleted_at.pop(pair, None)
 
-    def _remove_execution(self, ref: ExecutionRef) -> None:
+    def _remove_execution(self, ref: ExecutionRef) -> list[FeedChange]:
         journal, tenant = self.journal, self.storage._tenants.get(ref.org)
         stored = journal._executions.pop(ref.id)
         for run_id in stored.runs:
@@ -124,6 +126,9 @@ class MemoryMaintenance:
         journal.verdicts.delete(ref)
         if tenant is not None:
             tenant.postings = {name: row for name, row in tenant.postings.items() if row.run_id not in stored.runs}
+        target = stored.row.kind, stored.row.resource_id, stored.row.user_id
+        changes = [run_change(run_id, "deleted", *target) for run_id in stored.runs]
+        return changes + [interrupt_change(one, "deleted", *target) for _, one in stored.interrupts.values()]
 
     def _old_resources(self, tenant: Tenant, org: str, before: int) -> Iterator[Removal]:
         own = [stored for stored in self.journal._executions.values() if stored.row.ref.org == org]
@@ -145,9 +150,8 @@ class MemoryMaintenance:
             if (stored.row.ref.org, stored.row.kind, stored.row.resource_id) == (org, resource.kind, resource.id)
         ]
 
-    def _remove_resource(self, tenant: Tenant, resource: Resource, own: Sequence[ExecutionRef]) -> None:
-        for ref in own:
-            self._remove_execution(ref)
+    def _remove_resource(self, tenant: Tenant, resource: Resource, own: Sequence[ExecutionRef]) -> list[FeedChange]:
+        runs = [change for ref in own for change in self._remove_execution(ref)]
         table = tenant.resource_tables[resource.kind]
         del table.rows[resource.id]
         table.slugs.discard(resource.slug)
@@ -157,6 +161,8 @@ class MemoryMaintenance:
         if resource.kind is Kind.WORKFLOW:
             tenant.timers.pop(resource.id, None)
             tenant.webhooks.pop(resource.id, None)
+        seen_by = [(one.subject, one.use, one.manage) for one in grants(resource.access)]
+        return resource_removed(resource.kind.value, resource.id, seen_by, runs)
 
     async def sizes(self, org: str | None = None, user_id: str | None = None) -> Sizes:
         def own(row_org: str, row_user: str | None) -> bool:
@@ -190,19 +196,21 @@ class MemoryMaintenance:
         took_part = {run.execution.id for run in runs.values() if run.user_id == user_id}
         return [PersonalExecution(number, number in own) for number in sorted(own | took_part)]
 
-    async def remove_execution(self, org: str, id: int) -> None:
+    async def remove_execution(self, org: str, id: int) -> Sequence[FeedChange]:
         async with self.storage._lock:
             stored = self.journal._executions.get(id)
             if stored is not None and stored.row.ref.org == org:
-                self._remove_execution(stored.row.ref)
+                return self._remove_execution(stored.row.ref)
+            return ()
 
-    async def remove_resource(self, org: str, kind: Kind, id: int) -> None:
+    async def remove_resource(self, org: str, kind: Kind, id: int) -> Sequence[FeedChange]:
         async with self.storage._lock:
             tenant = self._tenant(org)
             resource = tenant.resource_tables[kind].rows.get(id)
-            if resource is not None:
-                own = [ref for ref, _ in self._executions_of(org, resource)]
-                self._remove_resource(tenant, resource, own)
+            if resource is None:
+                return ()
+            own = [ref for ref, _ in self._executions_of(org, resource)]
+            return self._remove_resource(tenant, resource, own)
 
     async def forget_user(self, org: str, user_id: str) -> None:
         async with self.storage._lock:

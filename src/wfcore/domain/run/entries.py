@@ -10,7 +10,7 @@ defaults at the end left out. A released (tag, version) is never given another m
 for ever.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -296,6 +296,17 @@ def shortened(value: Struct) -> tuple[Any, ...]:
     while values[length - 1] == defaults[length - 1]:
         length -= 1
     return values[:length]
+
+
+def turns_of(entries: Iterable[Entry]) -> list[str]:
+    """The run ids of an execution, in order. The turns before a fork are of the run that was forked."""
+    ids = list[str]()
+    for entry in entries:
+        if isinstance(entry, Forked):
+            ids = [entry.run_id]
+        elif isinstance(entry, Started | Resumed | Retried):
+            ids.append(entry.run_id)
+    return ids
 
 
 def encode_entry(entry: Entry) -> bytes:

@@ -86,7 +86,7 @@ class DataRetention:
             if dry_run:
                 totals[kind] += await maintenance.count(org, kind, limits[kind])
                 continue
-            while count := await maintenance.prune(org, kind, limits[kind], limit=BATCH):
+            while count := (await maintenance.prune(org, kind, limits[kind], limit=BATCH)).count:
                 deleted[kind] += count
                 totals[kind] += count
                 on_progress(totals)

@@ -1,15 +1,19 @@
 """Publishes changes to the feed once they are committed: a storage and a journal that report what they write."""
 
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from wfcore.domain.agents.connection_grants import ConnectionGrant
+from wfcore.domain.agents.connections import Connection
+from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.domain.run.entries import turns_of
 from wfcore.domain.run.state import Interrupt
-from wfcore.ports.changes import KINDS, ChangeFeed, FeedChange, What
+from wfcore.ports.changes import KINDS, ChangeFeed, FeedChange, What, interrupt_change, run_change
 from wfcore.ports.journal import Append, Claimed, Execution, ExecutionRef, Journal, NewExecution, PlainAppend
+from wfcore.ports.maintenance import Expiring, Maintenance, Pruned
 from wfcore.ports.repositories.audit import AuditRow
-from wfcore.ports.repositories.inbox import approvers_of, target_subject
 from wfcore.ports.storage import Storage
 
 if TYPE_CHECKING:
@@ -23,7 +27,7 @@ MOST_KNOWN = 10_000
 
 
 def publishing_storage(storage: Storage, feed: ChangeFeed) -> Storage:
-    """The same storage, whose transactions publish the resources that they changed."""
+    """The same storage, whose transactions and whose maintenance publish what they changed."""
     return _PublishingStorage(storage, feed)
 
 
@@ -49,6 +53,10 @@ class _PublishingStorage:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
 
+    @property
+    def maintenance(self) -> "_PublishingMaintenance":
+        return _PublishingMaintenance(self._storage.maintenance, self._feed)
+
     @asynccontextmanager
     async def transaction(self, org: str) -> AsyncIterator[Any]:
         noted = _Noted()
@@ -56,6 +64,31 @@ class _PublishingStorage:
             yield _NotingWork(work, noted)
         if noted.changes:
             self._feed.publish(org, list(noted.changes.values()))
+
+
+class _PublishingMaintenance:
+    def __init__(self, maintenance: Maintenance, feed: ChangeFeed) -> None:
+        self._maintenance = maintenance
+        self._feed = feed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._maintenance, name)
+
+    async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> Pruned:
+        pruned = await self._maintenance.prune(org, kind, before, limit=limit)
+        self._publish(org, pruned.changes)
+        return pruned
+
+    async def remove_execution(self, org: str, id: int) -> Sequence[FeedChange]:
+        return self._publish(org, await self._maintenance.remove_execution(org, id))
+
+    async def remove_resource(self, org: str, kind: Kind, id: int) -> Sequence[FeedChange]:
+        return self._publish(org, await self._maintenance.remove_resource(org, kind, id))
+
+    def _publish(self, org: str, changes: Sequence[FeedChange]) -> Sequence[FeedChange]:
+        if changes:
+            self._feed.publish(org, changes)
+        return changes
 
 
 class _Noted:
@@ -114,6 +147,14 @@ class _NotingWork(_Noting):
     def skills(self) -> "_NotingResources":
         return self.resources(Kind.SKILL)
 
+    @property
+    def connections(self) -> "_NotingConnections":
+        return _NotingConnections(self._inner.connections, self._noted)
+
+    @property
+    def connection_grants(self) -> "_NotingGrants":
+        return _NotingGrants(self._inner.connection_grants, self._noted)
+
     def resources(self, kind: Kind) -> "_NotingResources":
         return _NotingResources(self._inner.resources(kind), self._noted)
 
@@ -130,9 +171,24 @@ class _NotingResources(_Noting):
         self._noted.note(resource.kind.value, resource.id, "created")
 
     async def save(self, old: Resource, new: Resource) -> None:
-        """Edits of a draft are not audited, but they are changes."""
+        """Edits of a draft are not audited, but they are changes; nor is the deletion by an erasure."""
         await self._inner.save(old, new)
-        self._noted.note(new.kind.value, new.id, "changed")
+        is_deletion = new.status is Status.DELETED is not old.status
+        self._noted.note(new.kind.value, new.id, "deleted" if is_deletion else "changed")
+
+
+class _NotingConnections(_Noting):
+    async def save(self, row: Connection) -> None:
+        """What the use of a connection shows about it is not audited, but its status changes."""
+        await self._inner.save(row)
+        self._noted.note("connection", row.id, "changed")
+
+
+class _NotingGrants(_Noting):
+    async def save(self, row: ConnectionGrant) -> None:
+        """The status of a connection is that of its tokens."""
+        await self._inner.save(row)
+        self._noted.note("connection", row.connection_id, "changed")
 
 
 class _PublishingJournal:
@@ -159,6 +215,16 @@ class _PublishingJournal:
         if claimed is not None:
             self._know(claimed.execution)
         return claimed
+
+    async def delete(self, execution: ExecutionRef, length: int, audit: Sequence[AuditRow] = ()) -> None:
+        """An execution that can be deleted has ended, so that it has no open interrupt."""
+        if not self._feed.has_followers(execution.org):
+            await self._journal.delete(execution, length, audit)
+            return
+        row = self._known.get(execution) or await self.execution(execution)
+        turns = turns_of(await self._journal.read(execution))
+        await self._journal.delete(execution, length, audit)
+        self._feed.publish(execution.org, [_run_change(row, one, "deleted") for one in turns])
 
     def _know(self, execution: Execution) -> Execution:
         """Whoever appends has read, claimed or begun the execution before. What a change shows of it stays the same."""
@@ -189,10 +255,9 @@ class _PublishingJournal:
 
 def _changes(append: Append, target: NewExecution | Execution, before: dict[str, Interrupt]) -> list[FeedChange]:
     """The runs and interrupts that an append changed. `before` are the interrupts that were open."""
-    kind, number, user = target.kind, target.resource_id, target.user_id
 
     def interrupt(one: Interrupt, what: What) -> FeedChange:
-        return FeedChange("interrupt", one.id, what, kind, number, tuple(approvers_of(one, kind, number, user)))
+        return interrupt_change(one, what, target.kind, target.resource_id, target.user_id)
 
     changes = [_run_change(target, append.new_run.id, "created")] if append.new_run else []
     changes += [_run_change(target, one.id, "changed") for one in append.changes]
@@ -205,7 +270,4 @@ def _changes(append: Append, target: NewExecution | Execution, before: dict[str,
 
 
 def _run_change(target: NewExecution | Execution, id: str, what: What) -> FeedChange:
-    """A change of a run. Who may use its target sees it; without a target, who started it."""
-    kind, number = target.kind, target.resource_id
-    seen_by = f"u:{target.user_id}" if number is None else target_subject(kind, number)
-    return FeedChange("run", id, what, kind, number, (seen_by,))
+    return run_change(id, what, target.kind, target.resource_id, target.user_id)

@@ -121,7 +121,8 @@ class _Viewer:
         if not self._me.reaches(*target):
             return False
         if isinstance(change.id, int):
-            return await self._has(change.kind, change.id, known, to_use=False)
+            is_seen = await self._has(change.kind, change.id, known, to_use=False)
+            return is_seen or bool(self._me.subjects & set(change.subjects))
         if not change.subjects or (change.kind == "delegation" and self._me.role is not Role.MEMBER):
             return True
         if self._me.subjects & set(change.subjects):

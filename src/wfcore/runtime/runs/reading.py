@@ -376,13 +376,7 @@ async def _structure(ports: Ports, org: str, number: int, variation_id: str) -> 
 
 async def _turns(ports: Ports, org: str, entries: Sequence[e.Entry]) -> list[dict[str, JSON]]:
     """The ends of the turns, as the store has them."""
-    ids = list[str]()
-    for entry in entries:
-        if isinstance(entry, e.Forked):  # the turns before it are of the run that was forked
-            ids = [entry.run_id]
-        elif isinstance(entry, e.Started | e.Resumed | e.Retried):
-            ids.append(entry.run_id)
-    rows = [row for run_id in ids if (row := await ports.journal.find_run(org, run_id)) is not None]
+    rows = [row for run_id in e.turns_of(entries) if (row := await ports.journal.find_run(org, run_id)) is not None]
     return [
         {
             "runId": row.id,

@@ -54,7 +54,8 @@ class Process:
     def limit(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         ports = bench.core.ports
         for port, names in STEPS.items():
-            adapter = ports.storage.maintenance if port == "maintenance" else getattr(ports, port)
+            inner = ports.storage.maintenance._maintenance  # type: ignore[attr-defined]
+            adapter = inner if port == "maintenance" else getattr(ports, port)
             for name in names:
                 limited = self._transaction if name == "transaction" else self._call
                 monkeypatch.setattr(type(adapter), name, limited(getattr(type(adapter), name)))

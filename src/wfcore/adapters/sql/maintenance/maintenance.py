@@ -25,7 +25,8 @@ from wfcore.adapters.sql.store import Store, Transaction
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.resource import Kind
-from wfcore.ports.maintenance import Expiring, PersonalExecution, Sizes
+from wfcore.ports.changes import FeedChange
+from wfcore.ports.maintenance import Expiring, PersonalExecution, Pruned, Sizes
 from wfcore.ports.repositories.conversations import Conversation
 
 _CONVERSATIONS: Final = metadata.tables["wfcore_conversations"]
@@ -51,15 +52,17 @@ class SqlMaintenance:
             ]
             return sum(int(one.scalar_one()) for one in counts)
 
-    async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> int:
-        done = 0
+    async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> Pruned:
+        done, changes = 0, list[FeedChange]()
         async with self.database.writing() as connection:
             key = await _key(connection, org)
             for rule in RULES[kind]:
                 found = await connection.execute(rule.old(key, before).limit(limit - done))
                 if keys := [row[0] for row in found]:
-                    done += await rule.delete(connection, key, before, keys)
-        return done
+                    deleted = await rule.delete(connection, key, before, keys)
+                    done += deleted.count
+                    changes += deleted.changes
+        return Pruned(done, changes)
 
     async def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
         async with self.database.reading() as connection:
@@ -131,16 +134,17 @@ class SqlMaintenance:
             took_part = {row[0] for row in await connection.execute(part)} - {0}
         return [PersonalExecution(number, number in own) for number in sorted(own | took_part)]
 
-    async def remove_execution(self, org: str, id: int) -> None:
+    async def remove_execution(self, org: str, id: int) -> Sequence[FeedChange]:
         async with self.database.writing() as connection:
             key = await _key(connection, org)
             own = executions.c.org == key, executions.c.id == id
             if (await connection.execute(sa.select(executions.c.id).where(*own).with_for_update())).first():
-                await delete_executions(connection, key, [id])
+                return await delete_executions(connection, key, [id])
+        return ()
 
-    async def remove_resource(self, org: str, kind: Kind, id: int) -> None:
+    async def remove_resource(self, org: str, kind: Kind, id: int) -> Sequence[FeedChange]:
         async with self.database.writing() as connection:
-            await delete_resource(connection, await _key(connection, org), kind.value, id)
+            return await delete_resource(connection, await _key(connection, org), kind.value, id)
 
     async def forget_user(self, org: str, user_id: str) -> None:
         async with self.database.writing() as connection:

@@ -5,6 +5,7 @@ from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
+from wfcore.adapters.sql.journal.conversion import to_interrupt
 from wfcore.adapters.sql.schema.dialect import position_of
 from wfcore.adapters.sql.schema.tables import (
     approvers,
@@ -27,7 +28,8 @@ from wfcore.adapters.sql.schema.tables import (
     webhooks,
 )
 from wfcore.adapters.sql.store import Transaction
-from wfcore.ports.maintenance import Expiring
+from wfcore.ports.changes import FeedChange, interrupt_change, resource_removed, run_change
+from wfcore.ports.maintenance import Expiring, Pruned
 
 _VERDICTS: Final = metadata.tables["wfcore_verdicts"]
 _POSTINGS: Final = metadata.tables["wfcore_postings"]
@@ -48,8 +50,8 @@ class PruningRule(Protocol):
         """The keys, the oldest first."""
         ...
 
-    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
-        """Delete these, unless they have changed. Returns how many."""
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
+        """Delete these, unless they have changed."""
         ...
 
 
@@ -71,7 +73,7 @@ class EndedExecutions:
             .order_by(runs.c.created_at)
         )
 
-    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
         """An execution that a retry has continued meanwhile stays."""
         free = sa.select(executions.c.id).where(
             executions.c.id.in_(keys), executions.c.claimed_by.is_(None), executions.c.wake_at.is_(None)
@@ -79,12 +81,15 @@ class EndedExecutions:
         locked = [row[0] for row in await connection.execute(free.with_for_update())]
         still = self.old(org, before).where(runs.c.execution.in_(locked))
         found = [row[0] for row in await connection.execute(still)]
-        await delete_executions(connection, org, found)
-        return len(found)
+        return Pruned(len(found), await delete_executions(connection, org, found))
 
 
-async def delete_executions(connection: Transaction, org: int, found: Sequence[int]) -> None:
-    """Delete executions with their rows, those of their runs too: the ids of the runs are free again."""
+async def delete_executions(connection: Transaction, org: int, found: Sequence[int]) -> list[FeedChange]:
+    """Delete executions with their rows, those of their runs too: the ids of the runs are free again.
+
+    Returns the changes of their runs and open interrupts.
+    """
+    changes = await _deletions(connection, found)
     waiting = [sa.select(table.c.key).where(table.c.execution.in_(found)) for table in (interrupts, closed_interrupts)]
     own_runs = sa.select(runs.c.id).where(runs.c.execution.in_(found))
     statements = [
@@ -96,6 +101,23 @@ async def delete_executions(connection: Transaction, org: int, found: Sequence[i
     ]
     for statement in statements:
         await connection.execute(statement)
+    return changes
+
+
+async def _deletions(connection: Transaction, found: Sequence[int]) -> list[FeedChange]:
+    """The changes when these executions are deleted. Those of a run are in the order of the starts."""
+    of = executions.c
+    target = of.id, of.kind, of.resource_id, of.user_id
+    own = sa.select(*target, runs.c.id, runs.c.created_at).where(runs.c.execution == of.id, of.id.in_(found))
+    waiting = sa.select(interrupts.c.execution, interrupts.c.body).where(interrupts.c.execution.in_(found))
+    first, changes = dict[int, tuple[Any, ...]](), list[FeedChange]()
+    for number, kind, resource_id, user_id, run_id, began_at in await connection.execute(own.order_by(runs.c.key)):
+        first.setdefault(number, (run_id, began_at, kind, resource_id, user_id))
+        changes.append(run_change(run_id, "deleted", kind, resource_id, user_id))
+    for number, body in await connection.execute(waiting):
+        run_id, began_at, *of_target = first[number]
+        changes.append(interrupt_change(to_interrupt(body, run_id, began_at), "deleted", *of_target))
+    return changes
 
 
 class DeletedRuns:
@@ -107,7 +129,7 @@ class DeletedRuns:
             runs.c.org == org, runs.c.created_at < before, at < before, runs.c.execution == 0
         )
 
-    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
         return await _delete(connection, runs, runs.c.key, keys)
 
 
@@ -118,7 +140,7 @@ class OldDeliveries:
         of = _DELIVERIES.c
         return sa.select(of.key).where(of.org == org, of.at < before, of.next_at.is_(None))
 
-    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
         return await _delete(connection, _DELIVERIES, _DELIVERIES.c.key, keys)
 
 
@@ -128,12 +150,12 @@ class OldAudit:
     def old(self, org: int, before: int) -> sa.Select[Any]:
         return sa.select(audit.c.key).where(audit.c.org == org, audit.c.at < before).order_by(audit.c.at)
 
-    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
         return await _delete(connection, audit, audit.c.key, keys)
 
 
-async def delete_conversations(connection: Transaction, keys: Sequence[int]) -> int:
-    """Delete conversations with their messages. Returns how many."""
+async def delete_conversations(connection: Transaction, keys: Sequence[int]) -> Pruned:
+    """Delete conversations with their messages."""
     for table in (_MESSAGES, _PARTICIPANTS):
         await connection.execute(table.delete().where(table.c.conversation.in_(keys)))
     return await _delete(connection, _CONVERSATIONS, _CONVERSATIONS.c.key, keys)
@@ -146,7 +168,7 @@ class OldConversations:
         of = _CONVERSATIONS.c
         return sa.select(of.key).where(of.org == org, of.updated_at < before).order_by(of.updated_at)
 
-    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
         """The row is locked first, so that concurrent writers to the conversation wait for it."""
         still = self.old(org, before).where(_CONVERSATIONS.c.key.in_(keys)).with_for_update()
         found = [row[0] for row in await connection.execute(still)]
@@ -175,20 +197,19 @@ class DeletedResources:
         deleted = resources.c.org == org, resources.c.deleted_at < before, resources.c.status == "deleted"
         return sa.select(resources.c.key).where(*deleted, ~continues, ~called)
 
-    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> int:
+    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
         still = self.old(org, before).where(resources.c.key.in_(keys))
         found = [row[0] for row in await connection.execute(still)]
         rows = await connection.execute(sa.select(resources.c.kind, resources.c.id).where(resources.c.key.in_(found)))
-        for kind, number in rows.all():
-            await delete_resource(connection, org, kind, number)
-        return len(found)
+        changes = [await delete_resource(connection, org, kind, number) for kind, number in rows.all()]
+        return Pruned(len(found), [one for of_one in changes for one in of_one])
 
 
-async def delete_resource(connection: Transaction, org: int, kind: str, number: int) -> None:
-    """Delete a workflow or skill with its executions and all of its rows."""
+async def delete_resource(connection: Transaction, org: int, kind: str, number: int) -> list[FeedChange]:
+    """Delete a workflow or skill with its executions and all of its rows. Returns the changes; none for no such one."""
     of = executions.c.org == org, executions.c.kind == kind, executions.c.resource_id == number
     own = [row[0] for row in await connection.execute(sa.select(executions.c.id).where(*of))]
-    await delete_executions(connection, org, own)
+    deleted = await delete_executions(connection, org, own)
     if kind == "skill":
         for table in (memory_words, memories, _VERDICTS):
             await connection.execute(table.delete().where(table.c.org == org, table.c.skill_id == number))
@@ -200,9 +221,12 @@ async def delete_resource(connection: Transaction, org: int, kind: str, number: 
     gone = variations.c.org == org, variations.c.kind == kind, variations.c.resource_id == number
     await connection.execute(variations.delete().where(*gone))
     this = resources.c.org == org, resources.c.kind == kind, resources.c.id == number
-    key = sa.select(resources.c.key).where(*this)
-    await connection.execute(grants.delete().where(grants.c.resource.in_(key)))
+    granted = grants.c.resource.in_(sa.select(resources.c.key).where(*this))
+    seen_by = await connection.execute(sa.select(grants.c.subject, grants.c.use, grants.c.manage).where(granted))
+    lines = [(subject, bool(use), bool(manage)) for subject, use, manage in seen_by]
+    await connection.execute(grants.delete().where(granted))
     await connection.execute(resources.delete().where(*this))
+    return resource_removed(kind, number, lines, deleted) if lines else deleted
 
 
 RULES: Final[dict[Expiring, Sequence[PruningRule]]] = {
@@ -213,5 +237,5 @@ RULES: Final[dict[Expiring, Sequence[PruningRule]]] = {
 }
 
 
-async def _delete(connection: Transaction, table: sa.Table, key: sa.Column[Any], keys: Sequence[int]) -> int:
-    return int((await connection.execute(table.delete().where(key.in_(keys)))).rowcount)
+async def _delete(connection: Transaction, table: sa.Table, key: sa.Column[Any], keys: Sequence[int]) -> Pruned:
+    return Pruned(int((await connection.execute(table.delete().where(key.in_(keys)))).rowcount))

@@ -17,16 +17,18 @@ from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.erasure import Erasure, Substitution
 from wfcore.domain.projections.notices import Notice
+from wfcore.domain.resources.access import AccessConfig, GroupGrant
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.entries import Opened, Succeeded
 from wfcore.domain.run.state import RunStatus
+from wfcore.ports.changes import FeedChange
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewExecution, NewRun, RunChange
 from wfcore.ports.maintenance import EXPIRING, Expiring, Sizes
 from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 from wfcore.ports.repositories.postings import Posting
 from wfcore.ports.storage import IdempotencyRecord, Storage
-from wfcore.testing.contracts.journal_values import NOW, steps
+from wfcore.testing.contracts.journal_values import NOW, READERS, interrupt, steps
 from wfcore.testing.contracts.run_records import human, rows_of
 from wfcore.testing.contracts.storage.interfaces import new_interface
 from wfcore.testing.contracts.storage.values import (
@@ -83,7 +85,7 @@ class MaintenanceContract(OnAsyncio):
         """How many are deleted, one by one; as many as `count` said."""
         expected = await storage.maintenance.count(org, kind, before)
         done = 0
-        while count := await storage.maintenance.prune(org, kind, before, limit=1):
+        while count := (await storage.maintenance.prune(org, kind, before, limit=1)).count:
             assert count == 1
             done += count
         assert (done, await storage.maintenance.count(org, kind, before)) == (expected, 0)
@@ -345,6 +347,36 @@ class MaintenanceContract(OnAsyncio):
         assert await journal.snapshot(ref) is None
         with pytest.raises(JournalConflict):
             await journal.append(ref, Append(3, steps(1, 3), holder=worker))
+
+    @pytest.mark.anyio
+    async def test_deletions_are_returned(self, stores: Stores) -> None:
+        """The runs and the open interrupts of an execution with the subjects that see them; of the runs of a removed
+        resource also those who could use it, of itself those who could manage it."""
+        storage, journal = stores
+        await ran(journal, "old")
+        ref = await ran(journal, "first", RunStatus.interrupted)
+        turn = NewRun("second", "bob", b"f", RunStatus.interrupted, NOW, parent_run_id="first")
+        await journal.append(ref, Append(2, steps(1, 2), new_run=turn, interrupts=[interrupt("ask")]))
+        users, approvers = ("r:workflow/1",), ("e:a@x.org", f"g:{READERS}")
+        pruned = await storage.maintenance.prune(ORG, "runs", LATER, limit=9)
+        assert [*pruned.changes] == [FeedChange("run", "old", "deleted", "workflow", 1, users)]
+        assert [*await storage.maintenance.remove_execution(ORG, ref.id)] == [
+            FeedChange("run", "first", "deleted", "workflow", 1, users),
+            FeedChange("run", "second", "deleted", "workflow", 1, users),
+            FeedChange("interrupt", "ask", "deleted", "workflow", 1, approvers),
+        ]
+        assert not await storage.maintenance.remove_execution(ORG, ref.id)
+        await ran(journal, "last", RunStatus.interrupted)
+        granted = {READERS: GroupGrant(True, False), ORG: GroupGrant(False, True)}
+        async with storage.transaction(ORG) as work:
+            await work.workflows.next_id()
+            access = AccessConfig("shared", granted, (), None, None)
+            await work.workflows.add(attrs.evolve(new_resource(1), access=access))
+        assert [*await storage.maintenance.remove_resource(ORG, Kind.WORKFLOW, 1)] == [
+            FeedChange("run", "last", "deleted", "workflow", 1, (*users, f"g:{READERS}")),
+            FeedChange("workflow", 1, "deleted", subjects=(f"g:{ORG}",)),
+        ]
+        assert not await storage.maintenance.remove_resource(ORG, Kind.WORKFLOW, 1)
 
     @pytest.mark.anyio
     async def test_a_resource_is_removed(self, stores: Stores) -> None:
