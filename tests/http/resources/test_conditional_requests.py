@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
-from clients import CONFLICT, Json, World, assert_envelope, chain, counting, deployed, flow
+from clients import APPROVAL, CONFLICT, POLL, Json, World, assert_envelope, chain, counting, deployed, flow
 
 pytestmark = pytest.mark.anyio
 
@@ -85,6 +85,39 @@ async def test_tokens_interfaces_and_runs_have_tags(world: World) -> None:
         assert (await ada.get(place, headers={"If-None-Match": etag})).status_code == 304
     for place in ("/api/v1/workflows", "/agent/v1/runs/r/events", "/healthz"):
         assert "ETag" not in (await ada.get(place)).headers
+
+
+async def test_a_change_of_a_run_takes_its_tag(world: World) -> None:
+    """A resume, retry, cancel or interrupt with a stale tag changes nothing; a repeated request joins its turn."""
+    ada = await owner(world)
+    number = await deployed(ada, chain(APPROVAL))
+    await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}, "runId": "r"}, headers=POLL)
+    ended = await ada.get("/agent/v1/runs/r/events")  # the whole stream, to its end
+    assert ended.status_code == 200
+    place, decision = "/agent/v1/runs/r", {"decision": "deny"}
+
+    async def assert_stale(path: str, body: Json, tag: str) -> None:
+        answer = await ada.post(path, json=body, headers={**POLL, "If-Match": '"x"'})
+        assert assert_envelope(answer, *CONFLICT)["info"] == {"reason": "stale", "etag": tag}
+
+    first = (await ada.get(place)).headers["ETag"]
+    for path, body in (("cancel", {}), ("interrupt", {}), ("resume", decision)):
+        await assert_stale(f"{place}/{path}", body, first)
+    refused = await ada.post(f"{place}/resume", json=decision, headers={"If-Match": '"x"'})
+    assert assert_envelope(refused, *CONFLICT)["info"] == {"reason": "stale", "etag": first}
+    assert (await ada.get(place)).headers["ETag"] == first
+    sent = {**POLL, "If-Match": first, "Idempotency-Key": "again"}
+    answers = [await ada.post(f"{place}/resume", json=decision, headers=sent) for _ in range(2)]
+    assert [one.json()["runId"] for one in answers] == ["again", "again"]
+    await assert_stale(f"{place}/cancel", {}, (await ada.get(place)).headers["ETag"])
+
+    await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}, "runId": "s"}, headers=POLL)
+    await ada.get("/agent/v1/runs/s/events")
+    before = (await ada.get("/agent/v1/runs/s")).headers["ETag"]
+    assert (await ada.post("/agent/v1/runs/s/cancel", headers={"If-Match": before})).status_code == 202
+    after = (await ada.get("/agent/v1/runs/s")).headers["ETag"]
+    await assert_stale("/agent/v1/runs/s/retry", {}, after)
+    assert (await ada.post("/agent/v1/runs/s/retry", headers={"If-Match": f"{before}, {after}"})).status_code == 202
 
 
 PARTS: list[tuple[str, str, Json | None]] = [

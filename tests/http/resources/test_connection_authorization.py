@@ -253,6 +253,18 @@ async def test_a_connect_interrupt_ends_by_itself(stage: World, service: tuple[S
     assert len([form for form in server.forms if form["grant_type"] == "authorization_code"]) == 1
 
 
+async def test_a_link_does_not_change_the_tag_of_its_run(stage: World, service: tuple[Service, str]) -> None:
+    """Each read has a new link, and nothing else is new."""
+    _, url = service
+    ada = await stage.user()
+    run = await ran(ada, await deployed(ada, calling(f"{url}/api", await made(ada, body(url)))))
+    reads = [await ada.get(f"{RUNS}/{run['runId']}") for _ in range(2)]
+    assert reads[0].json() != reads[1].json()
+    etag = reads[0].headers["ETag"]
+    assert etag == reads[1].headers["ETag"]
+    assert (await ada.post(f"{RUNS}/{run['runId']}/cancel", headers={"If-Match": etag})).status_code == 202
+
+
 async def test_a_connection_of_each_user(stage: World, service: tuple[Service, str]) -> None:
     """Status, authorization and use are the caller's; a run uses that of its starter."""
     server, url = service

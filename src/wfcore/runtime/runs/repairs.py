@@ -35,7 +35,6 @@ from wfcore.ports.journal import (
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.runtime.common.authorization import administer, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
-from wfcore.runtime.common.preconditions import check_match
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import Projection, new_run, settled
 from wfcore.runtime.runs.bodies import RequestedRun, of_the_client, short_fingerprint
@@ -80,18 +79,25 @@ class RepairableRuns(Runs):
         body: RetryRun | Tree | None = None,
         *,
         key: str | None = None,
+        if_match: str | None = None,
         **fields: Unpack[RetryFields],
     ) -> Turn:
         """Continue a failed or cancelled run in a new turn, where it failed; completed nodes keep their results.
 
         `outputs`, `skip` and the version `draft` require manage. Errors: Invalid, NotFound, Forbidden; Conflict with
         `info.reason` `not_retryable`, `already_retried`, `already_resumed`, `incompatible` (with `differences`),
-        `not_deployed`, `deleted` or `key_reused`.
+        `not_deployed`, `deleted` or `key_reused`, or `stale` when the ETag of the run's record is not in `if_match`.
         """
-        return Turn(self._retry(me, run_id, body, fields, key), self.batches)
+        return Turn(self._retry(me, run_id, body, fields, key, if_match), self.batches)
 
     async def _retry(
-        self, me: Principal, run_id: str, sent: RetryRun | Tree | None, fields: Mapping[str, object], key: str | None
+        self,
+        me: Principal,
+        run_id: str,
+        sent: RetryRun | Tree | None,
+        fields: Mapping[str, object],
+        key: str | None = None,
+        if_match: str | None = None,
     ) -> RunView:
         body = parsed(RetryRun, sent, fields, names=RETRY_NAMES, key=key)
         fingerprint = short_fingerprint([me.user_id, f"retry {run_id}", to_json(body)])
@@ -104,6 +110,7 @@ class RepairableRuns(Runs):
             await self._authorize_manage(me, execution)
         new_id = key or self._ports.ids.uuid()
         for _ in range(TRIES):
+            await self._check_match(me, run_id, if_match)
             row = await self._ports.journal.find_run(me.org_uuid, run_id) or row
             machine, entry = await self._retry_entry(me, row, execution, body, new_id)
             try:
@@ -181,7 +188,7 @@ class RepairableRuns(Runs):
 
     async def _retry_one(self, me: Principal, run_id: str, version: str, preview: bool) -> RepairOutcome:
         if not preview:
-            view = await self._retry(me, run_id, {"version": version}, {}, None)
+            view = await self._retry(me, run_id, {"version": version}, {})
             return RepairOutcome(run_id, True, retried_by=view.id)
         row, execution, _ = await self._visible(me, run_id)
         await self._retry_entry(me, row, execution, parsed(RetryRun, {"version": version}, {}), "preview")
@@ -313,8 +320,7 @@ class RepairableRuns(Runs):
                 raise NotFound
             row, execution = found
             await self._authorize_manage(me, execution)
-            if if_match is not None:
-                check_match(if_match, (await self.get(me, run_id)).to_wire())
+            await self._check_match(me, run_id, if_match)
             machine = await self._machine(execution)
             if not machine.ended:
                 raise conflict(

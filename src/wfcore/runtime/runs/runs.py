@@ -14,6 +14,7 @@ from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, Execution, ExecutionRef, JournalConflict, RunChange, RunExists, RunRow
 from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.bodies import Tree
+from wfcore.runtime.common.preconditions import check_match
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import Projection, left_open, new_run, settled, wake_admitted
 from wfcore.runtime.runs.bodies import of_the_client, request_fingerprint, requests_debug, resume_body, run_fields
@@ -37,6 +38,7 @@ class Runs(RunStarting):
         body: ResumeRun | Tree | None = None,
         *,
         key: str | None = None,
+        if_match: str | None = None,
         connection: object | None = None,
         **fields: Unpack[ResumeRunFields],
     ) -> Turn:
@@ -44,12 +46,15 @@ class Runs(RunStarting):
 
         With `connection` it is written in the caller's transaction, as by `start`.
         Errors: Invalid, NotFound, Forbidden; Conflict with `info.reason` `not_interrupted`, `already_resumed`,
-        `ambiguous` (with `interruptIds`), `expired` or `key_reused`.
+        `ambiguous` (with `interruptIds`), `expired`, `key_reused`, or `stale` when the ETag of the run's record is not
+        in `if_match`.
         """
         if connection is not None:
-            resumed = self._within(connection, lambda runs: runs.resume(me, run_id, body, key=key, **fields))
+            resumed = self._within(
+                connection, lambda runs: runs.resume(me, run_id, body, key=key, if_match=if_match, **fields)
+            )
             return Turn(resumed, self.batches)
-        return Turn(self._resume(me, run_id, body, fields, key), self.batches)
+        return Turn(self._resume(me, run_id, body, fields, key, if_match), self.batches)
 
     async def _resume(
         self,
@@ -58,6 +63,7 @@ class Runs(RunStarting):
         sent: ResumeRun | Tree | None,
         fields: Mapping[str, object],
         key: str | None,
+        if_match: str | None,
     ) -> RunView:
         body, tree = resume_body(sent, fields, key, self._ports.settings.attachments)
         chosen = key or (None if body.run_id == run_id else given(body.run_id))
@@ -67,6 +73,7 @@ class Runs(RunStarting):
         if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
             return await self._join(me, chosen, fingerprint)
         for _ in range(TRIES):
+            await self._check_match(me, run_id, if_match)
             machine = await self._machine(execution)
             row = await self._current(row, machine)
             entry = await self._resume_entry(me, row, execution, machine, can_use, body, tree, new_id)
@@ -151,20 +158,23 @@ class Runs(RunStarting):
         return view if can_use else outline_of(me, view, await self._delegators(me, view.row))
 
     @needs("workflows:invoke")
-    async def cancel(self, me: Principal, run_id: str) -> RunView:
-        """Cancel an active or parked run. Conflict when it has already ended."""
-        return await self._cancel_or_pause(me, run_id, "cancel")
+    async def cancel(self, me: Principal, run_id: str, *, if_match: str | None = None) -> RunView:
+        """Cancel an active or parked run. Conflict when it has already ended, or `stale` as for `resume`."""
+        return await self._cancel_or_pause(me, run_id, "cancel", if_match)
 
     @needs("workflows:invoke")
-    async def interrupt(self, me: Principal, run_id: str) -> RunView:
-        """Park the run at its next step. A resume without a decision continues it."""
-        return await self._cancel_or_pause(me, run_id, "pause")
+    async def interrupt(self, me: Principal, run_id: str, *, if_match: str | None = None) -> RunView:
+        """Park the run at its next step. A resume without a decision continues it. Conflict as for `cancel`."""
+        return await self._cancel_or_pause(me, run_id, "pause", if_match)
 
-    async def _cancel_or_pause(self, me: Principal, run_id: str, how: Literal["cancel", "pause"]) -> RunView:
+    async def _cancel_or_pause(
+        self, me: Principal, run_id: str, how: Literal["cancel", "pause"], if_match: str | None
+    ) -> RunView:
         row, execution, can_use = await self._visible(me, run_id)
         if not can_use:
             raise Forbidden("this requires use of the run's target", {"canUse": False})
         for _ in range(TRIES):
+            await self._check_match(me, run_id, if_match)
             machine = await self._machine(execution)
             row = await self._current(row, machine)
             check_latest_turn(row, machine)
@@ -185,6 +195,12 @@ class Runs(RunStarting):
             self._ports.dispatcher.wake(execution.ref, machine.length)
             return await self._view(me, await self._ports.journal.find_run(me.org_uuid, run_id) or row, whole=True)
         raise conflict("the run changes too often; try again", "busy")
+
+    async def _check_match(self, me: Principal, run_id: str, if_match: str | None) -> None:
+        """Conflict `stale` unless `if_match` has the tag of the record as the caller reads it."""
+        if if_match is not None:
+            row, _, can_use = await self._visible(me, run_id)
+            check_match(if_match, (await self._view(me, row, can_use)).to_wire())
 
     def _collect_events(self, ref: ExecutionRef, machine: Machine) -> None:
         """Let the machine collect the events of what it applies next, if somebody receives them."""

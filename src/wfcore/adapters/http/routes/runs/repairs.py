@@ -32,7 +32,8 @@ class RepairRoutes:
         )  # fmt: skip
         yield Route(
             "runs.retry", "POST", f"{ONE}/retry", self.retry, "Continue a failed or cancelled run where it failed",
-            scopes_of(runs.retry), RunRecord, HTTPStatus.ACCEPTED, body=RetryRun, headers=(IDEMPOTENCY_KEY,),
+            scopes_of(runs.retry), RunRecord, HTTPStatus.ACCEPTED, body=RetryRun,
+            headers=(IDEMPOTENCY_KEY, IF_MATCH),
         )  # fmt: skip
         yield Route(
             "runs.fork", "POST", f"{ONE}/fork", self.fork, "Begin a new execution with what a run has done",
@@ -45,8 +46,8 @@ class RepairRoutes:
         )  # fmt: skip
 
     async def retry(self, call: Call) -> Response:
-        key = idempotency_key(call.headers)
-        return self._accepted(call, await self._runs.retry(call.me, call.run_id, call.body, key=key))
+        key, etag = idempotency_key(call.headers), if_match(call.headers)
+        return self._accepted(call, await self._runs.retry(call.me, call.run_id, call.body, key=key, if_match=etag))
 
     async def fork(self, call: Call) -> Response:
         key = idempotency_key(call.headers)

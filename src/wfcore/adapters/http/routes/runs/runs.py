@@ -8,15 +8,16 @@ from msgspec import structs
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.ag_ui import wants_ag_ui
-from wfcore.adapters.http.core.request_parsing import last_event_id, prefers_json
+from wfcore.adapters.http.core.request_parsing import if_match, last_event_id, prefers_json
 from wfcore.adapters.http.core.responses import json_response
-from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, LAST_EVENT_ID, PAGING, Call, Route
+from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, PAGING, Call, Route
 from wfcore.adapters.http.core.turns import RUNS, Turns, accepted
 from wfcore.adapters.http.routes.runs.filters import RUN_FILTERS, SINCE, UNTIL, filters_of, period_of
 from wfcore.api.resources import Body
 from wfcore.api.runs import CreateRun, EventDto, ResumeRun, RunAccepted, RunRecord, RunStatsDto
 from wfcore.domain.json.codec import page_of
 from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.preconditions import etag_of
 from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.runs.connects import Connects
 from wfcore.runtime.runs.runs import Runs
@@ -62,22 +63,25 @@ class RunRoutes:
         yield Route(
             "runs.resume", "POST", f"{ONE}/resume", self.resume, "Resolve a run's interrupts in a new turn",
             scopes_of(runs.resume), RunAccepted, body=ResumeRun,
-            headers=(IDEMPOTENCY_KEY, LAST_EVENT_ID), streams=True, other_statuses=(HTTPStatus.ACCEPTED,),
+            headers=(IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID), streams=True, other_statuses=(HTTPStatus.ACCEPTED,),
         )  # fmt: skip
         yield Route(
             "runs.cancel", "POST", f"{ONE}/cancel", self.cancel, "Cancel a run", scopes_of(runs.cancel),
-            RunAccepted, HTTPStatus.ACCEPTED, body=Body,
+            RunAccepted, HTTPStatus.ACCEPTED, body=Body, headers=(IF_MATCH,),
         )  # fmt: skip
         yield Route(
             "runs.interrupt", "POST", f"{ONE}/interrupt", self.interrupt, "Park a run at its next step",
-            scopes_of(runs.interrupt), RunAccepted, HTTPStatus.ACCEPTED, body=Body,
+            scopes_of(runs.interrupt), RunAccepted, HTTPStatus.ACCEPTED, body=Body, headers=(IF_MATCH,),
         )  # fmt: skip
 
     async def start(self, call: Call) -> Response:
         return await self._turns.respond(call, lambda key: self._runs.start(call.me, call.body, key=key))
 
     async def resume(self, call: Call) -> Response:
-        return await self._turns.respond(call, lambda key: self._runs.resume(call.me, call.run_id, call.body, key=key))
+        etag = if_match(call.headers)
+        return await self._turns.respond(
+            call, lambda key: self._runs.resume(call.me, call.run_id, call.body, key=key, if_match=etag)
+        )
 
     async def list(self, call: Call) -> Response:
         filters, size = filters_of(call), call.query["pageSize"]
@@ -91,8 +95,9 @@ class RunRoutes:
         return json_response((await self._runs.stats(call.me, since=since, until=until)).to_wire())
 
     async def get(self, call: Call) -> Response:
-        (view,) = await self._linked(call, [await self._runs.get(call.me, call.run_id)])
-        return json_response(view.to_wire())
+        record = await self._runs.get(call.me, call.run_id)
+        (view,) = await self._linked(call, [record])
+        return json_response(view.to_wire(), headers={"ETag": etag_of(record.to_wire())})  # links are always new
 
     async def _linked(self, call: Call, views: Sequence[RunView]) -> Sequence[RunView]:
         """The records, whose connect interrupts have new links."""
@@ -110,7 +115,11 @@ class RunRoutes:
         return self._turns.stream(view, after, is_ag_ui=wants_ag_ui(call.headers))
 
     async def cancel(self, call: Call) -> Response:
-        return accepted(await self._runs.cancel(call.me, call.run_id), HTTPStatus.ACCEPTED)
+        return accepted(
+            await self._runs.cancel(call.me, call.run_id, if_match=if_match(call.headers)), HTTPStatus.ACCEPTED
+        )
 
     async def interrupt(self, call: Call) -> Response:
-        return accepted(await self._runs.interrupt(call.me, call.run_id), HTTPStatus.ACCEPTED)
+        return accepted(
+            await self._runs.interrupt(call.me, call.run_id, if_match=if_match(call.headers)), HTTPStatus.ACCEPTED
+        )
