@@ -120,3 +120,14 @@ class TestNodeTests:
         reader = await either.user("ada", scopes=["workflows:read"])
         assert (await reader.post(place)).status_code == 200
         assert (await reader.post(place, json={"perform": True})).status_code == 403
+
+    async def test_an_error_has_the_id_of_the_request(self, either: World) -> None:
+        """Whether the machine or a run of its own has found it."""
+        ada = await either.user()
+        params = {"message": "no {{ input.who }}"}
+        number = await deployed(ada, chain(node("stop", "action", toolId="core.fail", params=params)))
+        for body, message in (({"input": {"who": "way"}, "perform": True}, "no way"), ({"input": {}}, "who")):
+            answer = await ada.post(f"{FLOWS}/{number}/nodes/stop/test", json=body, headers={"X-Request-Id": "r-1"})
+            error = answer.json()["error"]
+            assert message in error["message"]
+            assert error["requestId"] == answer.headers["X-Request-Id"] == "r-1"

@@ -45,10 +45,11 @@ class NodeTrial:
     action: tuple[Mapping[str, JSON], JSON] | None = None
     on_error: str | None = None
 
-    def to_wire(self) -> dict[str, JSON]:
+    def to_wire(self, request_id: str = "") -> dict[str, JSON]:
+        """`request_id` is that of the error: the request that tried the node."""
         return {
             "output": self.output,
-            "error": None if self.error is None else dict(self.error),
+            "error": None if self.error is None else {**self.error, "requestId": request_id},
             "handle": self.handle,
             "wouldSend": [dict(one) for one in self.would_send],
         }
@@ -79,7 +80,8 @@ def try_node(
     machine.apply(Started(at, "test", by, given, {}))
     node, on_error = plan.nodes[AT], "error" if _catches(structure, name) else None
     if machine.error is not None:
-        return NodeTrial(error=machine.error, handle=on_error)
+        error = {key: value for key, value in machine.error.items() if key != "requestId"}  # there is no such run
+        return NodeTrial(error=error, handle=on_error)
     if machine.ended:
         return NodeTrial(machine.nodes[name]["output"], handle=machine.root.handles.get(AT))
     data = as_object(as_objects(pair["nodes"])[AT]["data"])

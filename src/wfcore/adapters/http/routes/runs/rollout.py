@@ -48,7 +48,8 @@ class RolloutRoutes:
         return json_response((await self._cases.propose(call.me, call.id, call.body)).to_wire())
 
     async def test_node(self, call: Call) -> Response:
-        return json_response((await self._cases.test_node(call.me, call.id, call.path["nodeId"], call.body)).to_wire())
+        trial = await self._cases.test_node(call.me, call.id, call.path["nodeId"], call.body)
+        return json_response(trial.to_wire(call.request_id))
 
     async def impact(self, call: Call) -> Response:
         found = await self._cases.impact(call.me, call.id)
