@@ -94,13 +94,17 @@ TYPES: Final[Mapping[type, Type]] = {
     Type: Type("type"),
 }
 TYPE_NAMES: Final = {kind.name: kind for kind in TYPES.values() if "." not in kind.name}
+PLAIN_NAMES: Final = {NoneType: "null", datetime: "timestamp", timedelta: "duration"}
+"""The types that messages do not call by their CEL name."""
+
 NUMBERS: Final = frozenset({int, float})
 ORDERED: Final = frozenset({bool, int, float, str, datetime, timedelta})
 
 
 def describe(value: Value) -> str:
     """The name of a value's type, for messages."""
-    return TYPES[type(value)].name if type(value) in TYPES else type(value).__name__
+    kind = type(value)
+    return PLAIN_NAMES.get(kind) or (TYPES[kind].name if kind in TYPES else kind.__name__)
 
 
 # Equality and order

@@ -100,8 +100,9 @@ class TestMessages:
     """Values in messages."""
 
     def test_types(self) -> None:
-        """A type has its CEL name, a foreign one that of Python."""
-        assert (describe(None), describe(1.5), describe(object())) == ("null_type", "double", "object")
+        """A type has a plain name, or its CEL name, a foreign one that of Python."""
+        assert (describe(None), describe(1.5), describe(object())) == ("null", "double", "object")
+        assert (describe(datetime.now(UTC)), describe(timedelta(1))) == ("timestamp", "duration")
 
     @pytest.mark.parametrize(
         ("given", "text"),
