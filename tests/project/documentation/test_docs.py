@@ -16,6 +16,7 @@ from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.domain.resources.lifecycle import diagram
 from wfcore.domain.run.entries import Limits
 from wfcore.domain.run.machine.tables import TABLES, diagrams
+from wfcore.runtime.common.audit import ACTIONS
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.execution.session_states import SESSION_TABLES
 
@@ -107,3 +108,14 @@ def test_every_token_scope_is_documented() -> None:
     """docs/reference/http.md names every scope that a token can carry."""
     page = (ROOT / "docs/reference/http.md").read_text()
     assert [scope for scope in TOKEN_SCOPES if scope not in page] == []
+
+
+def test_the_actions_of_the_audit_are_those_of_the_code() -> None:
+    """docs/reference/http.md has them all, and no other. `audit` refuses others; the domain writes those of runs."""
+    page = (ROOT / "docs/reference/http.md").read_text()
+    table = page[page.index("| Kind | Verbs |") :].split("\n\n")[0]
+    rows = [re.findall("`(.+?)`", line) for line in table.splitlines()[2:]]
+    assert {kind: tuple(verbs) for kind, *verbs in rows} == ACTIONS
+    domain = (ROOT / "src/wfcore/domain/projections/audit.py").read_text()
+    of_runs = re.findall(r'"run\.(\w+)"', domain + (ROOT / "src/wfcore/runtime/runs/repairs.py").read_text())
+    assert {*of_runs, *re.findall(r'\("(\w+)", old', domain)} == {*ACTIONS["run"]}

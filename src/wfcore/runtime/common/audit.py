@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import Final
 
 import attrs
 
@@ -14,6 +15,28 @@ from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import administer, needs
 from wfcore.runtime.common.ports import Ports
+
+RECORD: Final = ("create", "update", "delete")
+
+ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "workflow": (
+        "create", "deploy", "access", "ownership", "delete", "restore", "update", "pause", "clear_interfaces",
+        "create_webhook", "rotate_webhook",
+    ),
+    "skill": ("create", "deploy", "force_deploy", "access", "ownership", "delete", "restore"),
+    "run": ("resume", "cancel", "interrupt", "retry", "fork", "move", "delete", "remind", "escalate"),
+    "interface": (*RECORD, "rotate_secret", "give_up"),
+    "hook": (*RECORD, "rotate", "redeliver", "give_up", "disable"),
+    "connection": (*RECORD, "authorize"),
+    "context_item": RECORD,
+    "policy": RECORD,
+    "delegation": RECORD,
+    "group": RECORD,
+    "member": (*RECORD, "erase"),
+    "token": ("create", "revoke"),
+    "organization": ("update", "prune"),
+}  # fmt: skip
+"""The verbs that are recorded, by kind: with a dot between them the actions of the interface."""
 
 
 @attrs.frozen
@@ -74,6 +97,7 @@ async def audit(
     details: Mapping[str, JSON] | None = None,
 ) -> None:
     """Record in the transaction of the change that `me` did this; None is the operator."""
+    assert verb in ACTIONS[kind], f"{kind}.{verb} is not listed"  # noqa: S101
     user_id = None if me is None else me.user_id
     await work.audit.add(AuditRow(now, user_id, f"{kind}.{verb}", kind, id, details or {}))
 
