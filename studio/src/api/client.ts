@@ -1,4 +1,4 @@
-import { readJson } from "../kit/json";
+import { readDocument } from "../kit/json";
 import type { ErrorBody, JsonObject } from "./types";
 
 export type GetToken = () => Promise<string> | string;
@@ -100,7 +100,7 @@ export class Client {
   ): Promise<Tagged<T>> {
     const response = await this.send(method, path, body, query, undefined, { Accept: "application/json", ...headers }, keepalive);
     if (!response.ok) throw await errorOf(response);
-    return { value: (response.status === 204 ? null : readJson(await response.text())) as T, etag: response.headers.get("ETag") };
+    return { value: (response.status === 204 ? null : readDocument(await response.text())) as T, etag: response.headers.get("ETag") };
   }
 
   /** The stream of a path; with a body, of what a POST of it begins. */
@@ -120,7 +120,7 @@ export class Client {
   ): Promise<T> {
     const response = await this.send(method, path, body, query, signal, { Accept: "application/json", ...headers });
     if (!response.ok) throw await errorOf(response);
-    return (response.status === 204 ? null : readJson(await response.text())) as T;
+    return (response.status === 204 ? null : readDocument(await response.text())) as T;
   }
 
   private async send(
@@ -194,7 +194,7 @@ async function errorOf(response: Response): Promise<ApiError> {
     text = /^data: ?(.*)$/m.exec(text)?.[1] ?? "";
   }
   try {
-    const error = (readJson(text) as { error: ErrorBody }).error;
+    const error = (readDocument(text) as { error: ErrorBody }).error;
     return new ApiError(response.status, error.message, error.info ?? {}, error.code, error.requestId ?? "");
   } catch {
     return new ApiError(response.status, `HTTP ${response.status}`);

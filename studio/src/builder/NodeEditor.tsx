@@ -5,7 +5,7 @@ import { Form, KeepsText, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { isObject } from "../kit/json";
+import { isEqual, isObject } from "../kit/json";
 import { brief, visible } from "../kit/safe";
 import { handlesOf, removable, titleOf } from "./document";
 import type { Found } from "./editor";
@@ -53,7 +53,7 @@ function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, named: (sch
     const before = properties[name];
     if (!isObject(before) || !options.length) return;
     const held = node.data?.[name];
-    const known = held === undefined || options.some((one) => one.const === held);
+    const known = held === undefined || options.some((one) => isEqual(one.const, held));
     const { type: _, minimum: __, maximum: ___, minLength: ____, ...rest } = before;
     properties[name] = { ...rest, oneOf: known ? options : [...options, { const: held, title: String(held) }] };
   };

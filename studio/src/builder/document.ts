@@ -1,5 +1,5 @@
 import type { GraphEdge, GraphNode, Issue, Json, JsonObject, NodeType, Structure } from "../api/types";
-import { asNumber, isObject, readJson } from "../kit/json";
+import { isObject, readDocument } from "../kit/json";
 
 /** Pure functions on a graph that is edited. None changes what it is given: each returns a new structure. */
 
@@ -227,13 +227,13 @@ export function pasted(structure: Structure, text: string): { structure: Structu
 function graphIn(text: string): Structure | null {
   let value: unknown;
   try {
-    value = readJson(text);
+    value = readDocument(text);
   } catch {
     return null;
   }
   const outer = isObject(value) && isObject(value.workflowStructure) ? value.workflowStructure : value;
   if (!isObject(outer) || !Array.isArray(outer.nodes)) return null;
-  const isPoint = (one: unknown) => isObject(one) && Number.isFinite(asNumber(one.x)) && Number.isFinite(asNumber(one.y));
+  const isPoint = (one: unknown) => isObject(one) && Number.isFinite(one.x) && Number.isFinite(one.y);
   const nodes = (outer.nodes as unknown[]).filter((one): one is GraphNode =>
     isObject(one) && typeof one.id === "string" && one.id !== "" && typeof one.type === "string"
     && (one.data === undefined || isObject(one.data)) && (one.position === undefined || one.position === null || isPoint(one.position)));

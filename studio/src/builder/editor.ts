@@ -3,7 +3,7 @@ import type { Editing } from "../api/editing";
 import type { Issue, JsonObject, Structure, Workflow } from "../api/types";
 import { blank, type IssuePlace, placeOf } from "./document";
 import { History } from "./history";
-import { readJson } from "../kit/json";
+import { readDocument } from "../kit/json";
 
 export type Saving = "saved" | "dirty" | "saving" | "failed" | "refused" | "conflict";
 
@@ -123,7 +123,7 @@ export class Editor {
 
   private kept(): { etag: string | null; structure: Structure } | null {
     try {
-      const found = readJson(this.keeper.get() ?? "null") as { etag: string | null; structure: Structure } | null;
+      const found = readDocument(this.keeper.get() ?? "null") as { etag: string | null; structure: Structure } | null;
       return found && Array.isArray(found.structure?.nodes) && Array.isArray(found.structure.edges) ? found : null;
     } catch {
       return null;

@@ -4,7 +4,7 @@ import { ApiError, randomId } from "../api/client";
 import { follow } from "../api/sse";
 import type { Decision, InboxItem, Json, JsonObject, RunEvent, RunRecord, Target, Upload } from "../api/types";
 import { Chain, type Entry, entriesOf, runOf } from "./transcript";
-import { readJson } from "../kit/json";
+import { readDocument } from "../kit/json";
 
 /** How many executions of a thread are shown with their events, at most. */
 const MOST_CHAINS = 20;
@@ -192,7 +192,7 @@ export class ChatSession {
         ...(body ? { body } : {}),
         ...(key ? { headers: { "Idempotency-Key": key } } : {}),
         onFrames: (frames) => {
-          const events = frames.map((frame) => readJson(frame.data) as RunEvent);
+          const events = frames.map((frame) => readDocument(frame.data) as RunEvent);
           chain.apply(events);
           const first = events[0]!;
           begun = true;
@@ -234,7 +234,7 @@ export class ChatSession {
 
   private pending(): Pending | null {
     try {
-      return readJson(sessionStorage.getItem(this.storageKey) ?? "null") as Pending | null;
+      return readDocument(sessionStorage.getItem(this.storageKey) ?? "null") as Pending | null;
     } catch {
       return null;
     }

@@ -4,7 +4,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isJson, numberOf, readJson } from "../kit/json";
 import { visible } from "../kit/safe";
-import { check, type Field, type FieldError, fieldsFor, initial } from "./schema";
+import { check, choiceOf, type Field, type FieldError, fieldsFor, initial } from "./schema";
 
 type Errors = Map<string, FieldError>;
 
@@ -177,17 +177,16 @@ function Leaf({ field, value, error: given, disabled, onChange }: {
   };
   if (field.kind === "several" || (field.kind === "choice" && field.choices.length <= 4)) {
     const many = field.kind === "several";
-    const held = many ? (Array.isArray(value) ? value : []) : [value];
-    const has = (choice: Json) => held.some((one) => JSON.stringify(one) === JSON.stringify(choice));
+    const held = many ? (Array.isArray(value) ? value : []) : value === undefined ? [] : [value];
+    const chosen = new Set(held.map((one) => choiceOf(field.choices, one)));
     return (
       <fieldset className="field" aria-describedby={described}>
         <legend>{label}</legend>
         {field.choices.map((choice, index) => (
           <div className="check" key={index}>
-            <input type={many ? "checkbox" : "radio"} id={`${id}-${index}`} name={id} disabled={disabled} checked={has(choice)}
+            <input type={many ? "checkbox" : "radio"} id={`${id}-${index}`} name={id} disabled={disabled} checked={chosen.has(index)}
               data-invalid={(error && index === 0) || undefined}
-              onChange={() => onChange(!many ? choice : has(choice)
-                ? (held as Json[]).filter((one) => JSON.stringify(one) !== JSON.stringify(choice)) : [...(held as Json[]), choice])} />
+              onChange={() => onChange(!many ? choice : chosen.has(index) ? held.filter((one) => choiceOf(field.choices, one) !== index) : [...held, choice])} />
             <label htmlFor={`${id}-${index}`}>{text(index)}</label>
           </div>
         ))}
@@ -199,7 +198,7 @@ function Leaf({ field, value, error: given, disabled, onChange }: {
     <div className="field">
       <label htmlFor={id}>{label}</label>
       {field.kind === "choice" ? (
-        <select className="input" {...shared} value={field.choices.findIndex((one) => JSON.stringify(one) === JSON.stringify(value))}
+        <select className="input" {...shared} value={choiceOf(field.choices, value)}
           onChange={(event) => onChange(field.choices[Number(event.target.value)])}>
           <option value={-1}>{t("form.choose")}</option>
           {field.choices.map((_, index) => <option key={index} value={index}>{text(index)}</option>)}

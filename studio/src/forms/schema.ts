@@ -1,6 +1,6 @@
 import { Validator } from "@cfworker/json-schema";
 import type { Json, JsonObject } from "../api/types";
-import { Exact, isObject, rounded } from "../kit/json";
+import { asNumber, Exact, isEqual, isObject, rounded } from "../kit/json";
 
 /** What a form shows of a JSON Schema. */
 export type Field = {
@@ -28,7 +28,7 @@ interface Case {
 
 /** The fields of a group for what it holds. */
 export function fieldsFor(group: Extract<Field, { kind: "group" }>, held: JsonObject): Field[] {
-  const fitting = group.cases.filter((one) => Object.hasOwn(held, one.name) && JSON.stringify(held[one.name]) === JSON.stringify(one.value));
+  const fitting = group.cases.filter((one) => Object.hasOwn(held, one.name) && isEqual(held[one.name], one.value));
   return [...group.fields, ...fitting.flatMap((one) => one.fields)];
 }
 
@@ -96,7 +96,7 @@ export function fieldOf(schema: JsonObject): Field {
       return { ...shared, kind: "list", item: make(one.items, `${pointer}/*`, "", true, depth + 1) };
     }
     if (type === "string") {
-      const long = one.format === "textarea" || (typeof one.maxLength === "number" && one.maxLength > TEXT_LIMIT);
+      const long = one.format === "textarea" || (asNumber(one.maxLength) ?? 0) > TEXT_LIMIT;
       return { ...shared, kind: long ? "long" : "text" };
     }
     // Nobody's choice is submitted: a boolean that is required and has no default begins without one.
@@ -126,6 +126,12 @@ function choicesOf(schema: JsonObject): { choices: Json[]; labels: string[] } | 
     return { choices: options.map((one) => one.const!), labels: options.map((one) => asText(one.title) || nameOf(one.const!)) };
   }
   return null;
+}
+
+/** Which of the choices the value is: one that is written alike, else an equal one, as `1` and `1.0` are; -1 for none. */
+export function choiceOf(choices: Json[], value: Json | undefined): number {
+  const same = choices.findIndex((one) => JSON.stringify(one) === JSON.stringify(value));
+  return same >= 0 ? same : choices.findIndex((one) => isEqual(one, value));
 }
 
 /** The value that a form starts with: the defaults of the schema. */

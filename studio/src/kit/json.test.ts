@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { renamed } from "../builder/document";
-import { check, patchOf, withValue } from "../forms/schema";
-import { asNumber, Exact, isObject, type JsonObject, numberOf, readJson, rounded } from "./json";
+import { check, choiceOf, patchOf, withValue } from "../forms/schema";
+import { asNumber, Exact, isEqual, isObject, type JsonObject, numberOf, readDocument, readJson, rounded } from "./json";
 
 const TEXT = '{"id":9007199254740993,"low":-9223372036854775807,"rate":1.0,"much":1e+20,"plain":[7,0.5,1e-7,-3],"text":"[9007199254740993, 1.0]"}';
 
@@ -43,5 +43,18 @@ describe("numbers of JSON", () => {
     const schema = readJson('{"properties":{"id":{"type":"integer","maximum":9007199254740993},"rate":{"type":"number","minimum":2.0}}}') as JsonObject;
     const errors = check(schema, { id: new Exact("9007199254740993"), rate: new Exact("1.0") });
     expect([...errors]).toMatchObject([["/rate", { rule: "min", limit: "2.0" }]]);
+  });
+
+  it("are plain in the own fields of a document", () => {
+    const text = '{"id":7.0,"visits":[{"visit":1.0,"output":{"usage":1.0}}],"nodes":[{"data":{"n":1.0},"position":{"x":100.0}}]}';
+    const found = readDocument(text);
+    expect(found).toMatchObject({ id: 7, visits: [{ visit: 1 }], nodes: [{ position: { x: 100 } }] });
+    expect(JSON.stringify(found)).toBe(text.replace("7.0", "7").replace('"visit":1.0', '"visit":1').replace("100.0", "100"));
+  });
+
+  it("are equal as in a JSON Schema", () => {
+    const choices = readJson("[1.0,2,2.0,9007199254740993]") as number[];
+    expect([1, 2, new Exact("2.0"), new Exact("2.00"), new Exact("9007199254740992"), "1", undefined].map((one) => choiceOf(choices, one))).toEqual([0, 1, 2, 1, -1, -1, -1]);
+    expect(isEqual({ a: [new Exact("1e1")] }, { a: [10] })).toBe(true);
   });
 });

@@ -36,6 +36,15 @@ export function readJson(text: string): unknown {
   return exact.parse(text, (_, value, { source }) => (typeof value === "number" && source !== undefined && isChanged(value, source) ? new Exact(source) : value));
 }
 
+/** The keys of the API below which values and schemas of users stand, and texts of errors about these. */
+const OF_USERS = new Set([
+  "args", "arguments", "config", "data", "dataSchema", "details", "evaluations", "formSchema", "guardrails", "info", "input", "inputSchema", "metadata", "optionsSchema",
+  "output", "outputSchema", "parameters", "params", "result", "schema", "value", "wouldSend",
+]);
+
+/** The value of a JSON text of the API: values of users are as by `readJson`, and numbers of all other fields are plain. */
+export const readDocument = (text: string): unknown => (SUSPECT.test(text) ? rounded(readJson(text), OF_USERS) : JSON.parse(text));
+
 /** Whether the text is JSON. */
 export function isJson(text: string): boolean {
   try {
@@ -58,12 +67,22 @@ export function numberOf(text: string): number | Exact {
 /** A number of a value, as a plain one; null for anything else. */
 export const asNumber = (value: unknown): number | null => (value instanceof Exact ? value.valueOf() : typeof value === "number" ? value : null);
 
-/** The value with plain numbers, for what only compares and counts. */
-export function rounded(value: unknown): unknown {
+/** The value with plain numbers, but below the keys `except`: for what only compares and counts. */
+export function rounded(value: unknown, except?: Set<string>): unknown {
   if (value instanceof Exact) return value.valueOf();
-  if (Array.isArray(value)) return value.map(rounded);
-  return isObject(value) ? Object.fromEntries(Object.entries(value).map(([name, one]) => [name, rounded(one)])) : value;
+  if (Array.isArray(value)) return value.map((one) => rounded(one, except));
+  return isObject(value) ? Object.fromEntries(Object.entries(value).map(([name, one]) => [name, except?.has(name) ? one : rounded(one, except)])) : value;
 }
+
+/** A text that is the same for equal values: `1.0` is `1`, and all digits of large integers count. */
+const textOf = (value: unknown) =>
+  JSON.stringify(value, function (this: Record<string, unknown>, name, one: unknown) {
+    const held = this[name];
+    return held instanceof Exact && Number.isSafeInteger(held.valueOf()) ? held.valueOf() : one;
+  });
+
+/** Whether the values are equal for a JSON Schema. */
+export const isEqual = (a: unknown, b: unknown): boolean => textOf(a) === textOf(b);
 
 /** Whether the value is an object of JSON. */
 export const isObject = (value: unknown): value is JsonObject =>

@@ -3,7 +3,7 @@ import { ApiError } from "../api/client";
 import { follow, type StreamState } from "../api/sse";
 import type { RunEvent, RunGraph, RunRecord, Structure } from "../api/types";
 import { partOf, RunModel } from "./model";
-import { readJson } from "../kit/json";
+import { asNumber, readDocument } from "../kit/json";
 
 const MOST_TURNS = 500;
 const GRAPH_AFTER_MS = 600;
@@ -113,8 +113,8 @@ export class Execution {
     const caller = above?.nodes.find((node) => node.id === partOf(path.at(-1)!).id);
     if (!caller) return null;
     this.children.set(key, null);
-    const id = (caller.data?.params as { workflowId?: unknown } | undefined)?.workflowId;
-    if (typeof id === "number") {
+    const id = asNumber((caller.data?.params as { workflowId?: unknown } | undefined)?.workflowId);
+    if (id !== null) {
       void this.api.structure(id, null).then((structure) => {
         this.children.set(key, structure);
         this.changed();
@@ -171,7 +171,7 @@ export class Execution {
       path: `/agent/v1/runs/${encodeURIComponent(run.runId)}/events`,
       after: String(this.model.turns.get(run.runId)?.seq ?? ""),
       onFrames: (frames) => {
-        const events = frames.map((frame) => readJson(frame.data) as RunEvent);
+        const events = frames.map((frame) => readDocument(frame.data) as RunEvent);
         this.model.apply(events);
         this.changed();
         clearTimeout(this.graphTimer);

@@ -1,11 +1,16 @@
 """Numbers that JavaScript cannot have, beyond 2^53 or with a fraction of zero, are shown and sent as they are."""
 
 import json
+import re
+from datetime import UTC, datetime
+from typing import Any
 
 import demo
-from playwright.sync_api import expect
-from servers import Server
+from playwright.sync_api import Page, Route, expect
+from servers import Server, eventually
 from test_builder import SAVED, create, node, opened, stored
+from test_skill import CASES, skill
+from test_skill import opened as skill_page
 from watching import Open
 
 LARGE = 9007199254740993
@@ -80,3 +85,120 @@ def test_an_approval_shows_the_exact_arguments(open_page: Open, server: Server) 
         request = demo.settle(client, run_id)["interrupts"][0]["interruptId"]
     page = open_page(f"/studio/inbox/{request}")
     expect(page.get_by_text(str(LARGE))).to_be_visible()
+
+
+NOW = datetime.now(UTC)
+PAGES = (
+    "runs", "inbox", "inbox/{request}", "workflows", "skills", "chat", "tools", "schedules", "members", "tokens",
+    "hooks", "policies", "usage", "audit", "runs/{failed}", "runs/{form}", "workflows/{refund_workflow}",
+)  # fmt: skip
+TEXT = """() => {
+  const of = (node) => [...(node.shadowRoot ?? node).childNodes].map((one) =>
+    one.nodeType === 3 ? one.data : one.localName === 'style' ? '' : of(one)).join(' ');
+  return of(document.body);
+}"""
+"""The text of a page with its elements."""
+
+
+def in_fractions(route: Route) -> None:
+    """Gives a response whose integers are written as other programs write them: `1.0` for `1`."""
+    found = route.fetch()
+    if "application/json" in found.headers.get("content-type", ""):
+        route.fulfill(response=found, body=json.dumps(json.loads(found.text(), parse_int=float)))
+    else:
+        route.fulfill(response=found)
+
+
+def fractions(page: Page) -> Page:
+    """The page, which reads such responses from now on."""
+    page.route(lambda url: bool(re.search("/(api|agent)/v1/(?!.*changes)", url)), in_fractions)
+    return page
+
+
+def text_of(page: Page) -> str:
+    """Without the fractions of the values of users, which are shown."""
+    return re.sub(r"(\d)\.0\b", r"\1", page.evaluate(TEXT))
+
+
+def test_pages_are_the_same_with_fractions_of_zero(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Numbers of wfcore's own fields are plain: pages count, compare and show them."""
+    with server.client() as client:
+        request = demo.settle(client, ids["form"])["interrupts"][0]["interruptId"]
+    plain, other = open_page("/studio/more"), fractions(open_page("/studio/more"))
+    for path in PAGES:
+        for page in (plain, other):
+            page.clock.set_fixed_time(NOW)
+            page.goto(f"{server.url}/studio/{path.format(request=request, **ids)}")
+            expect(page.locator("h1, h2").first).to_be_visible()
+            expect(page.get_by_role("status", name="Loading")).to_have_count(0)
+        eventually(lambda: text_of(plain) == text_of(other))
+        expect(other.get_by_role("alert")).to_have_count(0)
+
+
+def test_nodes_with_such_places_are_moved(open_page: Open, server: Server) -> None:
+    """By keys, by undo, and as copies beside them."""
+    first, second = demo.transform("first", 1), demo.transform("second", 2)
+    structure = demo.graph([first, second], ("start", "first"))
+    for place, each in enumerate(structure["nodes"]):
+        each["position"] = {"x": 300.0 * place, "y": 200.0}
+    with server.client() as client:
+        workflow = create(client, structure)
+        page = opened(open_page, workflow, permissions=["clipboard-read", "clipboard-write"])
+        fractions(page).reload()
+        node(page, "first").focus()
+        page.keyboard.press("Enter")
+        page.keyboard.press("ArrowDown")
+        expect(page.locator(SAVED)).to_be_visible()
+        assert stored(client, workflow)["nodes"][1]["position"]["y"] > 200
+        page.keyboard.press("Control+z")
+        expect(page.locator(SAVED)).to_be_visible()
+        assert stored(client, workflow)["nodes"][1]["position"] == {"x": 300, "y": 200}
+        page.keyboard.press("Control+c")
+        page.keyboard.press("Control+v")
+        expect(node(page, "first_2")).to_be_visible()
+        expect(page.locator(SAVED)).to_be_visible()
+        copy = stored(client, workflow)["nodes"][3]
+        assert (copy["position"]["x"], copy["position"]["y"] > 200) == (332, True)
+
+
+def test_results_of_evaluations(open_page: Open, chats: dict[str, Any]) -> None:
+    """Costs of a whole amount are shown, and a case that passes."""
+
+    def results(route: Route) -> None:
+        found = route.fetch().json()
+        for each in found["results"]:
+            each["cost"] = 2.0
+        route.fulfill(json=found)
+
+    number = skill(chats, "Priced", evaluations=CASES)
+    page = skill_page(open_page, chats, number)
+    page.route("**/evaluations/results?*", results)
+    page.get_by_role("tab", name="Evaluations").click()
+    page.get_by_role("button", name="Run with the published version").click()
+    row = page.get_by_role("row", name="Uses the tool")
+    expect(row.get_by_role("cell").first).to_have_text("passed")
+    page.get_by_role("button", name="Uses the tool").click()
+    expect(page.locator(".results .card").first).to_contain_text("Cost 2")
+
+
+def test_choices_and_conditions_are_equal_numbers(open_page: Open, server: Server) -> None:
+    """`1` is a choice of `1.0`; what is chosen is written as the schema has it."""
+    rate = {"enum": [1.0, 2.0, 3.5], "title": "Rate", "default": 1}
+    more = {"type": "string", "title": "Reason"}
+    schema = {
+        "type": "object",
+        "properties": {"rate": rate},
+        "allOf": [{"if": {"properties": {"rate": {"const": 2.0}}}, "then": {"properties": {"reason": more}}}],
+    }
+    graph = demo.graph([demo.node("ask", "humanApproval", message="Which?", formSchema=schema)], ("start", "ask"))
+    with server.client() as client:
+        run_id = demo.run(client, demo.workflow(client, "Rates", graph))
+        request = demo.settle(client, run_id)["interrupts"][0]["interruptId"]
+        page = open_page(f"/studio/inbox/{request}")
+        expect(page.get_by_label("1.0")).to_be_checked()
+        page.get_by_label("2.0").check()
+        expect(page.get_by_label("Reason")).to_be_visible()
+        page.get_by_role("button", name="Approve").click()
+        expect(page.get_by_text("Your decision is recorded")).to_be_visible()
+        output = demo.settle(client, client.get(f"/agent/v1/runs/{run_id}").json()["resumedBy"])["output"]
+        assert json.dumps(output["data"]) == '{"rate": 2.0}'

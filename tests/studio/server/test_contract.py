@@ -96,6 +96,61 @@ def properties(described: dict[str, Any], schema: dict[str, Any]) -> Iterator[st
         yield from properties(described, part)
 
 
+OWN = {
+    "attachments", "budget", "connectionSet[]", "contextSelections[]", "error", "organizationId", "target", "tools",
+    "toolCalls[]", "trigger", "usage", "variation", "workflowStructure",
+}  # fmt: skip
+"""Fields whose shape the document leaves open, but whose numbers are wfcore's own, or that the studio does not read."""
+
+
+def fields(described: dict[str, Any], schema: dict[str, Any], name: str, seen: set[str]) -> Iterator[tuple[str, str]]:
+    """The names of the fields below the schema, and what they hold: `number`, or `any`."""
+    if "$ref" in schema:
+        part = schema["$ref"].rsplit("/", 1)[1]
+        if f"{part} {name}" not in seen:
+            seen.add(f"{part} {name}")
+            yield from fields(described, described["components"]["schemas"][part], name, seen)
+        return
+    types = schema.get("type", [])
+    types = [types] if isinstance(types, str) else types
+    more = schema.get("additionalProperties", True)
+    if {"number", "integer"} & set(types):
+        yield name, "number"
+    if not {"type", "anyOf", "oneOf", "allOf", "enum", "const"} & set(schema) or (
+        "object" in types and not schema.get("properties") and more in (True, {})
+    ):
+        yield name, "any"
+    for part in [*schema.get("allOf", []), *schema.get("anyOf", []), *schema.get("oneOf", [])]:
+        yield from fields(described, part, name, seen)
+    for key, part in schema.get("properties", {}).items():
+        yield from fields(described, part, key, seen)
+    if isinstance(more, dict) and more:
+        yield from fields(described, more, name, seen)
+    if "items" in schema:
+        yield from fields(described, schema["items"], f"{name}[]", seen)
+
+
+@pytest.mark.anyio
+async def test_numbers_of_own_fields_are_plain(described: dict[str, Any]) -> None:
+    """Only below keys with values of users, the studio reads numbers as objects that keep their text."""
+    (text,) = re.findall(r"const OF_USERS = new Set\(\[(.*?)\]\)", (SOURCES / "kit/json.ts").read_text(), re.DOTALL)
+    of_users = set(re.findall(r"\"(\w+)\"", text))
+    seen: set[str] = set()
+    found = {
+        field
+        for path in described["paths"].values()
+        for operation in path.values()
+        for response in operation.get("responses", {}).values()
+        for content in response.get("content", {}).values()
+        for field in fields(described, content.get("schema", {}), "", seen)
+        if field[0]
+    }
+    assert {name for name, holds in found if holds == "any"} - {
+        f"{name}{end}" for name in of_users for end in ("", "[]")
+    } == OWN
+    assert {name for name, holds in found if holds == "number"} & of_users == set()
+
+
 def sources(pattern: str) -> str:
     return "".join(path.read_text() for path in sorted(SOURCES.rglob(pattern)) if ".test." not in path.name)
 

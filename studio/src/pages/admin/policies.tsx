@@ -33,7 +33,7 @@ export function policyBody(value: JsonObject): JsonObject {
   const require = text(value.require) || "approval";
   const approval: JsonObject = {};
   if (Array.isArray(value.groups) && value.groups.length) approval.groups = value.groups;
-  if (typeof value.requiredApprovals === "number") approval.requiredApprovals = value.requiredApprovals;
+  if (value.requiredApprovals !== undefined) approval.requiredApprovals = value.requiredApprovals;
   return {
     name: value.name ?? "", severity: value.severity ?? "error",
     when: { [when]: when === "tool" ? (value.tool ?? "") : true },
