@@ -1,4 +1,4 @@
-import { ApiError, type Client } from "./client";
+import { ApiError, type Client, mayPass } from "./client";
 import type {
   Caller, Decision, InboxItem, Json, JsonObject, RunEvent, RunGraph, RunRecord, Structure, Workflow,
 } from "./types";
@@ -116,11 +116,14 @@ export class Api {
     return { rows: found.workflows, next: found.nextPageToken };
   }
 
-  /** The workflow, read once; null if the caller cannot see it. */
+  /** The workflow, read once; null if the caller cannot see it, or if it could not be read this time. */
   workflow(id: number): Promise<Workflow | null> {
     let found = this.workflows.get(id);
     if (!found) {
-      found = this.client.get<Workflow>(`/api/v1/workflows/${one(id)}`).catch(() => null);
+      found = this.client.get<Workflow>(`/api/v1/workflows/${one(id)}`).catch((error: unknown) => {
+        if (mayPass(error)) this.workflows.delete(id);
+        return null;
+      });
       this.workflows.set(id, found);
     }
     return found;
@@ -134,7 +137,8 @@ export class Api {
         const found = await this.client.get<JsonObject>(path);
         const structure = found.workflowStructure ?? (found.variation as JsonObject | undefined)?.workflowStructure;
         if (structure) return structure as unknown as Structure;
-      } catch {
+      } catch (error) {
+        if (mayPass(error)) throw error;
         // an older server, or a variation that only managers can read
       }
     }

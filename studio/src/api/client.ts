@@ -17,6 +17,9 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether the same request can succeed a moment later. */
+export const mayPass = (error: unknown) => error instanceof ApiError && (error.status === 0 || error.status >= 500);
+
 /** The seconds since the epoch at which a JWT expires; null for another token. */
 export function expiryOf(token: string): number | null {
   const body = token.split(".")[1];

@@ -63,7 +63,12 @@ function OneRun({ runId }: RunProps) {
     <div className="page">
       <Header run={run} snapshot={snapshot} execution={execution} />
       <div className="notices">
-        {snapshot.error && <div className="notice bad" role="alert"><Icon name="error" /><span>{visible(snapshot.error.message)}</span></div>}
+        {snapshot.error && (
+          <div className="notice bad" role="alert">
+            <Icon name="error" /><span className="grow">{visible(snapshot.error.message)}</span>
+            <button type="button" className="button small" onClick={() => void execution.start()}>{t("common.retry")}</button>
+          </div>
+        )}
         {run.status === "error" && run.error && (
           <div className="notice bad">
             <Icon name="error" />

@@ -1,5 +1,5 @@
 import type { Api } from "../api/api";
-import { ApiError } from "../api/client";
+import { ApiError, mayPass } from "../api/client";
 import { follow, type StreamState } from "../api/sse";
 import type { RunEvent, RunGraph, RunRecord, Structure } from "../api/types";
 import { partOf, RunModel } from "./model";
@@ -53,17 +53,23 @@ export class Execution {
       if (this.closed) return;
       const last = turns.at(-1)!;
       this.set({ turns, record: last });
-      const earlier = turns.slice(0, -1).map((turn) => this.api.events(turn.runId).catch(() => []));
-      const target = last.target;
-      const structure = target.type === "workflow" && target.id !== null
-        ? this.api.structure(target.id, last.variationId).catch(() => null) : Promise.resolve(null);
-      for (const events of await Promise.all(earlier)) this.model.apply(events);
       const ended = last.status !== "queued" && last.status !== "running";
-      if (ended) this.model.apply(await this.api.events(last.runId).catch((error: unknown) => this.unreadable(error)));
-      this.set({ structure: await structure, loaded: true });
+      const { type, id } = last.target;
+      let error: Error | null = null;
+      // What could be read is shown beside the error.
+      const or = <T>(otherwise: T) => (reason: Error) => {
+        if (!isHidden(reason)) error = reason;
+        return otherwise;
+      };
+      const [structure, ...found] = await Promise.all([
+        type === "workflow" && id !== null ? this.api.structure(id, last.variationId).catch(or(null)) : null,
+        ...(ended ? turns : turns.slice(0, -1)).map((turn) => this.api.events(turn.runId).catch(or<RunEvent[]>([]))),
+      ]);
+      for (const events of found) this.model.apply(events);
       if (this.closed) return;
+      this.set({ structure, error, loaded: true });
       await this.loadGraph([]);
-      if (!ended) this.followRun(last);
+      if (!ended && !this.closed) this.followRun(last);
     } catch (error) {
       if (!this.closed) this.set({ error: error as Error, loaded: true });
     }
@@ -76,10 +82,11 @@ export class Execution {
     clearTimeout(this.graphTimer);
   }
 
-  /** The run has a new turn, or the record changed: continue with what is new. */
+  /** The run has a new turn, or the record changed: continue with what is new, or read what could not be read before. */
   async refresh(): Promise<void> {
     if (this.closed) return;
     const before = this.snapshot;
+    if (before.error && !this.stopStream) return this.start();
     const known = before.record?.runId ?? this.runId;
     try {
       const turns = await this.chain(known, before.turns.slice(0, -1));
@@ -118,7 +125,7 @@ export class Execution {
       void this.api.structure(id, null).then((structure) => {
         this.children.set(key, structure);
         this.changed();
-      }, () => undefined);
+      }, () => this.children.delete(key));
     }
     return null;
   }
@@ -135,15 +142,10 @@ export class Execution {
       this.graphs.set(key, graph);
       this.model.applyGraph(graph);
       this.changed();
-    } catch {
-      // the events are enough to show the states
+    } catch (error) {
+      // The events are enough to show the states.
+      if (mayPass(error)) this.loadingGraphs.delete(key);
     }
-  }
-
-  private unreadable(error: unknown): RunEvent[] {
-    // Who can only decide sees the record without the events.
-    if (error instanceof ApiError && (error.status === 403 || error.status === 404)) return [];
-    throw error;
   }
 
   /** The turns from the first to the last. `known` are those before `runId` that need not be read again. */
@@ -166,6 +168,7 @@ export class Execution {
   }
 
   private followRun(run: RunRecord) {
+    this.stopStream?.();
     this.stopStream = follow({
       client: this.api.client,
       path: `/agent/v1/runs/${encodeURIComponent(run.runId)}/events`,
@@ -211,5 +214,8 @@ export class Execution {
     this.frame = document.hidden ? setTimeout(flush, 100) : requestAnimationFrame(flush);
   }
 }
+
+/** Who can only decide sees the record without the events. */
+const isHidden = (error: Error) => error instanceof ApiError && (error.status === 403 || error.status === 404);
 
 const nextOf = (run: RunRecord) => run.resumedBy ?? run.retriedBy ?? null;

@@ -1,5 +1,7 @@
 """A failed run is retried from its page: with which version, what does not fit, and the turns that it then has."""
 
+import re
+
 import demo
 import httpx
 import pytest
@@ -83,3 +85,29 @@ def test_only_what_failed_or_was_cancelled_is_offered(open_page: Open, ids: dict
     page = open_page(f"/studio/runs/{ids[name]}")
     expect(page.locator(".react-flow__node").first).to_be_visible()
     expect(page.get_by_role("button", name="Retry from failure")).to_have_count(0)
+
+
+def test_what_could_not_be_read_is_read_again(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Each request of the page of a run fails once: what is there is shown with the problem, until all of it is read."""
+    page = open_page("/studio/more")
+    seen: set[str] = set()
+
+    def once(route: Route) -> None:
+        path = route.request.url.split("?")[0]
+        known = path in seen
+        seen.add(path)
+        route.continue_() if known else route.abort()
+
+    page.route(re.compile("/(api|agent)/v1/(?!me$)"), once)
+    page.route("**/api/v1/changes*", lambda route: None)  # a change would read the run again
+    page.goto(f"{server.url}/studio/runs/{ids['failed']}")
+    page.get_by_role("button", name="Try again").click()
+    alert = page.locator(".notice[role=alert]")
+    expect(alert).to_contain_text("the server cannot be reached")
+    alert.get_by_role("button", name="Try again").press("Enter")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator(".react-flow__node[data-id=ship]")).to_be_visible()
+    page.locator(".react-flow__node[data-id=load_order]").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("group", name="Output")).to_contain_text("Grace Hopper")
+    expect(page.get_by_role("group", name="Input")).to_be_visible()
