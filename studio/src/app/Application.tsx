@@ -3,36 +3,22 @@ import type { Caller } from "../api/types";
 import { PageElement } from "../elements/base";
 import { Deferred, pages } from "../elements/deferred";
 import { useLanguage } from "../i18n/context";
-import { type Labels, language } from "../i18n/texts";
+import { language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { Failure, Loading } from "../kit/kit";
 import { ChatApp } from "./ChatApp";
+import { type Config, localeOf, type SessionElement } from "./config";
 import { byAddress, pathOf, routeOf, SECTIONS } from "./router";
-import { type OAuth, storedToken } from "./session";
-import { elementOf, Shell, type ShellConfig, START } from "./Shell";
+import { storedToken } from "./session";
+import { elementOf, Shell, START } from "./Shell";
 import shellCss from "./shell.css?inline";
 import { SignIn, useSession } from "./SignIn";
-
-export interface Config extends ShellConfig {
-  /** Of the tags and events of the elements. */
-  prefix: string;
-  theme: Record<string, string>;
-  labels: Labels;
-  locale: string | null;
-  baseUrl: string;
-  oauth: OAuth | null;
-  /** The page of a chat instead of the studio: its interface is the last part of the address. */
-  chat: boolean;
-}
-
-/** The language of the pages: that of the operator's setting, else the browser's. */
-export const localeOf = (config: Config) => config.locale ?? navigator.language;
 
 const THEME = "studio-theme";
 const NAMED = ["runs", "inbox", "chat", "workflows", "skills", "more", ...SECTIONS];
 
 /** The application of the pages: navigation, sign-in, and one element for each page. */
-export class ApplicationElement extends PageElement {
+export class ApplicationElement extends PageElement implements SessionElement {
   declare config: Config;
 
   override connectedCallback() {

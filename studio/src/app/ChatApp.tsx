@@ -5,11 +5,11 @@ import { useLanguage } from "../i18n/context";
 import { language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { Failure, Loading } from "../kit/kit";
-import { type ApplicationElement, type Config, localeOf } from "./Application";
+import { type Config, localeOf, type SessionElement } from "./config";
 import { SignIn, useSession } from "./SignIn";
 
 /** The page of an interface of kind `chatapp`: one chat, after the sign-in. */
-export function ChatApp({ element, config }: { element: ApplicationElement; config: Config }) {
+export function ChatApp({ element, config }: { element: SessionElement; config: Config }) {
   const { t } = useLanguage();
   const { client } = useHost();
   const { state, reason, away, askAgain, onToken, signOut } = useSession(element, config);

@@ -2,7 +2,6 @@ import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } fro
 import type { Caller } from "../api/types";
 import type { PageElement } from "../elements/base";
 import { HostContext, type Place, useChanges, useHost } from "../elements/context";
-import type { RunsElement } from "../elements/elements";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Empty } from "../kit/kit";
@@ -43,6 +42,12 @@ function sectionsOf(me: Caller): string[] {
     hooks: has("hooks"), policies: has("policies"), usage: has("usage"), audit: me.role !== "member" && me.scopes.includes("members:write"),
   };
   return SECTIONS.filter((section) => needs[section]);
+}
+
+/** The list of runs, whose filters are in the address. */
+interface Filtered extends PageElement {
+  query: Record<string, string> | undefined;
+  onQuery: ((query: Record<string, string>) => void) | undefined;
 }
 
 export const START: Place = { page: "runs" };
@@ -114,7 +119,7 @@ function Page({ route, navigation, element }: { route: Route; navigation: Naviga
   const query = JSON.stringify(route.query);
   useEffect(() => {
     if (name !== "runs") return;
-    const runs = shown.current as RunsElement;
+    const runs = shown.current as Filtered;
     runs.query = route.query;
     runs.onQuery = (next) => navigation.go(pathOf({ page: "runs", query: next }), true);
   }, [key, client, query]);

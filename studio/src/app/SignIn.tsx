@@ -6,8 +6,8 @@ import { problemOf } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import type { Problem } from "../kit/kit";
-import type { ApplicationElement, Config } from "./Application";
 import { Brand } from "./Brand";
+import type { Config, SessionElement } from "./config";
 import { beginSignIn, endSignIn, forgetToken, shareSession, type Sharing, storedToken, storeToken } from "./session";
 
 export interface Session {
@@ -32,7 +32,7 @@ const isDenied = ({ status }: Problem) => status === 401 || status === 403;
 const textOf = (problem: Problem) => (isDenied(problem) ? "signIn.bad" : problem.status === 0 ? "error.offline" : "signIn.unavailable");
 
 /** Who uses the page: by the cookie of the product, the token of this tab, that of another tab, or a new sign-in. */
-export function useSession(element: ApplicationElement, config: Config): Session {
+export function useSession(element: SessionElement, config: Config): Session {
   const [state, setState] = useState<Session["state"]>("checking");
   const [reason, setReason] = useState<string | null>(null);
   const [me, setMe] = useState<Caller | null>(null);

@@ -1,6 +1,7 @@
 import "./app.css";
 import { define } from "../elements/elements";
-import { ApplicationElement, type Config, preload } from "./Application";
+import { ApplicationElement, preload } from "./Application";
+import type { Config } from "./config";
 
 const place = document.getElementById("app");
 if (place) {

@@ -8,8 +8,7 @@ import { Status, toneOf } from "../kit/kit";
 import { JsonBlock } from "../kit/JsonView";
 import { brief, visible } from "../kit/safe";
 import type { Execution, Snapshot } from "../run/execution";
-import { keyOf, type NodeState, partOf, placeName, placeOf } from "../run/model";
-import type { ShownStructure } from "./RunPage";
+import { keyOf, type NodeState, partOf, placeName, placeOf, type ShownStructure } from "../run/model";
 
 interface Props {
   execution: Execution;

@@ -9,7 +9,7 @@ import { CopyButton, Dialog, Empty, Failure, Loading, Status, Tabs } from "../ki
 import { JsonBlock } from "../kit/JsonView";
 import { brief, visible } from "../kit/safe";
 import { Execution, type Snapshot } from "../run/execution";
-import { keyOf, placeName } from "../run/model";
+import { keyOf, placeName, type ShownStructure } from "../run/model";
 import { NodePanel } from "./NodePanel";
 import { durationOf, PlaceLink, useActorName, useTargetName } from "./parts";
 import { EventList, Timeline } from "./RunLists";
@@ -119,11 +119,6 @@ function OneRun({ runId }: RunProps) {
       </div>
     </div>
   );
-}
-
-export interface ShownStructure {
-  nodes: GraphNode[];
-  edges: { id: string; source: string; target: string; sourceHandle?: string | null }[];
 }
 
 /** The graph at a place: that of the server if it has the ends of edges, else the pinned structure, else the events. */

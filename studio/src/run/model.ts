@@ -1,4 +1,4 @@
-import type { ErrorBody, Json, JsonObject, NodeStatus, RunEvent, RunGraph } from "../api/types";
+import type { ErrorBody, GraphEdge, GraphNode, Json, JsonObject, NodeStatus, RunEvent, RunGraph } from "../api/types";
 import { asNumber } from "../kit/json";
 
 export interface VisitState {
@@ -40,6 +40,12 @@ export interface TurnState {
   endedAt: number | null;
   output?: Json;
   error?: ErrorBody | null;
+}
+
+/** A graph as it is drawn. */
+export interface ShownStructure {
+  nodes: GraphNode[];
+  edges: GraphEdge[];
 }
 
 /** Where an event happened: each node that leads there, with the position in its list where it has one. */

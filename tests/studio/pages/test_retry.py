@@ -88,7 +88,7 @@ def test_only_what_failed_or_was_cancelled_is_offered(open_page: Open, ids: dict
 
 
 def test_what_could_not_be_read_is_read_again(open_page: Open, server: Server, ids: dict[str, str]) -> None:
-    """Each request of the page of a run fails once: what is there is shown with the problem, until all of it is read."""
+    """Each request of the page fails once: what is there is shown with the problem, until all of it is read."""
     page = open_page("/studio/more")
     seen: set[str] = set()
 
