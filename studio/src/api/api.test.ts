@@ -37,6 +37,25 @@ describe("Client", () => {
     expect(sent).toEqual(["Bearer t1", "Bearer t1", "Bearer t2"]);
   });
 
+  it("reads addresses of its own server only", async () => {
+    const sent: string[] = [];
+    vi.stubGlobal("location", { href: "https://host.test/studio/runs/1" });
+    vi.stubGlobal("fetch", async (url: string) => {
+      sent.push(url);
+      return answer(200);
+    });
+    const client = (baseUrl: string) => new Client({ baseUrl, getToken: () => () => "secret", onAuthRequired: () => expect.unreachable() });
+    await client("https://host.test/x").at("/x/agent/v1/runs/1/values?at=2");
+    await client("").at("/agent/v1/runs/1/values");
+    for (const address of [".evil.test/a", "//evil.test/a", "https://evil.test/a", "@evil.test/a", "/other/a"]) {
+      await client("https://host.test/x").at(address).catch(() => null);
+      await client("").at(address).catch(() => null);
+    }
+    expect(sent.filter((url) => new URL(url, "https://host.test").host !== "host.test")).toEqual([]);
+    expect(sent.slice(0, 2)).toEqual(["https://host.test/x/agent/v1/runs/1/values?at=2", "/agent/v1/runs/1/values"]);
+    vi.unstubAllGlobals();
+  });
+
   it("reports a missing credential and throws the error of the server", async () => {
     vi.stubGlobal("fetch", async () => answer(401));
     const required = vi.fn();

@@ -71,10 +71,12 @@ export class Client {
     return this.json<T>("GET", path, undefined, query, signal);
   }
 
-  /** What an address in a response has; it includes the path prefix of the server. */
-  at<T>(address: string): Promise<T> {
-    const prefix = new URL(`${this.baseUrl}/`, location.href).pathname.replace(/\/$/, "");
-    return this.get(address.startsWith(`${prefix}/`) ? address.slice(prefix.length) : address);
+  /** What an address in a response has; it includes the path prefix of the server. Rejects one of another server: no credential goes there. */
+  async at<T>(address: string): Promise<T> {
+    const base = new URL(`${this.baseUrl}/`, location.href);
+    const url = new URL(address, base);
+    if (url.origin !== base.origin || !url.pathname.startsWith(base.pathname)) throw new TypeError("an address of another server");
+    return this.get(`/${url.pathname.slice(base.pathname.length)}${url.search}`);
   }
 
   post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<T> {
