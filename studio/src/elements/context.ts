@@ -112,6 +112,20 @@ export function useChanges(kinds: string[], listener: (changes: Change[]) => voi
   }, [client, wanted, wait]);
 }
 
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** Whether this moment has come; the page is rendered again when it comes. */
+export function useIsOver(at: string | null | undefined): boolean {
+  const [, setTurns] = useState(0);
+  const left = at ? Date.parse(at) - Date.now() : Number.POSITIVE_INFINITY;
+  useEffect(() => {
+    if (left <= 0 || left > LONGEST_TIMER_MS) return;
+    const timer = setTimeout(() => setTurns((turns) => turns + 1), left);
+    return () => clearTimeout(timer);
+  });
+  return left <= 0;
+}
+
 /** The current time, again every `every` milliseconds while the page is visible. */
 export function useNow(every: number): number {
   const [now, setNow] = useState(Date.now());

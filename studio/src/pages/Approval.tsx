@@ -1,7 +1,7 @@
 import { useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, Json } from "../api/types";
-import { problemOf, useHost, useNow } from "../elements/context";
+import { problemOf, useHost, useIsOver, useNow } from "../elements/context";
 import { Form, unreadableIn, useInvalidFocus } from "../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
@@ -30,7 +30,7 @@ export function useMessage(): (item: InboxItem) => string {
 export function Deadline({ at }: { at: string }) {
   const { t, ago, dateTime } = useLanguage();
   const now = useNow(15_000);
-  const over = Date.parse(at) <= now;
+  const over = useIsOver(at);
   const soon = Date.parse(at) - now < 3_600_000;
   return (
     <span className={over || soon ? "tag wait" : "tag"} title={dateTime(at)}>
@@ -61,7 +61,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
   const [needsMore, setNeedsMore] = useState(false);
   const form = useRef<HTMLDivElement>(null);
   const focusInvalid = useInvalidFocus(form, errors, sending !== null);
-  const expired = item.expiresAt ? Date.parse(item.expiresAt) <= Date.now() : false;
+  const expired = useIsOver(item.expiresAt);
   const decided = item.status === "decided" || item.status === "closed" || (item.decidedAt !== undefined && item.decidedAt !== null) || done !== null;
   const connectUrl = item.type === "connect" && /^https?:/.test(item.connectUrl ?? "") ? item.connectUrl : undefined;
   const mayDecide = !decided && !expired && item.canDecide !== false && !host.readonly && host.wants("decide");
