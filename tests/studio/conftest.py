@@ -88,7 +88,8 @@ def open_page(chromium: Browser, server: Server) -> Iterator[Open]:
     yield opened
     for watch in watches:
         watch.end()
-        watch.page.unroute_all(behavior="ignoreErrors")  # those under way would fail the next test
+        for page in watch.page.context.pages:
+            page.unroute_all(behavior="ignoreErrors")  # those under way would fail the next test
         watch.page.context.close()
 
 
