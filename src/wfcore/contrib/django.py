@@ -33,6 +33,10 @@ from wfcore.synchronous import EventLoop
 
 __all__ = ["DjangoAutomation", "database"]
 
+# A core closes with the help of threads, so it must close before Python stops its executors. `atexit` is after that;
+# the function of `threading` is private, but executors have used it since Python 3.9.
+_at_exit = getattr(threading, "_register_atexit", atexit.register)
+
 Users = Callable[[wfcore.Core | wfcore.SyncCore, Any], wfcore.Principal | None]
 """The principal of an active user of Django, or None for a 401."""
 
@@ -68,7 +72,7 @@ class DjangoAutomation:
             if self._core is None or self._process != os.getpid():
                 self._core = self._stack.enter_context(self._open())
                 self._process = os.getpid()
-                atexit.register(self._close_at_exit)
+                _at_exit(self._close_at_exit)
                 if self._ready is not None:
                     self._core.call(self._ready)
             return self._core
@@ -80,9 +84,7 @@ class DjangoAutomation:
             self._stack.close()
 
     def _close_at_exit(self) -> None:
-        """Active runs get their time to reach a durable point. What needs a thread, as closing a file of SQLite does,
-        ends with the process: Python has stopped its executors.
-        """
+        """Active runs get their time to reach a durable point. A core of the process that forked is not this one's."""
         with suppress(RuntimeError):
             self.close()
 

@@ -208,9 +208,9 @@ automation.core.directory.create_organization("Acme")
 """
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///{}/app.db"])
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///{}/app.db", "sqlite+aiosqlite:///{}/app.db"])
 def test_a_program_that_ends_at_once(url: str, tmp_path: Path) -> None:
-    """As a command of Django does: nothing is logged when Python has stopped its executors before the core closes."""
+    """As a command of Django does: the core closes before Python stops the executors that its store needs."""
     command = [sys.executable, "-W", "ignore", "-c", SHORT, url.format(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG)
     assert (ended.returncode, ended.stderr) == (0, "")
