@@ -395,7 +395,8 @@ class Storage(Protocol):
     async def due_deliveries(self, now: int, *, handler: str = "", limit: int) -> Sequence[DueDelivery]:
         """The pending deliveries of all organizations that are due now, shared out as in `due_timers`.
 
-        Those for hooks, or for the handler of this name. It is called every second, so it must be cheap.
+        Those for hooks, or for the handler of this name; those of one organization and `next_at` in their own order.
+        It is called every second, so it must be cheap.
         """
         ...
 

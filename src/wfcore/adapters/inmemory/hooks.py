@@ -50,9 +50,9 @@ class DeliveryLog:
             kept = structs.replace(notice, handlers=())
             for hook, wanted in self.subscriptions.items():
                 if any(_matches(notice, *one) for one in wanted):
-                    self._add(Delivery("", hook, "", kept, next_at=notice.at))
+                    self._add(Delivery("", hook, "", kept, next_at=0))
             for name in self.handlers.names(notice):
-                self._add(Delivery("", "", name, kept, next_at=notice.at))
+                self._add(Delivery("", "", name, kept, next_at=0))
 
     def put(self, delivery: Delivery) -> None:
         if int(delivery.id) in self.rows:

@@ -181,12 +181,12 @@ class MemoryStorage:
     async def due_deliveries(self, now: int, *, handler: str = "", limit: int) -> list[DueDelivery]:
         self._check_open()
         due = [
-            (row.next_at, DueDelivery(org, row.id))
+            (row.next_at, number, DueDelivery(org, row.id))
             for org, log in self._deliveries.items()
-            for row in log.rows.values()
+            for number, row in log.rows.items()
             if row.handler == handler and row.next_at is not None and row.next_at <= now
         ]
-        return _shared([one for _, one in sorted(due, key=lambda pair: pair[0])], limit)
+        return _shared([one for *_, one in sorted(due, key=lambda found: found[:2])], limit)
 
     async def register_handler(self, name: str, events: Collection[str]) -> None:
         self._check_open()

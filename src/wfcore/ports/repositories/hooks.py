@@ -29,7 +29,7 @@ class Attempt:
 class Delivery:
     """A notice for one subscriber. `hook` is empty for a handler, and `handler` for a hook.
 
-    - `next_at`: when the next attempt is due; None when there is none.
+    - `next_at`: when the next attempt is due; None when there is none, 0 for at once, whatever the clocks show.
     - `tries`: attempts since the delivery became pending, the current one included; negative while a process makes it.
     - `body`: what every attempt sends; None before the first one.
     """
@@ -66,7 +66,7 @@ class DeliveryRepository(Protocol):
         ...
 
     async def add(self, notices: Iterable[Notice]) -> None:
-        """Add a pending delivery of each notice for each subscriber, due at once.
+        """Add a pending delivery of each notice for each subscriber, due at once (`next_at` is 0).
 
         A handler that is registered and is also named by the notice gets one delivery.
         """

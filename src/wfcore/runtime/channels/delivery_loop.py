@@ -15,7 +15,7 @@ import attrs
 
 from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.outbound import Undelivered
-from wfcore.runtime.common.polling import Poller
+from wfcore.runtime.common.polling import ALL, LATEST, Poller, SetBacks
 from wfcore.runtime.common.ports import Ports
 
 log = logging.getLogger("wfcore.posting")
@@ -28,6 +28,9 @@ MAX_PER_ORGANIZATION: Final = 25
 
 CLAIM_DURATION: Final = 60_000
 """Milliseconds for which a process claims a delivery: longer than one can take."""
+
+CHECKED: Final = 100
+"""The most deliveries whose due times one poll checks."""
 
 _FIRST_REDIRECT: Final = 300
 """Statuses from here on mean that the address did not accept the message (RFC 9110, 15)."""
@@ -64,6 +67,10 @@ class DeliveryLoop(Generic[Due]):
         self._under_way: dict[Due, asyncio.Task[None]] = {}
         self._watched: dict[Due, tuple[Claimable, int]] = {}
         """Claims of others that are due by the wall clock, and since when they are, by the monotonic clock."""
+        self._set_backs = SetBacks(ports.clock)
+        self._are_listed = False
+        self._unchecked: list[Due] = []
+        """The deliveries that were pending when they were listed, without those that were checked since."""
 
     def start(self) -> None:
         """Start polling for due deliveries."""
@@ -84,6 +91,7 @@ class DeliveryLoop(Generic[Due]):
 
     async def poll(self) -> list[asyncio.Task[None]]:
         """Begin the deliveries that are due now, without waiting for them."""
+        await self._check_times()
         if len(self._under_way) >= MAX_CONCURRENT:
             return []
         due = await self._due(self._ports.clock.now(), MAX_CONCURRENT)
@@ -98,6 +106,21 @@ class DeliveryLoop(Generic[Due]):
             active[one.org] += 1
             begun.append(self._begin(one))
         return begun
+
+    async def _check_times(self) -> None:
+        """Correct the times that a wall clock that was ahead has set: some with each poll, to delay no delivery."""
+        if self._set_backs.since() is not None:
+            self._are_listed = False
+        if not self._are_listed:
+            self._unchecked = list(await self._due(LATEST, ALL))
+            self._are_listed = True
+        checked, self._unchecked = self._unchecked[:CHECKED], self._unchecked[CHECKED:]
+        for one in checked:
+            await self._correct(one, self._ports.clock.now())
+
+    @abstractmethod
+    async def _correct(self, due: Due, now: int) -> None:
+        """Make the next attempt no later than a process that waits for it from `now` on would."""
 
     @abstractmethod
     async def _due(self, now: int, limit: int) -> Sequence[Due]:

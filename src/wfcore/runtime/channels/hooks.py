@@ -50,7 +50,7 @@ class DeliveryView:
             "webhookId": webhook_id_of(row),
             "status": row.state,
             "attempts": [_attempt_to_wire(one) for one in row.attempts],
-            "nextAttemptAt": None if row.next_at is None else iso_ms(row.next_at),
+            "nextAttemptAt": None if row.next_at is None else iso_ms(row.next_at or row.notice.at),
             "createdAt": iso_ms(row.notice.at),
         }
 
@@ -195,7 +195,7 @@ class Hooks(RecordServiceBase[Hook]):
                 raise NotFound
             if not hook.is_enabled:
                 raise conflict("the hook is switched off", "disabled")
-            new = attrs.evolve(row, state="pending", next_at=self._ports.clock.now(), tries=0)
+            new = attrs.evolve(row, state="pending", next_at=0, tries=0)
             await work.deliveries.put(new)
             await self._audit(work, me, "redeliver", hook, deliveryId=delivery_id)
         return DeliveryView(new)

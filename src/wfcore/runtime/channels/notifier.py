@@ -62,6 +62,7 @@ class Notifier(DeliveryLoop[DueDelivery]):
             if self._registered.get(name) != event:
                 await self._ports.storage.register_handler(name, [event])
                 self._registered[name] = event
+                self._are_listed = False
 
     async def forget(self, name: str) -> None:
         """End the registration of a handler, and delete its deliveries."""
@@ -86,6 +87,15 @@ class Notifier(DeliveryLoop[DueDelivery]):
         answer = await (self._call(due.org, delivery) if hook is None else self._post(due.org, hook, delivery))
         attempt = Attempt(at, answer.status, answer.error, self._ports.clock.monotonic() - begun)
         await self._record(due.org, delivery, attempt, is_accepted=answer.is_accepted)
+
+    async def _correct(self, due: DueDelivery, now: int) -> None:
+        async with self._ports.storage.reading(due.org) as work:
+            read = await work.deliveries.get(due.id)
+        if read is None or read.next_at is None or read.next_at <= now + _wait_of(read):
+            return
+        async with self._ports.storage.transaction(due.org) as work:
+            if await work.deliveries.get(due.id) == read:
+                await work.deliveries.put(attrs.evolve(read, next_at=now + _wait_of(read)))
 
     # Claims
 
@@ -179,6 +189,13 @@ class Notifier(DeliveryLoop[DueDelivery]):
             await work.hooks.save(attrs.evolve(hook, is_enabled=False))
             await work.deliveries.subscribe(hook.id, ())
             await audit(work, None, self._ports.now(), "hook", "disable", hook.id, {"reason": "gone"})
+
+
+def _wait_of(pending: Delivery) -> int:
+    """The most milliseconds until the next attempt of a pending delivery."""
+    if pending.is_claimed:
+        return CLAIM_DURATION
+    return (wait_after(pending.tries) or 0) if pending.tries else 0
 
 
 async def _may_use(work: UnitOfWork, maker: Principal, notice: Notice) -> bool:

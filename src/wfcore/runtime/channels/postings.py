@@ -87,6 +87,15 @@ class Poster(DeliveryLoop[DuePosting]):
         claimed = attrs.evolve(posting, next_at=now + CLAIM_DURATION, tries=-posting.tries - 1)
         return _ClaimedPosting(due.org, claimed, row, interface) if await self._write(due.org, read, claimed) else None
 
+    async def _correct(self, due: DuePosting, now: int) -> None:
+        async with self._ports.storage.reading(due.org) as work:
+            read = await work.postings.get(due.id)
+        if read is None or read.next_at is None:
+            return
+        wait = CLAIM_DURATION if read.is_claimed else _wait_after(read.tries)
+        if read.next_at > now + wait:
+            await self._write(due.org, read, attrs.evolve(read, next_at=now + wait))
+
     async def _latest(self, org: str, posting: Posting) -> tuple[Posting, RunRow | None]:
         """The posting for the execution's latest turn: an interrupt that was resolved is not reported any more."""
         row = await latest_turn(self._ports.journal, org, posting.run_id)
@@ -128,8 +137,7 @@ class Poster(DeliveryLoop[DuePosting]):
         posting, now = claimed.posting, self._ports.clock.now()
         ended = attrs.evolve(posting, tries=-posting.tries)
         if not delivered and ended.tries < MOST_TRIES:
-            wait = min(FIRST_WAIT * 2 ** (ended.tries - 1), LONGEST_WAIT)
-            await self._write(claimed.org, posting, attrs.evolve(ended, next_at=now + wait))
+            await self._write(claimed.org, posting, attrs.evolve(ended, next_at=now + _wait_after(ended.tries)))
             return
         await self._close(claimed.org, posting, ended, claimed.row, given_up=not delivered)
 
@@ -151,3 +159,8 @@ class Poster(DeliveryLoop[DuePosting]):
                 details: dict[str, JSON] = {"runId": new.run_id, "tries": abs(read.tries)}
                 await audit(work, None, self._ports.now(), "interface", "give_up", new.interface_id, details)
         return True
+
+
+def _wait_after(tries: int) -> int:
+    """Milliseconds until a response that was not accepted so many times is retried."""
+    return min(FIRST_WAIT * 2 ** (tries - 1), LONGEST_WAIT) if tries else 0

@@ -12,6 +12,15 @@ log = logging.getLogger("wfcore.beat")
 POLL_INTERVAL: Final = 1.0
 """Seconds between two polls."""
 
+TOLERANCE: Final = 2_000
+"""Milliseconds that the wall clock can lose between two polls without having been set back."""
+
+LATEST: Final = 2**45
+"""A time after every due time, in epoch milliseconds."""
+
+ALL: Final = 100_000
+"""The most rows whose due times are checked after a wall clock that was ahead."""
+
 
 class Poller:
     """Polls from `start` to `stop`. A failed poll (a full disk, a locked database) is logged; the next one retries."""
@@ -42,3 +51,20 @@ class Poller:
             except Exception:
                 log.exception("polling for %s failed", self._what)
             await self._clock.sleep(self._interval)
+
+
+class SetBacks:
+    """Tells whether the wall clock of this process was set back between two polls."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._seen: tuple[int, int] | None = None
+        """Wall time and monotonic time of the last poll."""
+
+    def since(self) -> int | None:
+        """The time of the last poll by the present wall clock (epoch milliseconds), if that was set back; else None."""
+        now, before = (self._clock.now(), self._clock.monotonic()), self._seen
+        self._seen = now
+        if before is None or now[0] - before[0] >= now[1] - before[1] - TOLERANCE:
+            return None
+        return now[0] - (now[1] - before[1])

@@ -24,7 +24,7 @@ from wfcore.ports.journal import RunFilter
 from wfcore.ports.repositories.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
-from wfcore.runtime.common.polling import Poller
+from wfcore.runtime.common.polling import ALL, LATEST, Poller, SetBacks
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.organization.directory import deployer_of
 from wfcore.runtime.resources.schedules import next_slot
@@ -38,13 +38,6 @@ BATCH: Final = 100
 MISSED_KEPT: Final = 20
 """How many of the latest missed slots a timer keeps."""
 
-TOLERANCE: Final = 2_000
-"""Milliseconds that the wall clock can lose between two polls without having been set back."""
-LATEST: Final = 2**45
-"""A time after every slot, in epoch milliseconds."""
-ALL: Final = 100_000
-"""The most timers that are set back."""
-
 _ACTIVE: Final = (RunStatus.queued, RunStatus.running)
 """A queued run can become a running one, so it is looked for first."""
 
@@ -56,8 +49,7 @@ class Scheduler:
         self._ports = ports
         self._runs = runs
         self._poller = Poller(ports.clock, self.fire_due, "due schedules")
-        self._seen: tuple[int, int] | None = None
-        """Wall time and monotonic time of the last poll."""
+        self._set_backs = SetBacks(ports.clock)
         self._found: list[DueTimer] | None = None
         """The timers that there were at the first poll, without those that were checked since."""
 
@@ -71,20 +63,12 @@ class Scheduler:
 
     async def fire_due(self) -> None:
         """Serve the timers that are due now. A timer that fails stays due and does not delay others."""
-        since = self._set_back_since()
+        since = self._set_backs.since()
         if since is not None:
-            await self._set_timers_back(since)
+            await self._set_timers_back(from_ms(since))
         due = await self._ports.storage.due_timers(self._ports.clock.now(), limit=BATCH)
         await asyncio.gather(*(self._try(one) for one in due))
         await self._check_found()
-
-    def _set_back_since(self) -> datetime | None:
-        """The time of the last poll by the present wall clock, if that was set back since; else None."""
-        now, before = (self._ports.clock.now(), self._ports.clock.monotonic()), self._seen
-        self._seen = now
-        if before is None or now[0] - before[0] >= now[1] - before[1] - TOLERANCE:
-            return None
-        return from_ms(now[0] - (now[1] - before[1]))
 
     async def _set_timers_back(self, since: datetime) -> None:
         """Set timers that are later than the next slot to it: they were advanced by a wall clock that was ahead.

@@ -26,7 +26,7 @@ def _add(d: Dialect, hook: str, handler: str) -> str:
     return f"""
 INSERT INTO {d[deliveries]} ({_COLUMNS}, next_at, state, tries, attempts)
 SELECT CAST({d[1]} AS bigint), {hook}, {handler}, {d[2]}, CAST({d[3]} AS bigint), {d[4]}, CAST({d[5]} AS bigint),
-{d[6]}, {d[7]}, {d[8]}, {d[9]}, {d[10]}, CAST({d[3]} AS bigint), 'pending', 0, '[]' """
+{d[6]}, {d[7]}, {d[8]}, {d[9]}, {d[10]}, 0, 'pending', 0, '[]' """
 
 
 ADD: Final = Statement(
@@ -54,7 +54,7 @@ DUE: Final = Statement(
     lambda d: (
         f"""
 SELECT o.uuid, d.key FROM {d[deliveries]} d JOIN {d[organizations]} o ON o.key = d.org
-WHERE d.handler = {d[3]} AND d.next_at <= {d[1]} ORDER BY d.next_at LIMIT {d[2]}"""
+WHERE d.handler = {d[3]} AND d.next_at <= {d[1]} ORDER BY d.next_at, d.key LIMIT {d[2]}"""
     )
 )
 """The pending deliveries of all organizations at a time for hooks, or for a handler, by an index."""
@@ -63,7 +63,7 @@ WHERE d.handler = {d[3]} AND d.next_at <= {d[1]} ORDER BY d.next_at LIMIT {d[2]}
 def _due_of_one(d: Dialect) -> str:
     return f"""
 SELECT key FROM {d[deliveries]} WHERE handler = {d[3]} AND org = w.org AND next_at <= {d[1]}
-ORDER BY next_at LIMIT {d[2]}"""
+ORDER BY next_at, key LIMIT {d[2]}"""
 
 
 DUE_OF_EACH: Final = Statement(
@@ -76,7 +76,8 @@ WITH RECURSIVE waiting (org) AS (
     FROM waiting w WHERE w.org IS NOT NULL
 )
 SELECT o.uuid, d.key FROM {d.for_each("waiting w", _due_of_one(d), d[deliveries])}
-{d.join()} {d[organizations]} o ON o.key = w.org {d.join()} {d[deliveries]} d ON d.key = x.key ORDER BY d.next_at"""
+{d.join()} {d[organizations]} o ON o.key = w.org {d.join()} {d[deliveries]} d ON d.key = x.key
+ORDER BY d.next_at, d.key"""
     )
 )
 """The same with the limit for each organization."""
