@@ -14,6 +14,7 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from typing import Any
 
 import attrs
 from starlette.applications import Starlette
@@ -54,6 +55,17 @@ class Shop:
     sessions: dict[str, str] = attrs.field(factory=dict)
 
 
+async def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object in the body of a request. Raises Malformed."""
+    try:
+        sent = await request.json()
+    except ValueError:
+        sent = None
+    if not isinstance(sent, dict):
+        raise wfcore.Malformed("the body must be a JSON object")
+    return sent
+
+
 # What wfcore needs of it: a tool, a workflow, principals, and a handler.
 
 
@@ -64,8 +76,17 @@ def send_refund(order: int, amount: float, ctx: wfcore.RunContext[Shop]) -> str:
     return f"order {order}: {amount} paid back"
 
 
+REFUND: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"order": {"type": "integer"}, "amount": {"type": "number", "exclusiveMinimum": 0}},
+    "required": ["order", "amount"],
+    "additionalProperties": False,
+}
+"""The input of a run: wfcore refuses any other, whoever starts the run."""
+
+
 def refund_flow() -> wfcore.Flow:
-    flow = wfcore.Flow("Refunds")
+    flow = wfcore.Flow("Refunds", input=REFUND)
     check = flow.condition(large=flow.input.amount > 100.0)
     ask = flow.approval(f"Pay back {flow.input.amount} for order {flow.input.order}?", groups=[MANAGERS],
                         after=check["large"])  # fmt: skip
@@ -101,27 +122,27 @@ def build(shop: Shop, database: str) -> Starlette:
     )
 
     async def login(request: Request) -> Response:
-        sent = await request.json()
-        if sent["user"] not in USERS or sent["password"] != sent["user"]:
+        sent = await body_of(request)
+        user = str(sent.get("user"))
+        if user not in USERS or sent.get("password") != user:
             return JSONResponse({"error": "unknown user or wrong password"}, 401)
         session = secrets.token_urlsafe()
-        shop.sessions[session] = sent["user"]
-        response = JSONResponse({"user": sent["user"]})
+        shop.sessions[session] = user
+        response = JSONResponse({"user": user})
         response.set_cookie("session", session, httponly=True, samesite="strict")
         return response
 
     async def refund(request: Request) -> Response:
         await automation.same_site(request)
-        me, sent = await automation.principal(request), await request.json()
+        me, sent = await automation.principal(request), await body_of(request)
         (flow,) = await automation.core.workflows.page(me)
-        data = {"order": int(sent["order"]), "amount": float(sent["amount"])}
-        run = await automation.core.runs.start(me, workflow=flow.id, input=data)
+        run = await automation.core.runs.start(me, workflow=flow.id, input=sent)
         return JSONResponse({"run": run.id}, 202)
 
     async def decide(request: Request) -> Response:
         await automation.same_site(request)
-        me, sent = await automation.principal(request), await request.json()
-        run = await automation.core.runs.resume(me, request.path_params["run"], decision=sent["decision"])
+        me, sent = await automation.principal(request), await body_of(request)
+        run = await automation.core.runs.resume(me, request.path_params["run"], decision=sent.get("decision"))
         return JSONResponse({"run": run.id}, 202)
 
     routes = [

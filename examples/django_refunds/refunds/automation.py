@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import NAMESPACE_URL, uuid5
 
 from django.conf import settings
@@ -39,8 +39,20 @@ def send_refund(
     return amount
 
 
+REFUND: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "order": {"type": "integer", "minimum": 1},
+        "amount": {"type": "string", "pattern": r"^[0-9]{1,8}(\.[0-9]{1,2})?$"},
+    },
+    "required": ["order", "amount"],
+    "additionalProperties": False,
+}
+"""The input of a run: wfcore refuses any other, also of those that are started over the mounted API."""
+
+
 def refund_flow() -> wfcore.Flow:
-    flow = wfcore.Flow("Refunds")
+    flow = wfcore.Flow("Refunds", input=REFUND)
     check = flow.condition(large="double(input.amount) > 100.0")
     ask = flow.approval(f"Pay back {flow.input.amount} for order {flow.input.order}?", groups=[group_id(MANAGERS)],
                         after=check["large"])  # fmt: skip

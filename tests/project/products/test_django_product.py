@@ -116,6 +116,14 @@ async def test_under_asgi(product: Any) -> None:
         assert approved.status_code == 202, approved.text
         assert await ended(boss, approved.json()["run"]) == "done"
 
+        for wrong in ({"order": 1, "amount": "-5"}, {"order": "x", "amount": 1}, {"order": 2**64, "amount": 1}, {}):
+            assert (await ann.post("/refunds", wrong)).status_code == 422
+        direct = {"workflowId": 1, "input": {"order": 1, "amount": "-5"}}
+        assert (await ann.post("/automation/agent/v1/runs", direct)).status_code == 422
+        for path in ("/refunds", "/approvals/x", "/login"):
+            assert (await ann.post(path, [])).status_code == 400
+        assert (await ann.http.get("/refunds")).status_code == 405
+
         me = await ann.http.get("/automation/api/v1/me")
         assert (me.status_code, me.json()["userId"]) == (200, "ann")
         ann.http.cookies.clear()

@@ -102,6 +102,13 @@ async def test_the_starlette_product_in_memory() -> None:
     async with browsers(application) as (ann, boss):
         small, large = {"order": 1, "amount": 40}, {"order": 2, "amount": 400}
         await refund_and_approve(ann, boss, mails, small, large)
+        for wrong in ({**small, "amount": -5}, {**small, "order": "x"}, {"order": 1}, {**small, "more": 1}):
+            assert (await ann.post("/refunds", json=wrong, headers=PAGE)).status_code == 422
+        for path in ("/refunds", "/approvals/x", "/login"):
+            for body in (b"", b"no", b"[]", b"\xff"):
+                assert (await ann.post(path, content=body, headers=PAGE)).status_code == 400
+        assert (await ann.post("/login", json={"user": ["ann"]})).status_code == 401
+        assert (await boss.post(await mails.link(), json={}, headers=PAGE)).status_code == 409
     assert sorted(refunds.rows.values()) == [(1, 40.0), (2, 400.0)]
 
 
