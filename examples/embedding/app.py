@@ -16,13 +16,14 @@ product, of another origin, that shows the same inbox: its backend gets a short-
 import hmac
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import attrs
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
@@ -58,10 +59,21 @@ POLICY = (
 )
 
 
+async def body_of(request: Request) -> dict[str, Any]:
+    """The JSON object in the body of a request; any other body is a 400."""
+    try:
+        sent = await request.json()
+    except ValueError:
+        sent = None
+    if not isinstance(sent, dict):
+        raise HTTPException(400, "the body must be a JSON object")
+    return sent
+
+
 async def login(request: Request) -> Response:
-    sent = await request.json()
-    user = USERS.get(sent["user"])
-    if user is None or not hmac.compare_digest(user.password.encode(), sent["password"].encode()):
+    sent = await body_of(request)
+    user, password = USERS.get(str(sent.get("user"))), str(sent.get("password"))
+    if user is None or not hmac.compare_digest(user.password.encode(), password.encode()):
         return JSONResponse({"error": "unknown user or wrong password"}, 401)
     session = secrets.token_urlsafe()
     SESSIONS[session] = user
@@ -159,14 +171,25 @@ BILLING = {
 }
 
 
+def invoice_of(sent: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The input of a run, from the fields of a form; None for wrong ones."""
+    try:
+        customer, amount = str(sent["customer"]), float(sent["amount"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return {"customer": customer, "amount": amount} if customer and 0 < amount < float("inf") else None
+
+
 async def bill(request: Request) -> Response:
     """Bill a customer: the product starts a run for its user."""
-    user, sent = user_of(request), await request.json()
+    user, sent = user_of(request), await body_of(request)
     if user is None:
         return JSONResponse({"error": "sign in first"}, 401)
+    data = invoice_of(sent)
+    if data is None:
+        return JSONResponse({"error": "an invoice has a customer, and an amount above 0"}, 422)
     core: wfcore.Core = request.app.state.wfcore
     number = request.app.state.billing[user.company]
-    data = {"customer": str(sent["customer"]), "amount": float(sent["amount"])}
     run = await core.runs.start(principal(core, user), workflow=number, input=data)
     return JSONResponse({"runId": run.id}, 202)
 
@@ -176,7 +199,7 @@ async def portal_token(request: Request) -> Response:
     sent = request.headers.get("Authorization", "")
     if not hmac.compare_digest(sent.encode(), f"Bearer {PORTAL_KEY}".encode()):
         return JSONResponse({"error": "only the portal can request tokens"}, 401)
-    user = USERS.get((await request.json())["user"])
+    user = USERS.get(str((await body_of(request)).get("user")))
     if user is None:
         return JSONResponse({"error": "unknown user"}, 404)
     core: wfcore.Core = request.app.state.wfcore

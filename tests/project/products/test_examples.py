@@ -184,6 +184,22 @@ async def test_a_workflow_uses_the_products_own_tool(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.anyio
+async def test_the_product_refuses_wrong_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a run starts."""
+    product = embedding(monkeypatch)
+    application = product.build("sqlite://")
+    async with application.router.lifespan_context(application), client_of(product, application) as ann:
+        await logged_in(ann, "ann")
+        for wrong in ({"amount": 5}, {"customer": "x", "amount": "-5"}, {"customer": "x", "amount": []},
+                      {"customer": "x", "amount": "inf"}, {"customer": "", "amount": 5}):  # fmt: skip
+            assert (await ann.post("/invoices", json=wrong)).status_code == 422
+        for path in ("/invoices", "/login"):
+            for body in (b"", b"no", b"[]", b"\xff"):
+                assert (await ann.post(path, content=body)).status_code == 400
+        assert (await ann.post("/login", json={"user": "ann", "password": 5})).status_code == 401
+
+
+@pytest.mark.anyio
 async def test_a_token_of_the_portal_acts_for_one_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """The portal alone gets it. It reaches the billing of the user's company and nothing else."""
     product = embedding(monkeypatch)
