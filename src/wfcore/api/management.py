@@ -111,6 +111,7 @@ class SchedulePause(TypedDict):
         "deployer_gone",
         "deployer_lost_access",
         "input_refused",
+        "unknown_timezone",
         "deleted",
         "not_deployed",
         "no_schedule",

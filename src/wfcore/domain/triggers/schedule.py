@@ -287,10 +287,15 @@ def overlap_of(trigger: Mapping[str, JSON] | None) -> Overlap:
 # Firing
 
 
+def has_zone(schedule: Schedule) -> bool:
+    """Whether the time zone is known here. The data of another release, or of another machine, can lack one."""
+    return schedule.timezone in time_zones()
+
+
 def next_fire(schedule: Schedule, after: datetime) -> datetime | None:
     """The first firing strictly after the aware `after`, in UTC.
 
-    None if there is no firing within 40 years, and so never (`0 0 30 2 *`), or none before the year 9999.
+    None if there is no firing within 40 years, and so never (`0 0 30 2 *`), none before the year 9999, or no such zone.
     Raises ValueError for a naive `after`.
     """
     slot = _next_slot(schedule, after)
@@ -332,7 +337,7 @@ def _next_slot(schedule: Schedule, after: datetime) -> Slot | None:
     if after.tzinfo is None:
         raise ValueError("`after` must be an aware datetime")
     after = after.astimezone(UTC)
-    if after.year >= LAST_YEAR:
+    if after.year >= LAST_YEAR or not has_zone(schedule):
         return None
     found = (parse_cron(text).next_slot(_zone(schedule), after) for text in schedule.expressions)
     return min((slot for slot in found if slot), default=None)

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 import attrs
 
 MissReason = Literal["late", "overlap", "refused"]
-PauseReason = Literal["deployer_gone", "deployer_lost_access", "input_refused"]
+PauseReason = Literal["deployer_gone", "deployer_lost_access", "input_refused", "unknown_timezone"]
 
 
 @attrs.frozen

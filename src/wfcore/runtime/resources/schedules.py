@@ -5,11 +5,21 @@ from datetime import datetime
 import attrs
 
 from wfcore.domain.json.codec import iso_ms, to_ms
+from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import REASONS, Status
 from wfcore.domain.resources.resource import Change, Resource
-from wfcore.domain.triggers.schedule import Firing, Overlap, Schedule, next_fire, next_fires, overlap_of, schedule_of
+from wfcore.domain.triggers.schedule import (
+    Firing,
+    Overlap,
+    Schedule,
+    has_zone,
+    next_fire,
+    next_fires,
+    overlap_of,
+    schedule_of,
+)
 from wfcore.ports.repositories.schedules import Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import needs
@@ -104,6 +114,9 @@ async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: date
         return
     timer = await work.schedules.get(new.id) or Timer(new.id, "", None)
     schedule = await schedule_of_variation(work, new.id, new.active_variation_id)
+    if schedule is not None and not has_zone(schedule):
+        message = f"`{schedule.timezone}` is not an IANA time zone that this installation knows"
+        refuse([Issue("trigger.schedule.timezone", message, "timezone")])
     next_at = timer.next_at
     if next_at is None or schedule != await schedule_of_variation(work, new.id, timer.variation_id):
         next_at = next_slot(schedule, now)

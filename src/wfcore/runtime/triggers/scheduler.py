@@ -19,7 +19,7 @@ from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
-from wfcore.domain.triggers.schedule import Overlap, Schedule, last_fires, overlap_of, schedule_of
+from wfcore.domain.triggers.schedule import Overlap, Schedule, has_zone, last_fires, overlap_of, schedule_of
 from wfcore.ports.journal import RunFilter
 from wfcore.ports.repositories.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
@@ -105,6 +105,12 @@ class Scheduler:
         now = self._ports.now()
         read = await self._read(due, now)
         if read is None:
+            return
+        if read.schedule is not None and not has_zone(read.schedule):
+            pause = Pause(
+                "unknown_timezone", f"this installation does not know the time zone `{read.schedule.timezone}`"
+            )
+            await self._advance(due, read.timer, _paused(read.timer, from_ms(read.first), pause))
             return
         timer = attrs.evolve(read.timer, next_at=next_slot(read.schedule, now))
         *before, latest = read.slots(now) or (None,)

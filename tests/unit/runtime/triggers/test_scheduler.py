@@ -24,7 +24,8 @@ from scheduling import (
     timer,
 )
 
-from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.errors import Invalid, NotFound
+from wfcore.domain.triggers import schedule as schedules_of_domain
 from wfcore.ports.repositories.schedules import Missed, Timer
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.common.run_views import RunView
@@ -142,6 +143,31 @@ class TestSwitch:
         for caller, wanted in ((bench.other, number), (bench.me, 99)):
             with pytest.raises(NotFound):
                 await bench.core.workflows.schedule(caller, wanted)
+
+
+class TestUnknownZone:
+    """A time zone database of a later release can lack a zone."""
+
+    async def test_the_schedule_is_paused(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It says why, has no next times, and is switched on again with another zone only."""
+        trigger = {**HOURLY, "schedule": {**HOURLY["schedule"], "timezone": "Europe/Kyiv"}}
+        number, flows = await scheduled(bench, trigger=trigger), bench.core.workflows
+        monkeypatch.setattr(schedules_of_domain, "time_zones", lambda: frozenset({"UTC"}))
+        assert await flows.next_runs(bench.me, number) == []
+        await later(bench, HOUR)
+        view = await flows.schedule(bench.me, number)
+        assert view.paused == ("unknown_timezone", "this installation does not know the time zone `Europe/Kyiv`")
+        assert view.timer is not None
+        assert [(one.at, one.reason) for one in view.timer.missed] == [(ms(slot(1)), "refused")]
+        assert not view.is_enabled
+        with pytest.raises(Invalid) as refused:
+            await flows.toggle(bench.me, number, is_enabled=True)
+        assert [issue["path"] for issue in refused.value.info["errors"]] == ["trigger.schedule.timezone"]
+        await flows.patch(bench.me, number, trigger=HOURLY)
+        await flows.deploy(bench.me, number)
+        await flows.toggle(bench.me, number, is_enabled=True)
+        await later(bench, HOUR)
+        assert slot_run_id(number, slot(2)) in await run_ids(bench, number)
 
 
 class TestLate:
