@@ -37,6 +37,22 @@ describe("Client", () => {
     expect(sent).toEqual(["Bearer t1", "Bearer t1", "Bearer t2"]);
   });
 
+  it("counts by the clock of the server, if that of the computer is wrong", async () => {
+    const answers = [3_600_000, 2_000, null];
+    vi.stubGlobal("fetch", async () => {
+      const ahead = answers.shift();
+      return new Response("{}", ahead == null ? {} : { headers: { Date: new Date(Date.now() + ahead).toUTCString() } });
+    });
+    const client = new Client({ baseUrl: "", getToken: () => undefined, onAuthRequired: () => expect.unreachable() });
+    await client.get("/a");
+    expect(Math.abs(client.now() - Date.now() - 3_600_000)).toBeLessThan(2_000);
+    await client.get("/a");
+    expect(client.ahead).toBe(0);
+    await client.get("/a");
+    expect(client.ahead).toBe(0);
+    vi.unstubAllGlobals();
+  });
+
   it("reads addresses of its own server only", async () => {
     const sent: string[] = [];
     vi.stubGlobal("location", { href: "https://host.test/studio/runs/1" });

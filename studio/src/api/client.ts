@@ -18,7 +18,10 @@ export class ApiError extends Error {
 }
 
 /** Whether the same request can succeed a moment later. */
-export const mayPass = (error: unknown) => error instanceof ApiError && (error.status === 0 || error.status >= 500);
+export const mayPass = (error: unknown) => error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status >= 500);
+
+/** The `Date` of a response is a whole second, and took a while to arrive: a smaller difference is none. */
+const LEAST_DIFFERENCE_MS = 10_000;
 
 /** The seconds since the epoch at which a JWT expires; null for another token. */
 export function expiryOf(token: string): number | null {
@@ -55,6 +58,8 @@ export class Client {
   /** The keys of requests whose response did not arrive, by path and body. */
   private readonly keys = new Map<string, string>();
   private token: { value: string; from: GetToken; expires: number | null } | null = null;
+  /** How many milliseconds the clock of the server is ahead of that of this computer, as its responses tell. */
+  ahead = 0;
 
   constructor(private readonly options: ClientOptions) {}
 
@@ -65,6 +70,11 @@ export class Client {
   /** What identifies the credential: two clients with the same one can share a stream. */
   get credential(): unknown {
     return this.options.getToken() ?? "cookie";
+  }
+
+  /** The time by the clock of the server, in milliseconds since the epoch: that of this computer can be wrong. */
+  now(): number {
+    return Date.now() + this.ahead;
   }
 
   get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
@@ -162,7 +172,7 @@ export class Client {
     const sent = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
     const search = new URLSearchParams(sent.map(([name, value]) => [name, String(value)]));
     try {
-      return await fetch(this.baseUrl + path + (sent.length ? `?${search}` : ""), {
+      const response = await fetch(this.baseUrl + path + (sent.length ? `?${search}` : ""), {
         method,
         cache: "no-store",
         ...(keepalive ? { keepalive } : {}),
@@ -175,6 +185,9 @@ export class Client {
         ...(body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) }),
         ...(signal ? { signal } : {}),
       });
+      const ahead = Date.parse(response.headers.get("Date") ?? "") - Date.now();
+      if (!Number.isNaN(ahead)) this.ahead = Math.abs(ahead) < LEAST_DIFFERENCE_MS ? 0 : ahead;
+      return response;
     } catch (error) {
       if (signal?.aborted) throw error;
       throw new ApiError(0, "the server cannot be reached");
@@ -185,7 +198,7 @@ export class Client {
     const from = this.options.getToken();
     if (!from) return null;
     const kept = this.token;
-    const valid = kept && kept.from === from && (kept.expires === null || kept.expires * 1000 > Date.now() + 10_000);
+    const valid = kept && kept.from === from && (kept.expires === null || kept.expires * 1000 > this.now() + 10_000);
     if (valid && !renew) return kept.value;
     const value = await from();
     this.token = { value, from, expires: expiryOf(value) };

@@ -114,24 +114,28 @@ export function useChanges(kinds: string[], listener: (changes: Change[]) => voi
 
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** Whether this moment has come; the page is rendered again when it comes. */
+/** Whether this moment has come, by the clock of the server; the page is rendered again when it comes. */
 export function useIsOver(at: string | null | undefined): boolean {
+  const { client } = useHost();
   const [, setTurns] = useState(0);
-  const left = at ? Date.parse(at) - Date.now() : Number.POSITIVE_INFINITY;
+  const left = () => (at ? Date.parse(at) - client.now() : Number.POSITIVE_INFINITY);
+  const isOver = left() <= 0;
   useEffect(() => {
-    if (left <= 0 || left > LONGEST_TIMER_MS) return;
-    const timer = setTimeout(() => setTurns((turns) => turns + 1), left);
+    const wait = left(); // it may have come since this was rendered
+    if (isOver || wait > LONGEST_TIMER_MS) return;
+    const timer = setTimeout(() => setTurns((turns) => turns + 1), wait);
     return () => clearTimeout(timer);
   });
-  return left <= 0;
+  return isOver;
 }
 
-/** The current time, again every `every` milliseconds while the page is visible. */
+/** The current time by the clock of the server, again every `every` milliseconds while the page is visible. */
 export function useNow(every: number): number {
+  const { client } = useHost();
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
     const timer = setInterval(() => document.hidden || setNow(Date.now()), every);
     return () => clearInterval(timer);
   }, [every]);
-  return now;
+  return now + client.ahead;
 }

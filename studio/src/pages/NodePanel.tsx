@@ -22,6 +22,7 @@ interface Props {
 
 export function NodePanel({ execution, snapshot, path, structure, id, onSelect, onClose }: Props) {
   const { t, has, duration, dateTime, number } = useLanguage();
+  const { client } = useHost();
   const node = execution.model.nodes.get(keyOf(path, id));
   const known = execution.graph(path)?.nodes.find((one) => one.id === id);
   const shape = structure?.nodes.find((one) => one.id === id);
@@ -33,7 +34,7 @@ export function NodePanel({ execution, snapshot, path, structure, id, onSelect, 
   const full: Visit | undefined = known?.visits[at];
   const error = state?.error ?? full?.error;
   const output = full?.output ?? state?.output;
-  const waited = state?.waits.reduce((sum, wait) => sum + (wait.to ?? Date.now()) - wait.from, 0) ?? 0;
+  const waited = state?.waits.reduce((sum, wait) => sum + (wait.to ?? client.now()) - wait.from, 0) ?? 0;
   const end = state?.finishedAt ?? (state ? execution.model.latest : 0);
   const attempts = Math.max(state?.attempts ?? 0, full?.attempts ?? 0);
   const cost = asNumber(node?.usage?.cost);

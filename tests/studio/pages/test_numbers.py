@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any
 
 import demo
@@ -100,18 +101,19 @@ TEXT = """() => {
 """The text of a page with its elements."""
 
 
-def in_fractions(route: Route) -> None:
-    """Gives a response whose integers are written as other programs write them: `1.0` for `1`."""
-    found = route.fetch()
-    if "application/json" in found.headers.get("content-type", ""):
-        route.fulfill(response=found, body=json.dumps(json.loads(found.text(), parse_int=float)))
-    else:
-        route.fulfill(response=found)
+def reading(page: Page, number: type[int | float] = float) -> Page:
+    """The page, which from now on reads integers as other programs write them, `1.0` for `1`, and always at `NOW`."""
 
+    def answer(route: Route) -> None:
+        found = route.fetch()
+        headers = {**found.headers, "date": format_datetime(NOW, usegmt=True)}
+        if "application/json" in found.headers.get("content-type", ""):
+            body = json.dumps(json.loads(found.text(), parse_int=number))
+            route.fulfill(response=found, headers=headers, body=body)
+        else:
+            route.fulfill(response=found, headers=headers)
 
-def fractions(page: Page) -> Page:
-    """The page, which reads such responses from now on."""
-    page.route(lambda url: bool(re.search("/(api|agent)/v1/(?!.*changes)", url)), in_fractions)
+    page.route(lambda url: bool(re.search("/(api|agent)/v1/(?!.*changes)", url)), answer)
     return page
 
 
@@ -124,7 +126,7 @@ def test_pages_are_the_same_with_fractions_of_zero(open_page: Open, server: Serv
     """Numbers of wfcore's own fields are plain: pages count, compare and show them."""
     with server.client() as client:
         request = demo.settle(client, ids["form"])["interrupts"][0]["interruptId"]
-    plain, other = open_page("/studio/more"), fractions(open_page("/studio/more"))
+    plain, other = reading(open_page("/studio/more"), int), reading(open_page("/studio/more"))
     for path in PAGES:
         for page in (plain, other):
             page.clock.set_fixed_time(NOW)
@@ -144,7 +146,7 @@ def test_nodes_with_such_places_are_moved(open_page: Open, server: Server) -> No
     with server.client() as client:
         workflow = create(client, structure)
         page = opened(open_page, workflow, permissions=["clipboard-read", "clipboard-write"])
-        fractions(page).reload()
+        reading(page).reload()
         node(page, "first").focus()
         page.keyboard.press("Enter")
         page.keyboard.press("ArrowDown")

@@ -376,6 +376,29 @@ def test_a_request_that_expires_while_it_is_open(open_page: Open, server: Server
     expect(page.get_by_role("status").filter(has_text="The deadline has passed")).to_be_visible()
 
 
+AHEAD = """{
+  const Right = Date;
+  window.Date = class extends Right {
+    constructor(...given) { given.length ? super(...given) : super(Right.now() + %d * 3_600_000); }
+    static now() { return Right.now() + %d * 3_600_000; }
+  };
+}"""
+"""The clock of the computer is so many hours ahead."""
+
+
+@pytest.mark.parametrize("hours", [5, -5])
+def test_a_clock_that_is_wrong(open_page: Open, server: Server, hours: int) -> None:
+    """Deadlines count by the clock of the server: a request can be decided until it has expired there."""
+    ask = demo.node("ask", "humanApproval", message="By which clock?", timeoutSeconds=4 * 3600 - 1)
+    with server.client() as client:
+        run_id = demo.run(client, demo.workflow(client, "By the clock", demo.graph([ask], ("start", "ask"))))
+        request = demo.settle(client, run_id)["interrupts"][0]["interruptId"]
+    page = open_page(f"/studio/inbox/{request}", script=AHEAD % (hours, hours))
+    expect(page.locator(".approval header .tag", has_text="in 3 hr.")).to_be_visible()
+    page.get_by_role("button", name="Approve").click()
+    expect(page.get_by_text("Your decision is recorded")).to_be_visible()
+
+
 def test_several_at_once(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     with server.client() as client:
         runs = [run(client, int(ids["plain_workflow"]), order=number) for number in (9001, 9002)]

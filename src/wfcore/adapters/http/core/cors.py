@@ -13,7 +13,7 @@ REQUEST_HEADERS: Final = (
 )  # fmt: skip
 """Headers of requests that such a page can send."""
 
-RESPONSE_HEADERS: Final = ("ETag", "Location", "Retry-After", "X-Request-Id")
+RESPONSE_HEADERS: Final = ("Date", "ETag", "Location", "Retry-After", "X-Request-Id")
 """Headers of responses that such a page can read."""
 
 _PREFLIGHT: Final = {
