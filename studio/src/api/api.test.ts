@@ -4,8 +4,9 @@ import { language, merged } from "../i18n/texts";
 import de from "../i18n/de.json";
 import en from "../i18n/en.json";
 import { brief, visible } from "../kit/safe";
+import { Api } from "./api";
 import { Client, expiryOf } from "./client";
-import { FrameParser } from "./sse";
+import { follow, FrameParser } from "./sse";
 
 describe("FrameParser", () => {
   const text = ":hello\n\nid: 1\ndata: {\"a\":1}\n\nid: 2\r\ndata: x\r\ndata: y\r\n\r\nid:3\ndata:last\n\n";
@@ -16,6 +17,43 @@ describe("FrameParser", () => {
       const parser = new FrameParser();
       expect([...parser.push(text.slice(0, at)), ...parser.push(text.slice(at))]).toEqual(whole);
     }
+  });
+});
+
+describe("follow", () => {
+  /** When a stream was opened in a minute, in milliseconds, if each of them is cut after `ms`. */
+  async function opened(ms: number): Promise<number[]> {
+    const listeners = { addEventListener: () => undefined, removeEventListener: () => undefined };
+    vi.useFakeTimers();
+    vi.stubGlobal("document", { hidden: false, ...listeners });
+    for (const [name, stub] of Object.entries(listeners)) vi.stubGlobal(name, stub);
+    const [began, found]: [number, number[]] = [Date.now(), []];
+    const open = async () => {
+      found.push(Date.now() - began);
+      return new Response(new ReadableStream({
+        start: (stream) => {
+          stream.enqueue(new TextEncoder().encode('data: {"kind":"hello"}\n\n'));
+          setTimeout(() => stream.close(), ms);
+        },
+      }));
+    };
+    const end = follow({ client: { open } as unknown as Client, path: "/x", onFrames: () => false });
+    await vi.advanceTimersByTimeAsync(60_000);
+    end();
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+    return found;
+  }
+
+  it("waits longer and longer for a stream that is always cut at once", async () => {
+    const found = await opened(10);
+    expect(found[1]).toBeLessThan(1_000);
+    expect(found.length).toBeLessThan(15);
+  });
+
+  it("joins a stream at once that was open for a while", async () => {
+    const found = await opened(10_000);
+    expect(found.length).toBe(6);
   });
 });
 
@@ -50,6 +88,14 @@ describe("Client", () => {
     expect(client.ahead).toBe(0);
     await client.get("/a");
     expect(client.ahead).toBe(0);
+    vi.unstubAllGlobals();
+  });
+
+  it.each([429, 503])("reads a workflow again whose response was %d", async (status) => {
+    const statuses = [status, 200];
+    vi.stubGlobal("fetch", async () => answer(statuses.shift()!));
+    const api = new Api(new Client({ baseUrl: "", getToken: () => undefined, onAuthRequired: () => expect.unreachable() }));
+    expect([await api.workflow(7), await api.workflow(7)]).toEqual([null, { ok: 1 }]);
     vi.unstubAllGlobals();
   });
 

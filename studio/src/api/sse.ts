@@ -75,6 +75,7 @@ export function follow(options: StreamOptions): () => void {
   };
   const run = async () => {
     const control = new AbortController();
+    let began = Number.POSITIVE_INFINITY;
     current = control;
     try {
       const headers: Record<string, string> = { Accept: "text/event-stream", ...options.headers };
@@ -82,7 +83,7 @@ export function follow(options: StreamOptions): () => void {
       const response = await client.open(path, headers, control.signal, options.body);
       if (response.status === 204 || !response.body) return finish("ended");
       onState?.("live");
-      failures = 0;
+      began = Date.now();
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
       const parser = new FrameParser();
       for (;;) {
@@ -97,6 +98,8 @@ export function follow(options: StreamOptions): () => void {
       if (control.signal.aborted) return;
       if (error instanceof ApiError && FATAL.has(error.status)) return finish("failed", error);
     }
+    // One that is cut as soon as it begins has failed again.
+    if (Date.now() - began > LONGEST_WAIT) failures = 0;
     again();
   };
   const onVisibility = () => {
