@@ -9,7 +9,7 @@ import { Failure, Loading } from "../kit/kit";
 import { ChatApp } from "./ChatApp";
 import { type Config, localeOf, type SessionElement } from "./config";
 import { byAddress, pathOf, routeOf, SECTIONS } from "./router";
-import { storedToken } from "./session";
+import { forgetSignedOut, storedToken } from "./session";
 import { elementOf, Shell, START } from "./Shell";
 import shellCss from "./shell.css?inline";
 import { SignIn, useSession } from "./SignIn";
@@ -27,6 +27,7 @@ export class ApplicationElement extends PageElement implements SessionElement {
     this.setAttribute("color-scheme", sessionStorage.getItem(THEME) ?? "auto");
     this.labels = this.config.labels;
     for (const [name, value] of Object.entries(this.config.theme)) this.style.setProperty(name, value);
+    forgetSignedOut(this.config.baseUrl);
     if (storedToken()) this.useToken();
     super.connectedCallback();
   }

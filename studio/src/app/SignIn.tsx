@@ -58,7 +58,7 @@ export function useSession(element: SessionElement, config: Config): Session {
     setState("out");
   }, [element]);
   const onToken = useCallback(async (token: string, isShared = false) => {
-    storeToken(token);
+    storeToken(config.baseUrl, token);
     element.useToken();
     const problem = await enter();
     if (problem) {
@@ -68,7 +68,7 @@ export function useSession(element: SessionElement, config: Config): Session {
     }
     if (!isShared) sharing.current?.signedIn(token);
     return null;
-  }, [element, enter]);
+  }, [element, enter, config.baseUrl]);
   const begin = useCallback(async () => {
     const problem = await enter();
     if (!problem) return;
@@ -97,7 +97,7 @@ export function useSession(element: SessionElement, config: Config): Session {
       const query = new URL(location.href).searchParams;
       if (config.oauth && location.pathname === new URL(`${config.baseUrl}/studio/sign-in`, location.href).pathname) {
         try {
-          const back = await endSignIn(config.oauth, query);
+          const back = await endSignIn(config.oauth, config.baseUrl, query);
           element.useToken();
           if (storedToken()) sharing.current?.signedIn(storedToken()!);
           setReturned(back ?? "");

@@ -1,6 +1,9 @@
 /** The credential of this tab: a token in `sessionStorage`, which open tabs share, or the cookie of the product. */
 
+import { randomId } from "../api/client";
+
 const KEY = "studio-token";
+const SEEN = "studio-sign-out";
 const FLOW = "studio-sign-in";
 
 export interface OAuth {
@@ -11,8 +14,35 @@ export interface OAuth {
 }
 
 export const storedToken = () => sessionStorage.getItem(KEY);
-export const storeToken = (token: string) => sessionStorage.setItem(KEY, token);
+export const storeToken = (baseUrl: string, token: string) => {
+  sessionStorage.setItem(KEY, token);
+  sessionStorage.setItem(SEEN, lastSignOut(baseUrl));
+};
 export const forgetToken = () => sessionStorage.removeItem(KEY);
+
+const signOutKey = (baseUrl: string) => `${SEEN} ${baseUrl}`;
+
+/** The last sign-out in this browser, as a random text; empty without one. */
+function lastSignOut(baseUrl: string): string {
+  try {
+    return localStorage.getItem(signOutKey(baseUrl)) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+/** A sign-out ends the session of each tab, also of one that showed another site then, was asleep or was closed. */
+export function forgetSignedOut(baseUrl: string): void {
+  if (storedToken() && (sessionStorage.getItem(SEEN) ?? "") !== lastSignOut(baseUrl)) forgetToken();
+}
+
+function rememberSignOut(baseUrl: string): void {
+  try {
+    localStorage.setItem(signOutKey(baseUrl), randomId());
+  } catch {
+    // without storage, only the open tabs learn of it
+  }
+}
 
 interface Metadata {
   authorization_endpoint: string;
@@ -48,7 +78,7 @@ export async function beginSignIn(oauth: OAuth, redirect: string, back: string):
 }
 
 /** The place to continue at after the issuer sent the user here; null when this is no such address. */
-export async function endSignIn(oauth: OAuth, query: URLSearchParams): Promise<string | null> {
+export async function endSignIn(oauth: OAuth, baseUrl: string, query: URLSearchParams): Promise<string | null> {
   const kept = sessionStorage.getItem(FLOW);
   const code = query.get("code");
   if (!code || !kept) return null;
@@ -65,7 +95,7 @@ export async function endSignIn(oauth: OAuth, query: URLSearchParams): Promise<s
   });
   const answer = (await response.json()) as { access_token?: string };
   if (!response.ok || !answer.access_token) throw new Error("no access token");
-  storeToken(answer.access_token);
+  storeToken(baseUrl, answer.access_token);
   return back ?? null;
 }
 
@@ -102,7 +132,10 @@ export function shareSession(baseUrl: string, onToken: (token: string) => void, 
       channel.postMessage({ kind: "request" });
     }),
     signedIn: (token) => channel.postMessage({ kind: "token", token }),
-    signedOut: () => channel.postMessage({ kind: "out" }),
+    signedOut: () => {
+      rememberSignOut(baseUrl);
+      channel.postMessage({ kind: "out" });
+    },
     close: () => channel.close(),
   };
 }

@@ -4,7 +4,7 @@ import type { Keeper } from "./editor";
 
 /**
  * Keeps the unsaved changes of one workflow in this browser, until the server has them: those of each page by
- * themselves, and only for the user who made them. Nothing else of the studio is stored there, and never a credential.
+ * themselves, and only for the user who made them. A credential is never stored there.
  * A page without storage keeps none.
  */
 export function keeperOf(baseUrl: string, id: number, me: () => Promise<Pick<Caller, "orgUuid" | "userId">>): Keeper {

@@ -188,3 +188,26 @@ def test_one_sign_in_for_all_tabs(open_page: Open, chats: dict[str, Any]) -> Non
     for page in (first, second, third):
         expect(page.get_by_label("Access token")).to_be_visible()
         assert page.evaluate("sessionStorage.getItem('studio-token')") is None
+
+
+def test_a_sign_out_reaches_a_tab_that_shows_something_else(open_page: Open, chats: dict[str, Any]) -> None:
+    """It is signed out when it comes back; a new sign-in there counts again."""
+    first = open_page("/studio/runs", token=None, origin=chats["url"], others=("about:",))
+    first.get_by_label("Access token").fill(chats["token"])
+    first.keyboard.press("Enter")
+    expect(first.get_by_role("heading", name="Runs")).to_be_visible()
+    second = first.context.new_page()
+    second.goto(f"{chats['url']}/studio/runs")
+    expect(second.get_by_role("heading", name="Runs")).to_be_visible()
+    first.goto("about:blank")
+    second.get_by_role("button", name="Sign out").click()
+    expect(second.get_by_label("Access token")).to_be_visible()
+    first.go_back()
+    expect(first.get_by_label("Access token")).to_be_visible()
+    assert first.evaluate("sessionStorage.getItem('studio-token')") is None
+    first.get_by_label("Access token").fill(chats["token"])
+    first.keyboard.press("Enter")
+    expect(second.get_by_role("heading", name="Runs")).to_be_visible()
+    for page in (first, second):
+        page.reload()
+        expect(page.get_by_role("heading", name="Runs")).to_be_visible()
