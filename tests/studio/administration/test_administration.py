@@ -9,7 +9,7 @@ import pytest
 import test_hostile
 from appearance import APPEARANCES, check_accessibility
 from playwright.sync_api import Page, Route, expect
-from servers import ORG, Server, wfcore
+from servers import ORG, Server, eventually, wfcore
 from test_keyboard import tab_to
 from waiting import HANG
 from watching import Open
@@ -178,6 +178,36 @@ class TestConnections:
             client.delete(place)
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_news_that_come_when_a_form_is_open(open_page: Open, server: Server, fails: bool) -> None:
+    """The form stays, and belongs to the version that it began with: saving it is a conflict, and no news is lost."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.method == "GET":
+            held.append(route)
+        else:
+            route.continue_()
+
+    with server.client() as client:
+        body = {"name": "Before", "provider": "p", "kind": "api_key", "config": {"apiKey": "k"}}
+        place = f"/api/v1/connections/{client.post('/api/v1/connections', json=body).json()['id']}"
+        page = open_page(place.replace("/api/v1", "/studio"))
+        expect(page.get_by_role("heading", name="Before")).to_be_visible()
+        page.route(f"**{place}", hold)
+        client.patch(place, json={"status": "disabled"})
+        eventually(lambda: page.wait_for_timeout(1) or held)
+        page.get_by_role("button", name="Edit").click()
+        page.get_by_label("Name").fill("After")
+        with page.expect_event("requestfailed" if fails else "requestfinished", lambda one: one.url.endswith(place)):
+            for one in held:
+                one.abort() if fails else one.continue_()
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("Somebody has changed this")).to_be_visible()
+        assert client.get(place).json()["name"] == "Before"
+        client.delete(place)
+
+
 def test_a_tool_server_shows_its_problem(open_page: Open, server: Server) -> None:
     with server.client() as client:
         body = {"name": "Warehouse", "provider": "w", "kind": "mcp", "config": {"url": "http://127.0.0.1:9/mcp"}}
@@ -293,6 +323,7 @@ def test_hooks_with_their_deliveries(open_page: Open, server: Server) -> None:
         (hook,) = [one for one in client.get("/api/v1/hooks").json()["hooks"] if one["url"].endswith("/deliveries")]
         assert (hook["events"], hook["filter"]) == (["run.finished"], {"workflowId": None})
         demo.run(client, demo.workflow(client, "Quick", demo.QUICK), order=1)
+        eventually(lambda: client.get(f"/api/v1/hooks/{hook['id']}/deliveries").json()["deliveries"])
         page.get_by_role("button", name="Refresh").click()
         expect(page.locator(".delivery").get_by_text("Run finished")).to_be_visible()
         first = page.locator(".secret code").inner_text()

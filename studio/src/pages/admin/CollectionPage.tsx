@@ -1,5 +1,5 @@
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { randomId, type Tagged } from "../../api/client";
+import { mayPass, randomId, type Tagged } from "../../api/client";
 import { Records } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
 import { problemOf, useChanges, useHost } from "../../elements/context";
@@ -184,20 +184,24 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
     if (wasEditing.current && !editing) edit.current?.focus();
     wasEditing.current = editing;
   }, [editing]);
-  const read = useCallback(async () => {
+  const isEditing = useRef(false);
+  isEditing.current = editing > 0;
+  const read = useCallback(async (isNews = false) => {
     try {
       const next = await context.records.read<T>(of.list, id);
+      // A form that was opened meanwhile belongs to the version that it began with.
+      if (isNews && isEditing.current) return null;
       setFound(next);
       setProblem(null);
       return next;
     } catch (error) {
-      setProblem(problemOf(error));
+      if (!isNews || !(isEditing.current || mayPass(error))) setProblem(problemOf(error));
       return null;
     }
   }, [of, id, context.records]);
   useEffect(() => void read(), [read]);
   useChanges(of.kinds ?? ["poll"], (changes) => {
-    if (!editing && changes.some((change) => change.kind === "poll" || String(change.id) === id)) void read();
+    if (!editing && changes.some((change) => change.kind === "poll" || String(change.id) === id)) void read(true);
   });
   if (problem) return <><div className="section"><Title text="" onClose={onClose} /></div><Failure problem={problem} onRetry={() => void read()} /></>;
   if (!found) return <Loading rows={6} />;
@@ -227,7 +231,7 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
       <div className="section">
         <Title text={<span className="text">{visible(of.name(one, context))}</span>} onClose={onClose} />
         {editing ? (
-          <RecordForm key={editing} form={of.form!} before={one} context={context} save={save} onCancel={() => setEditing(0)}
+          <RecordForm key={editing} form={of.form!} before={one} context={context} save={save} onCancel={() => { setEditing(0); void read(true); }}
             onKeep={async () => { const now = await context.records.read<T>(of.list, id); setFound({ value: one, etag: now.etag }); }}
             onDiscard={() => void read().then((next) => next && setEditing(editing + 1))} />
         ) : (
