@@ -73,7 +73,7 @@ def parallel(child: int) -> Json:
             transform("check_stock", "{{ nodes.load_order.output.lines.map(line, line + ' in stock') }}"),
             node("price_lines", "action", toolId="core.workflow", params=call, forEach="nodes.load_order.output.lines"),
             transform("notify", "Order {{ input.order }} is being prepared"),
-            node("reserve", "action", toolId="core.wait", params={"seconds": 60}),  # until the run has failed
+            node("reserve", "action", toolId="core.wait", params={"seconds": 3600}),  # until the run has failed
             node("vip", "condition", branches=[{"handle": "vip", "when": "input.order > 1000"}]),
             transform("greet_vip", "Hello"),
             transform("label", "label-{{ input.order }}"),

@@ -91,7 +91,9 @@ def test_a_form_is_filled_in_and_approved(open_page: Open, server: Server, ids: 
 def test_no_motion_for_users_who_want_none(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """A run under way has no running animation."""
     with server.client() as client:
-        slow = demo.graph([demo.node("wait", "action", toolId="core.wait", params={"seconds": 30})], ("start", "wait"))
+        slow = demo.graph(
+            [demo.node("wait", "action", toolId="core.wait", params={"seconds": 3600})], ("start", "wait")
+        )
         run_id = demo.run(client, demo.workflow(client, "Slow", slow), order=1)
     animations = """() => {
       const count = (root) => root.getAnimations().length + [...root.querySelectorAll('*')]
