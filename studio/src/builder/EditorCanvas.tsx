@@ -2,7 +2,7 @@ import {
   applyNodeChanges, type Connection, type Edge, getNodesBounds, getViewportForBounds, Handle, MarkerType, type Node, type NodeChange, type NodeHandle,
   type NodeProps, Position, ReactFlow, ReactFlowProvider, useReactFlow, useStore, type Viewport,
 } from "@xyflow/react";
-import { type DragEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { type DragEvent, type KeyboardEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { GraphNode, NodeType, Structure } from "../api/types";
 import { positions } from "../canvas/place";
 import { useLanguage } from "../i18n/context";
@@ -288,6 +288,12 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
     }
   }, [props.onSelect, props.onMove, structure]);
 
+  // The canvas would take the focus from the node too: on nothing, further keys would be lost.
+  const onEscape = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || !selected.length) return;
+    event.stopPropagation();
+    props.onSelect([]);
+  };
   const onDrop = (event: DragEvent) => {
     const text = event.dataTransfer.getData(DRAGGED);
     if (!text || !canEdit) return;
@@ -296,7 +302,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
     props.onDrop(text, { x: Math.round(point.x - WIDTH / 2), y: Math.round(point.y - HEAD / 2) });
   };
   return (
-    <div className="drop" onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()}>
+    <div className="drop" onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()} onKeyDownCapture={onEscape}>
       <ReactFlow
         nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={canEdit} nodesConnectable={canEdit} elementsSelectable edgesFocusable={false} zoomOnDoubleClick={false}

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { GraphNode, JsonObject, RunGraph, RunRecord } from "../api/types";
 import { type CanvasEdge, type CanvasNode, GraphView, type States } from "../canvas/GraphView";
 import { problemOf, useChanges, useHost, useNow } from "../elements/context";
@@ -43,6 +43,9 @@ function OneRun({ runId }: RunProps) {
   const [view, setView] = useState("graph");
   const [path, setPath] = useState<string[]>([]);
   const [selected, setSelected] = useState<string | null>(null);
+  const shownView = useRef<HTMLDivElement>(null);
+  // What opened the details gets the focus when they are closed.
+  const opener = useRef<HTMLElement | null>(null);
   const turnIds = new Set(snapshot.turns.map((turn) => turn.runId));
   useChanges(["run", "interrupt"], (changes) => {
     const mine = new Set([...turnIds, ...(snapshot.record?.interrupts ?? []).map((one) => one.interruptId)]);
@@ -54,8 +57,15 @@ function OneRun({ runId }: RunProps) {
   const model = execution.model;
   const structure = structureAt(execution, snapshot, path);
   const select = (at: string[], id: string | null) => {
+    const focused = (shownView.current?.getRootNode() as ShadowRoot | undefined)?.activeElement;
+    if (selected === null && focused instanceof HTMLElement) opener.current = focused;
     setPath(at);
     setSelected(id);
+  };
+  const close = () => {
+    setSelected(null);
+    (opener.current?.isConnected ? opener.current : shownView.current)?.focus();
+    opener.current = null;
   };
   const failed = [...model.nodes.values()].filter((node) => node.status === "error");
   const inputs = { execution, snapshot, path, structure, selected };
@@ -105,7 +115,7 @@ function OneRun({ runId }: RunProps) {
       {path.length > 0 && <Crumbs path={path} onPath={(at) => select(at, null)} />}
       <div className={`split${selected === null ? " alone" : ""}`}>
         <div className="main">
-          <div className="panelbody" id="run-view" role="tabpanel">
+          <div className="panelbody" id="run-view" role="tabpanel" tabIndex={-1} ref={shownView}>
             {!snapshot.loaded ? <Loading rows={8} />
               : view === "graph" && structure ? <Overlay {...inputs} onSelect={(id) => select(path, id)} />
               : view === "output" ? <Output run={run} />
@@ -114,7 +124,7 @@ function OneRun({ runId }: RunProps) {
           </div>
         </div>
         <aside className="side" aria-label={t("node.details")} tabIndex={0} hidden={selected === null}>
-          {selected !== null && <NodePanel key={keyOf(path, selected)} {...inputs} id={selected} onSelect={select} onClose={() => setSelected(null)} />}
+          {selected !== null && <NodePanel key={keyOf(path, selected)} {...inputs} id={selected} onSelect={select} onClose={close} />}
         </aside>
       </div>
     </div>

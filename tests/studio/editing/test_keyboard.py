@@ -64,6 +64,7 @@ def test_from_the_list_to_the_cause_of_a_failure(open_page: Open, ids: dict[str,
     tab_to(page, lambda name: name == "Close")
     page.keyboard.press("Enter")
     expect(page.locator("wfcore-run aside h2")).to_have_count(0)
+    expect(page.locator(".react-flow__node[data-id=price_lines]")).to_be_focused()
 
 
 def test_a_form_is_filled_in_and_approved(open_page: Open, server: Server, ids: dict[str, str]) -> None:
@@ -127,6 +128,21 @@ def test_all_but_the_start_is_deleted_and_comes_back(open_page: Open, server: Se
     page.keyboard.press("Control+z")
     expect(nodes).to_have_count(2)
     expect(edges).to_have_count(1)
+
+
+def test_escape_leaves_the_focus_on_the_node(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """It closes the details of the node; the next key works on the graph."""
+    page = open_page(f"/studio/workflows/{ids['plain_workflow']}")
+    ask = page.locator(".react-flow__node[data-id=ask]")
+    ask.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".nodeeditor h2")).to_have_text("ask")
+    page.keyboard.press("Escape")
+    expect(page.locator(".nodeeditor")).to_have_count(0)
+    page.evaluate("() => new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))")
+    expect(ask).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator(".nodeeditor h2")).to_have_text("ask")
 
 
 def test_a_graph_without_a_start_gets_one(open_page: Open, server: Server, ids: dict[str, str]) -> None:
