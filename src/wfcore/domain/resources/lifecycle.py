@@ -91,12 +91,32 @@ REASONS: Final[Mapping[Status, str]] = {
 }
 
 
+REMEDIES: Final[Mapping[Status, str]] = {
+    Status.DRAFT: "deploy it first",
+    Status.DELETED: "restore it first",
+}
+"""After what the operations that a status forbids are possible. An active resource allows all of them."""
+
+_WORDS: Final[Mapping[Operation, str]] = {
+    Operation.EDIT: "be changed",
+    Operation.DEPLOY: "be deployed",
+    Operation.DISCARD_DRAFT: "discard its draft",
+    Operation.ROLLBACK: "return to an earlier variation",
+    Operation.TOGGLE: "switch its schedule",
+    Operation.RUN: "run",
+    Operation.RUN_DRAFT: "run its draft",
+    Operation.DELETE: "be deleted",
+    Operation.RESTORE: "be restored",
+}
+"""Operations as messages name them."""
+
+
 class IllegalMove(Conflict):
     """The status forbids the operation; `info` has `reason`, `state`, `operation` and the `legal` operations."""
 
     def __init__(self, status: Status, operation: Operation) -> None:
         super().__init__(
-            f"`{operation}` is not possible in state `{status}`",
+            f"it cannot {_WORDS[operation]} in state `{status}`: {REMEDIES[status]}",
             {
                 "reason": REASONS[status],
                 "state": status.value,

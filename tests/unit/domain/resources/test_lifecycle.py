@@ -57,12 +57,20 @@ def test_illegal(status: Status, operation: Operation) -> None:
     with pytest.raises(IllegalMove) as caught:
         move(status, operation)
     assert isinstance(caught.value, Conflict)
-    assert caught.value.message == f"`{operation}` is not possible in state `{status}`"
+    assert caught.value.message.endswith(f" in state `{status}`: {lifecycle.REMEDIES[status]}")
     info = caught.value.info
     assert (info["state"], info["operation"]) == (status, operation)
     assert info["reason"] == {"draft": "not_deployed", "deleted": "deleted"}[status]
     assert [move(status, Operation(legal)) for legal in info["legal"]]
     assert operation not in info["legal"]
+
+
+def test_words() -> None:
+    """The message names the operation in words, not by its name in the table, and says what helps."""
+    with pytest.raises(IllegalMove, match=r"^it cannot run its draft in state `deleted`: restore it first$"):
+        move(Status.DELETED, Operation.RUN_DRAFT)
+    with pytest.raises(IllegalMove, match=r"^it cannot switch its schedule in state `draft`: deploy it first$"):
+        move(Status.DRAFT, Operation.TOGGLE)
 
 
 @pytest.mark.parametrize("status", Status)
