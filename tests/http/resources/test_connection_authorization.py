@@ -265,6 +265,37 @@ async def test_a_link_does_not_change_the_tag_of_its_run(stage: World, service: 
     assert (await ada.post(f"{RUNS}/{run['runId']}/cancel", headers={"If-Match": etag})).status_code == 202
 
 
+async def test_a_look_at_a_link_does_not_use_it_up(stage: World, service: tuple[Service, str]) -> None:
+    """Previews of links send HEAD, to the link of an interrupt and to the way back; only GET ends something."""
+    _, url = service
+    ada = await stage.user()
+    run = await ran(ada, await deployed(ada, calling(f"{url}/api", await made(ada, body(url)))))
+    link, browser = run["interrupts"][0]["connectUrl"], await stage.client()
+    for _ in range(2):
+        assert (await browser.head(link)).status_code == 204
+    begun = await browser.get(link)
+    assert begun.status_code == 303
+    async with httpx.AsyncClient(trust_env=False, timeout=HANG) as outside:
+        back = (await outside.get(begun.headers["Location"])).headers["Location"]
+    assert (await browser.head(back)).status_code == 204
+    assert (await browser.get(back)).status_code == 200
+    assert (await finished(ada, (await ada.get(f"{RUNS}/{run['runId']}")).json()))["status"] == "done"
+
+
+async def test_a_read_with_the_tag_of_a_run_renews_its_links(stage: World, service: tuple[Service, str]) -> None:
+    """A 304 would leave the reader with a link that was used or is too old; without a link it is a 304 as ever."""
+    _, url = service
+    ada = await stage.user()
+    run = await ran(ada, await deployed(ada, calling(f"{url}/api", await made(ada, body(url)))))
+    one = f"{RUNS}/{run['runId']}"
+    tag = {"If-None-Match": (await ada.get(one)).headers["ETag"]}
+    again = await ada.get(one, headers=tag)
+    assert (again.status_code, again.headers["ETag"]) == (200, tag["If-None-Match"])
+    assert again.json()["interrupts"][0]["connectUrl"] != run["interrupts"][0]["connectUrl"]
+    reader = await stage.user("bob", scopes=["workflows:read"])
+    assert (await reader.get(one, headers=tag)).status_code == 304
+
+
 async def test_a_connection_of_each_user(stage: World, service: tuple[Service, str]) -> None:
     """Status, authorization and use are the caller's; a run uses that of its starter."""
     server, url = service

@@ -223,6 +223,8 @@ class Application:
             query = read_query(scope["query_string"], route.query, others=route.any_query)
             parsed = await self._body(connection, receive, route)
             call = self._call(connection, receive, route, me, path, query, parsed, headers["X-Request-Id"])
+            if route.single_use and scope["method"] == "HEAD":
+                return Response(status_code=HTTPStatus.NO_CONTENT)
             async with nullcontext() if me is None else self._admission.turn(me.org_uuid):
                 response = await route.handle(call)
         except WfcoreError as error:

@@ -21,9 +21,15 @@ class MethodNotAllowed(Malformed):
         super().__init__(f"method `{method[:20]}` is not allowed: use {', '.join(allowed)}", {"allow": allowed})
 
 
-def json_response(value: JSON, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+class RenewedResponse(Response):
+    """A response with parts that every read renews and that its `ETag` does not cover: a 304 would withhold them."""
+
+
+def json_response(
+    value: JSON, status: int = 200, headers: Mapping[str, str] | None = None, kind: type[Response] = Response
+) -> Response:
     """A JSON response, UTF-8."""
-    return Response(dumps(value).encode(), status, headers, "application/json")
+    return kind(dumps(value).encode(), status, headers, "application/json")
 
 
 def tagged(response: Response) -> Response:
@@ -38,6 +44,8 @@ def unless_known(response: Response, headers: Headers) -> Response:
     known = {tag.strip().removeprefix("W/") for value in headers.getlist("If-None-Match") for tag in value.split(",")}
     etag = response.headers.get("ETag")
     if response.status_code != 200 or etag is None or not {"*", etag} & known:
+        return response
+    if isinstance(response, RenewedResponse):
         return response
     return Response(status_code=304, headers={"ETag": etag})
 

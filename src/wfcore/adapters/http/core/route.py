@@ -111,6 +111,8 @@ class Route:
     query: tuple[Query, ...] = ()
     any_query: bool = False
     """Whether the route ignores unknown parameters: the script of a page reads them, or another server adds them."""
+    single_use: bool = False
+    """Whether a GET uses up what its query carries: a HEAD is then answered without a call of the handler."""
     page_statuses: tuple[int, ...] = ()
     """The error statuses whose body is a page of `media_type`, too."""
     headers: tuple[str, ...] = ()

@@ -137,13 +137,13 @@ class AuthorizationRoutes:
         )  # fmt: skip
         yield Route(
             "connections.connect", "GET", CONNECT, self.connect, "Follow the link of a connect interrupt", None,
-            {"type": "string"}, HTTPStatus.SEE_OTHER, query=(_TICKET,), media_type="text/html",
+            {"type": "string"}, HTTPStatus.SEE_OTHER, query=(_TICKET,), media_type="text/html", single_use=True,
             page_statuses=(HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT),
         )  # fmt: skip
         yield Route(
             "connections.callback", "GET", CALLBACK, self.callback, "End the authorization of a connection", None,
             {"type": "string"}, query=(_STATE, _CODE, _ERROR, _ISSUER), any_query=True, media_type="text/html",
-            page_statuses=(HTTPStatus.BAD_REQUEST,),
+            page_statuses=(HTTPStatus.BAD_REQUEST,), single_use=True,
         )  # fmt: skip
 
     async def authorize(self, call: Call) -> Response:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.core.ag_ui import wants_ag_ui
 from wfcore.adapters.http.core.request_parsing import if_match, last_event_id, prefers_json
-from wfcore.adapters.http.core.responses import json_response
+from wfcore.adapters.http.core.responses import RenewedResponse, json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, PAGING, Call, Route
 from wfcore.adapters.http.core.turns import RUNS, Turns, accepted
 from wfcore.adapters.http.routes.runs.filters import RUN_FILTERS, SINCE, UNTIL, filters_of, period_of
@@ -97,7 +97,8 @@ class RunRoutes:
     async def get(self, call: Call) -> Response:
         record = await self._runs.get(call.me, call.run_id)
         (view,) = await self._linked(call, [record])
-        return json_response(view.to_wire(), headers={"ETag": etag_of(record.to_wire())})  # links are always new
+        kind = RenewedResponse if view.links else Response
+        return json_response(view.to_wire(), headers={"ETag": etag_of(record.to_wire())}, kind=kind)
 
     async def _linked(self, call: Call, views: Sequence[RunView]) -> Sequence[RunView]:
         """The records, whose connect interrupts have new links."""
