@@ -203,7 +203,7 @@ FAULTS: dict[str, Fault] = {
         for name, value in {
             "limit": 1_000, "after": "", "before": None, "where": None, "principal": None, "holder": None, "now": 2**50,
             "kind": "", "user_id": "", "of": None, "since": 0, "until": 2**50, "handler": "", "decided": False,
-            "workflow": None, "seconds": 0, "cover": None, "filter": None, "query": "",
+            "workflow": None, "seconds": 0, "cover": None, "filter": None, "query": "", "newest": None, "old": None,
         }.items()
     },
 }  # fmt: skip

@@ -345,7 +345,9 @@ class MemoryBackend(Protocol):
         """
         ...
 
-    async def delete(self, org: str, skill_id: int, memory_id: str) -> bool: ...
+    async def delete(self, org: str, skill_id: int, memory_id: str, *, old: Memory | None = None) -> bool:
+        """Delete the memory; False when there is none. With `old`: only while the stored memory equals it."""
+        ...
 
     async def list(
         self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None

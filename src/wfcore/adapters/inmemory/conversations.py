@@ -76,7 +76,10 @@ class MemoryConversations:
         wanted = [message for message in found if after < message.seq <= up_to]
         return [deepcopy(message) for message in sorted(wanted, key=lambda message: message.seq)]
 
-    async def remove(self, conversation: Conversation) -> bool:
+    async def remove(self, conversation: Conversation, *, newest: int | None = None) -> bool:
+        messages = [head for stored in self._find([conversation]) for head, _ in stored.messages]
+        if newest is not None and any(head.seq > newest for head in messages):
+            return False
         return self.forget(conversation)
 
     def forget(self, conversation: Conversation) -> bool:

@@ -43,8 +43,12 @@ class InMemoryMemories:
         own[memory.id] = _copy(memory)
         return True
 
-    async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
-        return self._of(org, skill_id).pop(memory_id, None) is not None
+    async def delete(self, org: str, skill_id: int, memory_id: str, *, old: Memory | None = None) -> bool:
+        own = self._of(org, skill_id)
+        if memory_id not in own or old not in (None, own[memory_id]):
+            return False
+        del own[memory_id]
+        return True
 
     async def list(
         self, org: str, skill_id: int, *, limit: int, after: str | None = None, user_id: str | None = None

@@ -110,12 +110,13 @@ class Mem0Memories:
 
         return await self._work(replace)
 
-    async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
+    async def delete(self, org: str, skill_id: int, memory_id: str, *, old: Memory | None = None) -> bool:
         def delete() -> bool:
             slot = self._live_slot(_scope(org, skill_id), memory_id)
-            if slot is not None:
-                self._write(slot, "", _DELETED)
-            return slot is not None
+            if slot is None or (old is not None and self._read(slot) != old):
+                return False
+            self._write(slot, "", _DELETED)
+            return True
 
         return await self._work(delete)
 

@@ -106,6 +106,9 @@ class ConversationRepository(Protocol):
         """The messages of these conversations together with `after` < `seq` <= `up_to`, oldest first."""
         ...
 
-    async def remove(self, conversation: Conversation) -> bool:
-        """Delete the conversation and all its messages; False when it does not exist any more."""
+    async def remove(self, conversation: Conversation, *, newest: int | None = None) -> bool:
+        """Delete the conversation and all its messages; False when it does not exist any more.
+
+        With `newest`: only while no message has a greater `seq`, else False.
+        """
         ...

@@ -18,7 +18,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.repositories.conversations import Conversation, Message
-from wfcore.runtime.common.authorization import authorize, needs
+from wfcore.runtime.common.authorization import authorize, conflict, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.preconditions import check_match
 
@@ -36,6 +36,9 @@ class Window:
 
 READ: Final = Window(1_000, 4_000_000, 1)
 LISTED: Final = Window(20, 8_000, 0)
+
+ATTEMPTS: Final = 100
+"""How often a removal is retried after a new message. Each retry means that another run has added one."""
 
 
 @attrs.frozen
@@ -98,16 +101,18 @@ class Conversations:
         Forbidden when the caller sees only conversations of other users there. Conflict `stale` when the ETag of the
         thread, as the caller reads it, is not in `if_match`.
         """
-        parts = await self._visible(me, skill, thread_id)
-        own = [one for one in parts if one.user_id == me.user_id]
-        if not own:
-            raise Forbidden("only the user who started a conversation can delete it", {"reason": "not_owner"})
-        if if_match is not None:
-            check_match(if_match, (await self._view(me, skill, parts, READ)).to_wire())
-        view = await self._view(me, skill, own, READ)
-        if not await self._repository.remove(own[0]):
-            raise NotFound
-        return view
+        for _ in range(ATTEMPTS):
+            parts = await self._visible(me, skill, thread_id)
+            own = [one for one in parts if one.user_id == me.user_id]
+            if not own:
+                raise Forbidden("only the user who started a conversation can delete it", {"reason": "not_owner"})
+            if if_match is not None:
+                check_match(if_match, (await self._view(me, skill, parts, READ)).to_wire())
+            view = await self._view(me, skill, own, READ)
+            newest = max((message.seq for message in view.messages), default=0)
+            if await self._repository.remove(own[0], newest=newest):
+                return view
+        raise conflict("this conversation changes too often; try again", "stale")
 
     async def _allow(self, me: Principal, skill: int) -> None:
         if skill:

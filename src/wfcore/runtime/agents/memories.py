@@ -21,7 +21,7 @@ from wfcore.api.memories import (
 from wfcore.domain.agents.memories import Path, mask_issues, mask_paths, revised, text_hash
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.json.values import given, to_json
-from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.errors import Conflict, NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
@@ -37,7 +37,7 @@ SEARCH_LIMIT = 10
 MAX_SEARCH_LIMIT = 100
 
 ATTEMPTS = 100
-"""How often an update is retried after a concurrent one. Each retry means that another update has succeeded."""
+"""How often an update or deletion is retried after a concurrent update. Each retry means that another one succeeded."""
 
 
 @attrs.frozen
@@ -154,11 +154,12 @@ class Memories:
     async def delete(self, me: Principal, skill: int, id: str, *, if_match: str | None = None) -> MemoryView:
         """Delete the memory permanently. Returns it as it was. A second call is NotFound."""
         await self._allow(me, skill, "manage")
-        found = await self._found(me, skill, id)
-        check_match(if_match, MemoryView(found).to_wire())
-        if not await self._backend.delete(me.org_uuid, skill, id):
-            raise NotFound
-        return MemoryView(found)
+        for _ in range(ATTEMPTS):
+            found = await self._found(me, skill, id)
+            check_match(if_match, MemoryView(found).to_wire())
+            if await self._backend.delete(me.org_uuid, skill, id, old=found):
+                return MemoryView(found)
+        raise _changes_too_often()
 
     async def _allow(self, me: Principal, skill: int, grant: str) -> None:
         resource = await self._authorized(me, skill, grant)
@@ -212,4 +213,8 @@ class Memories:
             )
             if await self._backend.replace(me.org_uuid, skill, new, old=old):
                 return new
-        raise conflict("this memory changes too often; try again", "stale")
+        raise _changes_too_often()
+
+
+def _changes_too_often() -> Conflict:
+    return conflict("this memory changes too often; try again", "stale")

@@ -138,6 +138,16 @@ class MemoriesContract(OnAsyncio):
         assert await memories.get(ORG, 1, "m-1") == memory(1, "first")
         assert [each.memory for each in await memories.search(ORG, 1, "first second", limit=9)] == ["first"]
 
+    async def test_a_deletion_of_what_has_changed(self, memories: MemoryBackend) -> None:
+        """With `old`, only the memory that was read is deleted."""
+        await memories.add(ORG, 1, memory(1))
+        read = await memories.get(ORG, 1, "m-1")
+        await memories.replace(ORG, 1, memory(1, "newer"))
+        assert not await memories.delete(ORG, 1, "m-1", old=read)
+        assert await memories.get(ORG, 1, "m-1") == memory(1, "newer")
+        assert await memories.delete(ORG, 1, "m-1", old=memory(1, "newer"))
+        assert await memories.get(ORG, 1, "m-1") is None
+
     async def test_unknown_memories(self, memories: MemoryBackend) -> None:
         """`get` returns None, `replace` and `delete` return False and create nothing; also for a deleted memory."""
         for number in (1, 2):

@@ -270,6 +270,18 @@ class RecordsContract:
         again = await own(journal)
         assert (again.key == ann.key, await texts(journal, [again])) == (False, ["again"])
 
+    async def test_a_conversation_with_a_newer_message_is_kept(self, journal: Journal) -> None:
+        """With `newest`, only what the caller has read is deleted."""
+        await recorded(journal, [human("hi")])
+        ann = await own(journal)
+        (read,) = await journal.conversations.message_sizes([ann], limit=9)
+        await recorded(journal, [human("and", NOW + 1)])
+        assert not await journal.conversations.remove(ann, newest=read.seq)
+        assert await texts(journal, [ann]) == ["hi", "and"]
+        last = (await journal.conversations.message_sizes([ann], limit=1))[0]
+        assert await journal.conversations.remove(ann, newest=last.seq)
+        assert await journal.conversations.own(ORG, "t-1", "ann") is None
+
     async def test_conversations_belong_to_their_organization(self, journal: Journal) -> None:
         """Another organization reads nothing, also with the key of a conversation."""
         await recorded(journal, [human("hi")])

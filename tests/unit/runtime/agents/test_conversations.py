@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from bench import Bench
 
-from wfcore.domain.kernel.errors import Forbidden, NotFound
+from wfcore.domain.kernel.errors import Conflict, Forbidden, NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.records import MessageRecord
 from wfcore.runtime.agents import conversations as module
 from wfcore.runtime.agents.conversations import Window
+from wfcore.runtime.common.preconditions import etag_of
 from wfcore.testing.contracts.journal_values import NOW
 from wfcore.testing.contracts.run_records import human, recorded
 
@@ -153,6 +154,39 @@ class TestDeleting:
         await say(bench, "theirs", by="other", kind="skill", resource=number)
         assert contents(await bench.core.conversations.delete(bench.me, number, "t-1")) == ["mine"]
         assert contents(await bench.core.conversations.get(bench.me, number, "t-1")) == ["theirs"]
+
+    async def test_a_message_comes_meanwhile(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What the caller with a tag has not read stays; without a tag it is deleted, and returned, too."""
+        await say(bench, "first")
+        cases, repository = bench.core.conversations, bench.core.ports.journal.conversations
+        remove, coming = repository.remove, ["second", "third"]
+
+        async def overtaken(*args: Any, **options: Any) -> bool:
+            if coming:
+                await say(bench, coming.pop(0))
+            return await remove(*args, **options)
+
+        monkeypatch.setattr(repository, "remove", overtaken)
+        read = await cases.get(bench.me, 0, "t-1")
+        with pytest.raises(Conflict) as caught:
+            await cases.delete(bench.me, 0, "t-1", if_match=etag_of(read.to_wire()))
+        assert caught.value.info["reason"] == "stale"
+        assert contents(await cases.get(bench.me, 0, "t-1")) == ["first", "second"]
+        assert contents(await cases.delete(bench.me, 0, "t-1")) == ["first", "second", "third"]
+
+    async def test_a_removal_that_never_comes_first_is_a_conflict(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The number of retries is limited."""
+        await say(bench, "first")
+
+        async def never(*args: Any, **options: Any) -> bool:
+            return False
+
+        monkeypatch.setattr(bench.core.ports.journal.conversations, "remove", never)
+        with pytest.raises(Conflict) as caught:
+            await bench.core.conversations.delete(bench.me, 0, "t-1")
+        assert caught.value.info["reason"] == "stale"
 
     async def test_the_conversation_of_another_user_cannot_be_deleted(self, bench: Bench) -> None:
         """A caller who sees it without having started it gets 403."""

@@ -11,6 +11,7 @@ from wfcore.adapters.inmemory.memories import InMemoryMemories
 from wfcore.domain.agents.memories import text_hash
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.ports.providers import Memory
+from wfcore.runtime.common.preconditions import etag_of
 
 pytestmark = pytest.mark.anyio
 
@@ -230,15 +231,42 @@ class Restless(InMemoryMemories):
     async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
         return False
 
+    async def delete(self, org: str, skill_id: int, memory_id: str, *, old: Memory | None = None) -> bool:
+        return False
+
+
+class Overtaken(InMemoryMemories):
+    """A backend in which another update comes between the read and the deletion."""
+
+    async def delete(self, org: str, skill_id: int, memory_id: str, *, old: Memory | None = None) -> bool:
+        found = await self.get(org, skill_id, memory_id)
+        if found is not None and found.memory == "tea":
+            await self.replace(org, skill_id, attrs.evolve(found, memory="newer"))
+        return await super().delete(org, skill_id, memory_id, old=old)
+
+
+async def test_a_deletion_obeys_its_tag_while_another_update_comes() -> None:
+    """What its caller has not read stays; without a tag the memory is deleted as it is then, and returned so."""
+    async with opened("sqlite://", memories=Overtaken()) as bench:
+        number, cases = await skill(bench), bench.core.memories
+        first, second = [await cases.create(bench.me, number, memory="tea") for _ in range(2)]
+        with pytest.raises(Conflict) as error:
+            await cases.delete(bench.me, number, first.id, if_match=etag_of(first.to_wire()))
+        newer = await cases.get(bench.me, number, first.id)
+        assert (newer.memory.memory, error.value.info["etag"]) == ("newer", etag_of(newer.to_wire()))
+        assert (await cases.delete(bench.me, number, second.id)).memory.memory == "newer"
+
 
 async def test_an_update_that_never_comes_first_is_a_conflict() -> None:
     """The number of retries is limited."""
     async with opened("sqlite://", memories=Restless()) as bench:
         number = await skill(bench)
         made = await bench.core.memories.create(bench.me, number, memory="tea")
-        with pytest.raises(Conflict) as error:
-            await bench.core.memories.patch(bench.me, number, made.id, memory="new")
-        assert error.value.info["reason"] == "stale"
+        cases = bench.core.memories
+        for change in (cases.patch(bench.me, number, made.id, memory="new"), cases.delete(bench.me, number, made.id)):
+            with pytest.raises(Conflict) as error:
+                await change
+            assert error.value.info["reason"] == "stale"
 
 
 async def test_the_default_and_a_given_backend(database: str) -> None:

@@ -178,10 +178,17 @@ _EXISTS: Final = Statement(
     lambda d: f"""SELECT key FROM {d[conversations]} WHERE key = {d["key"]} AND org = {_org(d)}"""
 )
 
-_REMOVE: Final = Statement(lambda d: f"""DELETE FROM {d[conversations]} WHERE key = {d["key"]} AND org = {_org(d)}""")
-"""The row is deleted first, so that concurrent writers to the conversation wait for it."""
+_LOCK: Final = Statement(
+    lambda d: f"""UPDATE {d[conversations]} SET updated_at = updated_at WHERE key = {d["key"]} AND org = {_org(d)}"""
+)
+"""Runs before a removal, so that concurrent writers to the conversation wait for it, and it for them."""
 
-_REMOVE_REST: Final = (
+_NEWER: Final = Statement(
+    lambda d: f"""SELECT 1 FROM {d[messages]} WHERE conversation = {d["key"]} AND seq > {d["newest"]} LIMIT 1"""
+)
+
+_REMOVE: Final = (
+    Statement(lambda d: f"DELETE FROM {d[conversations]} WHERE key = {d[1]}"),
     Statement(lambda d: f"DELETE FROM {d[messages]} WHERE conversation = {d[1]}"),
     Statement(lambda d: f"DELETE FROM {d[participants]} WHERE conversation = {d[1]}"),
 )
@@ -226,13 +233,16 @@ class SqlConversations:
         found = await self._of_each(conversations, MESSAGES, after=after, up_to=up_to)
         return [_message(row) for row in heapq.merge(*found, key=lambda row: row[0])]
 
-    async def remove(self, conversation: Conversation) -> bool:
-        values = {"key": conversation.key, "org": conversation.org}
+    async def remove(self, conversation: Conversation, *, newest: int | None = None) -> bool:
+        key = conversation.key
         async with self._database.writing() as connection:
-            if not (await connection.run(_REMOVE, values)).rowcount:
+            if not (await connection.run(_LOCK, {"key": key, "org": conversation.org})).rowcount:
                 return False
-            for statement in _REMOVE_REST:
-                await connection.run(statement, (conversation.key,))
+            last = MAX_KEY if newest is None else newest
+            if (await connection.run(_NEWER, {"key": key, "newest": last})).first() is not None:
+                return False
+            for statement in _REMOVE:
+                await connection.run(statement, (key,))
             return True
 
     async def _of_threads(

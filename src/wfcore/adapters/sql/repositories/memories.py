@@ -74,9 +74,8 @@ class SqlMemories:
         return found[0] if found else None
 
     async def replace(self, org: str, skill_id: int, memory: Memory, *, old: Memory | None = None) -> bool:
-        before = {} if old is None else _row(old)
-        unchanged = [memories.c[name].is_not_distinct_from(value) for name, value in before.items()]
-        change = memories.update().where(*_one(org, skill_id, memory.id), _is_live(), *unchanged).values(_row(memory))
+        wanted = _live(org, skill_id, memory.id, old)
+        change = memories.update().where(*wanted).values(_row(memory))
         async with self._database.writing() as connection:
             replaced = (await connection.execute(change.returning(memories.c.key, memories.c.org))).first()
             if replaced is not None:
@@ -85,8 +84,8 @@ class SqlMemories:
                 await _add_words(connection, number, skill_id, key, memory.memory)
         return replaced is not None
 
-    async def delete(self, org: str, skill_id: int, memory_id: str) -> bool:
-        change = memories.update().where(*_one(org, skill_id, memory_id), _is_live()).values(_DELETED)
+    async def delete(self, org: str, skill_id: int, memory_id: str, *, old: Memory | None = None) -> bool:
+        change = memories.update().where(*_live(org, skill_id, memory_id, old)).values(_DELETED)
         async with self._database.writing() as connection:
             key = (await connection.execute(change.returning(memories.c.key))).scalar()
             if key is not None:
@@ -146,6 +145,13 @@ def _of(table: "sa.FromClause", org: str, skill_id: int) -> "tuple[sa.ColumnElem
 
 def _one(org: str, skill_id: int, memory_id: str) -> "tuple[sa.ColumnElement[bool], ...]":
     return *_of(memories, org, skill_id), memories.c.id == memory_id
+
+
+def _live(org: str, skill_id: int, memory_id: str, old: Memory | None) -> "list[sa.ColumnElement[bool]]":
+    """The memory, unless it is deleted; with `old` only while it equals that."""
+    before = {} if old is None else _row(old)
+    unchanged = [memories.c[name].is_not_distinct_from(value) for name, value in before.items()]
+    return [*_one(org, skill_id, memory_id), _is_live(), *unchanged]
 
 
 def _position(org: str, skill_id: int, memory_id: str) -> "sa.ScalarSelect[int]":
