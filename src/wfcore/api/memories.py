@@ -8,9 +8,9 @@ from wfcore.api.resources import Body
 from wfcore.domain.json.codec import JsonObject, Positive, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
-Text = Annotated[str, Meta(pattern=r"\S", description="Not blank")]
+Text = Annotated[str, Meta(max_length=100_000, pattern=r"\S", description="Not blank")]
 Question = Annotated[str, Meta(max_length=2_000, description="Words to search for")]
-Metadata = Annotated[JsonObject, Meta(description="Kept verbatim with the memory")]
+Metadata = Annotated[JsonObject, Meta(description="Kept verbatim with the memory; at most 65,536 bytes as JSON")]
 EndUser = Annotated[str, Meta(min_length=1, max_length=255, description="Id of the end user it is about")]
 
 

@@ -8,11 +8,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from wfcore.domain.agents.stems import stem
+from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 
 FIELDS = ("memory", "metadata")
+
+MAX_METADATA: Final = 65_536
+"""Bytes of the metadata of one memory as JSON: lists, searches and contexts hold that of many."""
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _WORD_LENGTH: Final = 128
@@ -61,6 +65,14 @@ def mask_paths(mask: str | None, body: Mapping[str, JSON]) -> list[Path]:
 def mask_issues(paths: Iterable[Path], body: Mapping[str, JSON]) -> list[Issue]:
     """One issue for each path that is not a field of a memory, or that the body does not have."""
     return [Issue("updateMask", problem, "query") for path in paths if (problem := _problem(path, body))]
+
+
+def metadata_issues(body: Mapping[str, JSON]) -> list[Issue]:
+    """An issue for metadata that are too large."""
+    metadata = body.get("metadata")
+    if not isinstance(metadata, Mapping) or len(dumps(metadata).encode()) <= MAX_METADATA:
+        return []
+    return [Issue("metadata", f"must have at most {MAX_METADATA} bytes as JSON", "maxBytes")]
 
 
 def _problem(path: Path, body: Mapping[str, JSON]) -> str | None:

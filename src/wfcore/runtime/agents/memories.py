@@ -18,10 +18,10 @@ from wfcore.api.memories import (
     SearchMemories,
     SearchMemoriesFields,
 )
-from wfcore.domain.agents.memories import Path, mask_issues, mask_paths, revised, text_hash
+from wfcore.domain.agents.memories import Path, mask_issues, mask_paths, metadata_issues, revised, text_hash
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.json.values import given, to_json
-from wfcore.domain.kernel.errors import Conflict, NotFound
+from wfcore.domain.kernel.errors import Conflict, NotFound, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
@@ -83,7 +83,7 @@ class Memories:
 
         `key` is an Idempotency-Key: the same key and body return the same response.
         """
-        new = parsed(CreateMemory, body, fields, key=key)
+        new = parsed(CreateMemory, body, fields, metadata_issues, key=key)
         resource = await self._authorized(me, skill, "manage")
         text, now, metadata = new.memory, self._ports.clock.now(), given(new.metadata) or {}
         made = Memory(self._ports.ids.uuid(), text, text_hash(text), metadata, now, now, given(new.user_id))
@@ -142,7 +142,7 @@ class Memories:
         """
         tree = tree_of(PatchMemory, body, fields)
         paths = mask_paths(update_mask, tree)
-        data = to_json(parsed(PatchMemory, tree, {}, partial(mask_issues, paths)))
+        data = to_json(parsed(PatchMemory, tree, {}, partial(mask_issues, paths), metadata_issues))
         await self._allow(me, skill, "manage")
         if not paths:
             found = MemoryView(await self._found(me, skill, id))
@@ -208,6 +208,8 @@ class Memories:
             old = await self._found(me, skill, id)
             check_match(if_match, MemoryView(old).to_wire())
             text, metadata = revised(old.memory, old.metadata, paths, data)
+            if metadata is not old.metadata:
+                refuse(metadata_issues({"metadata": metadata}))
             new = attrs.evolve(
                 old, memory=text, hash=text_hash(text), metadata=metadata, updated_at=self._ports.clock.now()
             )

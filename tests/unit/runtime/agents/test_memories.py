@@ -8,7 +8,7 @@ import pytest
 from bench import Bench, opened, paths
 
 from wfcore.adapters.inmemory.memories import InMemoryMemories
-from wfcore.domain.agents.memories import text_hash
+from wfcore.domain.agents.memories import MAX_METADATA, text_hash
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.ports.providers import Memory
 from wfcore.runtime.common.preconditions import etag_of
@@ -223,6 +223,30 @@ class TestChanges:
         for key in ("other", None):
             with pytest.raises(Conflict):
                 await cases.create(bench.me, number, {"memory": "tea"}, key=key)
+
+
+async def test_text_and_metadata_have_limits(bench: Bench) -> None:
+    """The metadata as a whole: a change of one key cannot pass the limit either. The text can change beside it."""
+    number, cases = await skill(bench), bench.core.memories
+    largest = {"a": "é" * (MAX_METADATA // 2 - 4)}
+    made = await cases.create(bench.me, number, memory="t" * 100_000, metadata=largest)
+    for change in (
+        cases.create(bench.me, number, memory="tea", metadata={**largest, "b": 1}),
+        cases.patch(bench.me, number, made.id, metadata={**largest, "b": 1}),
+        cases.patch(bench.me, number, made.id, metadata={"b": 1}, update_mask="metadata.b"),
+    ):
+        with pytest.raises(Invalid) as error:
+            await change
+        assert paths(error) == {("metadata", "maxBytes")}
+    for change in (
+        cases.create(bench.me, number, memory="t" * 100_001),
+        cases.patch(bench.me, number, made.id, memory="t" * 100_001),
+    ):
+        with pytest.raises(Invalid) as error:
+            await change
+        assert paths(error) == {("memory", "maxLength")}
+    assert await cases.page(bench.me, number) == [made]
+    assert (await cases.patch(bench.me, number, made.id, memory="new")).memory.metadata == largest
 
 
 class Restless(InMemoryMemories):
