@@ -331,3 +331,18 @@ class TestReasons:
             ("resumed", "cancel", "already_resumed"), ("resumed", "interrupt", "already_resumed"),
         ):  # fmt: skip
             assert (await self.refused(ada, f"/agent/v1/runs/{key}/{how}", {}, 409))["reason"] == reason
+
+    async def test_a_refusal_is_in_words(self, world: World) -> None:
+        """It names the state of the run, and not the event of the machine that cannot happen."""
+        ada = await world.user()
+        number = await deployed(ada, chain(APPROVAL))
+        for key in ("parked", "ended"):
+            await ada.post("/agent/v1/runs", json={"workflowId": number, "input": {}}, headers=keyed(key))
+        await ada.post("/agent/v1/runs/ended/cancel")
+        for key, how, message in (
+            ("ended", "cancel", "the run has ended as `cancelled`"),
+            ("ended", "interrupt", "the run has ended as `cancelled`"),
+            ("parked", "interrupt", "this is not possible while the run is `interrupted`"),
+        ):
+            refused = await ada.post(f"/agent/v1/runs/{key}/{how}")
+            assert (refused.status_code, refused.json()["error"]["message"]) == (409, message)

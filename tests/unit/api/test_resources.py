@@ -247,7 +247,13 @@ class TestIssues:
             (WORKFLOW | {"type": "agent"}, "`agent` is not one of `task`, `workflow`"),
             (WORKFLOW | {"name": ["secret"]}, "must be of type string, not array"),
             (WORKFLOW | {"name": "x" * 201}, "must have at most 200 characters"),
-            (WORKFLOW | {"x": "secret"}, "is not a known key"),
+            (
+                WORKFLOW | {"x": "secret"},
+                (
+                    "is not a known key: use `accessConfig`, `agentSelection`, `description`, `name`, "
+                    "`organizationId`, `slug`, `trigger`, `type`, `workflowStructure`"
+                ),
+            ),
             ({"name": "x"}, "is required"),
         ],
     )

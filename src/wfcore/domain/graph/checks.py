@@ -14,7 +14,7 @@ import attrs
 from wfcore.domain.expressions.expression import ExpressionError, compile_expression
 from wfcore.domain.expressions.templates import expressions
 from wfcore.domain.json.schema import schema_issues
-from wfcore.domain.kernel.errors import Issue, join_path
+from wfcore.domain.kernel.errors import Issue, join_path, usable
 from wfcore.domain.kernel.ids import is_uuid, normalize_email, parse_id
 from wfcore.domain.kernel.json_readers import as_number, as_text
 from wfcore.domain.kernel.json_type import JSON
@@ -180,7 +180,7 @@ def record(fields: Mapping[str, Check], required: Sequence[str] = (), *, extra: 
                 if inner := field(item, known):
                     issues += prefixed(key, inner)
             elif not extra:
-                issues.append(Issue(key, f"`{clip(key)}` is an unknown key", "unknown"))
+                issues.append(Issue(key, f"`{clip(key)}` is an unknown key{usable(fields)}", "unknown"))
             if len(issues) > MAX_ISSUES:
                 break
         return issues

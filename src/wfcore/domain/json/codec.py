@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from wfcore.domain.json.parsing import faults_of, first_issues, wire_path
 from wfcore.domain.json.values import shape_of
-from wfcore.domain.kernel.errors import Issue, join_path, refuse
+from wfcore.domain.kernel.errors import Issue, join_path, refuse, usable
 from wfcore.domain.kernel.ids import SLUG_FORM
 from wfcore.domain.kernel.json_readers import as_list, as_object, as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
@@ -332,6 +332,10 @@ def _issues(error: "EvaluationErrorEntry", schema: JSON, data: JSON) -> Iterator
             yield Issue(place, "must have a visible character and no control character", "pattern")
         case "pattern" if expected == SLUG_FORM:
             yield Issue(place, "must be letters a to z, digits and inner hyphens", "pattern")
+        case "pattern" if expected == _NO_DOTS:
+            yield Issue(place, "must be visible ASCII characters, neither `.` nor `..`", "pattern")
+        case "minLength" | "minItems" if expected == 1:
+            yield Issue(place, "must not be empty", keyword)
         case "multipleOf":
             yield Issue(place, "must be a whole number", "integer")
         case _:
@@ -342,9 +346,10 @@ def _key_issues(steps: Sequence[str | int], rules: Mapping[str, JSON], value: Ma
     for key in as_texts(rules["required"]):
         if key not in value:
             yield Issue(wire_path([*steps, key]), "is required", "required")
+    known = as_object(rules["properties"])
     for key in value:
-        if key not in as_object(rules["properties"]):
-            yield Issue(wire_path([*steps, key]), "is not a known key", "unknown")
+        if key not in known:
+            yield Issue(wire_path([*steps, key]), f"is not a known key{usable(known)}", "unknown")
 
 
 def _follow(pointer: str, tree: JSON) -> tuple[list[str | int], list[JSON]]:

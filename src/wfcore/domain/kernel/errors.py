@@ -113,6 +113,12 @@ class Unavailable(WfcoreError):
     code, status, http = "INTERNAL_ERROR", "INTERNAL", 503
 
 
+def usable(keys: Iterable[str]) -> str:
+    """The end of a message about an unknown key: what can be used instead, unless there is nothing."""
+    names = ", ".join(f"`{key}`" for key in keys)
+    return f": use {names}" if names else ""
+
+
 def refuse(issues: Iterable[Issue], *, as_invalid: bool = False) -> None:
     """Raise one error that lists every error among `issues`; warnings alone raise nothing.
 

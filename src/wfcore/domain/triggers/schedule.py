@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import attrs
 
-from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.errors import Issue, usable
 from wfcore.domain.kernel.json_readers import as_object, as_text, as_texts, optional_number, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.triggers.cron import LAST_YEAR, Slot, parse_cron, passes, wall_time
@@ -160,7 +160,8 @@ def _check_field(name: str, value: JSON, path: str, frequency: JSON) -> Iterator
         if value or _is_used(name, frequency):
             yield from _ARRAYS[name](value, path)
     else:
-        yield Issue(path, "is not a known key", "unknown")
+        known = usable([*_TEXTS, *_NUMBERS, *_ARRAYS])
+        yield Issue(path, f"is not a known key{known}", "unknown")
 
 
 def _is_used(name: str, frequency: JSON) -> bool:

@@ -10,7 +10,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.deciders import Delegator, check_answer, may_decide
-from wfcore.domain.run.state import IllegalEntry
+from wfcore.domain.run.state import IllegalEntry, IllegalRunMove
 from wfcore.ports.journal import RunRow
 from wfcore.runtime.common.authorization import conflict
 
@@ -53,7 +53,15 @@ def apply(machine: Machine, entry: e.Entry) -> None:
     try:
         machine.apply(entry)
     except IllegalEntry as error:
-        raise Conflict(str(error), error.info) from None
+        raise Conflict(_why_not(machine, error), error.info) from None
+
+
+def _why_not(machine: Machine, error: IllegalEntry) -> str:
+    if machine.ended:
+        return f"the run has ended as `{machine.status}`"
+    if isinstance(error, IllegalRunMove):  # names an event of the machine, which is not the request
+        return f"this is not possible while the run is `{machine.status}`"
+    return str(error)
 
 
 def _decisions(row: RunRow, machine: Machine, body: ResumeRun) -> tuple[e.Decision, ...]:

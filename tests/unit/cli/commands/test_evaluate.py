@@ -88,7 +88,7 @@ def test_faults_of_the_file_have_lines(tmp_path: Path, capsys: pytest.CaptureFix
     file.write_text("name: Helper\nevaluations:\n- id: one\n  input: {message: hi}\n  checks: [{kind: nope}]\nuse: 3\n")
     assert main(["eval", str(file)]) == 2
     first, second, *rest = capsys.readouterr().err.splitlines()
-    assert first == f"error: {file}:6: `use`: is not a known key"
+    assert first.startswith(f"error: {file}:6: `use`: is not a known key: use `accessConfig`, ")
     assert second.startswith(f"  {file}:5: `evaluations[0].checks[0].kind`: `nope` is not one of")
     assert rest == []
     file.write_text("name: [\n")

@@ -113,7 +113,7 @@ def test_every_fault_of_every_file_comes_in_one_answer(acme: Organization) -> No
         "files/skills/model.yaml:1: `model`: there is no model `unknown`",
         "files/skills/model.yaml:3: `toolset.mcp.x.y`: `x.y` does not begin with the name of a connection",
         "files/skills/cycle.yaml:4: `connectionSet[0].connectionId`: unknown connection `Shop`",
-        "files/workflows/form.yaml:1: `name`: must have",
+        "files/workflows/form.yaml:1: `name`: must not be empty",
         "files/workflows/form.yaml:5: `workflowStructure.nodes[0].typ`: `typ` is an unknown key",
         "files/workflows/names.yaml:8: `workflowStructure.nodes[1].data.agent_id`: unknown skill `nobody`",
         "files/workflows/names.yaml:17: `accessConfig.groupPermissions.Nobody`: unknown group `Nobody`",

@@ -42,7 +42,12 @@ UUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
             "`end` is not one of `start`, `action`, `condition`, `agent`, `humanApproval`",
             "enum",
         ),
-        ({"nodes": [{**START, "label": 1}]}, ".nodes[0].label", "`label` is an unknown key", "unknown"),
+        (
+            {"nodes": [{**START, "label": 1}]},
+            ".nodes[0].label",
+            "`label` is an unknown key: use `id`, `type`, `position`, `data`",
+            "unknown",
+        ),
         (
             {"nodes": [{**START, "position": {"x": 1, "y": "1"}}]},
             ".nodes[0].position.y",
@@ -58,7 +63,7 @@ UUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
         (
             {"nodes": [{**START, "position": {"x": 1, "y": 1, "z": 1}}]},
             ".nodes[0].position.z",
-            "`z` is an unknown key",
+            "`z` is an unknown key: use `x`, `y`",
             "unknown",
         ),
         ({"nodes": [{**START, "data": 1}]}, ".nodes[0].data", "must be an object, not a number", "type"),
@@ -167,7 +172,10 @@ def data_issues(kind: str, data: Any) -> list[tuple[str, str, str]]:
             "action",
             {"toolId": "core.http", "retry": {"attempts": 3}},
             "retry.attempts",
-            "`attempts` is an unknown key",
+            (
+                "`attempts` is an unknown key: use `maxAttempts`, `initialIntervalSeconds`, `backoffCoefficient`, "
+                "`maxIntervalSeconds`"
+            ),
             "unknown",
         ),
         ("condition", {"branches": []}, "branches", "must have at least 1", "minItems"),

@@ -79,7 +79,15 @@ DAYS = "monday, tuesday, wednesday, thursday, friday, saturday, sunday"
             "is required when frequency is `custom`",
             "required_if",
         ),
-        (trigger({**DAILY, "every": 1}), ".schedule.every", "is not a known key", "unknown"),
+        (
+            trigger({**DAILY, "every": 1}),
+            ".schedule.every",
+            (
+                "is not a known key: use `frequency`, `timezone`, `time_of_day`, `cron_description`, `day_of_month`, "
+                "`weekdays`, `cron_expressions`"
+            ),
+            "unknown",
+        ),
         (
             trigger({**DAILY, "frequency": "yearly"}),
             ".schedule.frequency",

@@ -96,6 +96,7 @@ class TestKeys:
         with pytest.raises(Invalid) as error:
             await bench.core.runs.start(bench.me, workflow=number, input={}, run_id=key)
         assert {path for path, _ in paths(error)} == {"runId"}
+        assert "^" not in error.value.message  # words, and not the pattern
 
 
 class TestTargets:
