@@ -424,12 +424,9 @@ def test_usage_of_the_server(open_page: Open, server: Server) -> None:
 
 def test_the_audit(open_page: Open, server: Server, filled: dict[str, str]) -> None:
     """Filters reach the server; an entry shows its details and leads to what it is about."""
-    with (
-        server.client() as client
-    ):  # among the newest: others of this file can have pushed that of `filled` out of sight
-        made = client.post(
-            "/api/v1/hooks", json={"url": "https://hooks.invalid/audit", "events": ["run.failed"]}
-        ).json()
+    with server.client() as client:  # its entry is among the newest: the tests before this one can have made many
+        body = {"url": "https://hooks.invalid/audit", "events": ["run.failed"]}
+        made = client.post("/api/v1/hooks", json=body).json()
         client.delete(f"/api/v1/hooks/{made['id']}")
     page = open_page("/studio/audit")
     expect(row(page, "hook.create").first).to_be_visible()
