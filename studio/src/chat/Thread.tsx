@@ -5,7 +5,7 @@ import { problemOf, useChanges, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { JsonBlock } from "../kit/JsonView";
-import { Loading } from "../kit/kit";
+import { Failure, Loading } from "../kit/kit";
 import { brief, readable } from "../kit/safe";
 import { Approval } from "../pages/Approval";
 import { Markdown, Plain } from "./Markdown";
@@ -38,10 +38,11 @@ export function Thread({ session, chats, partner, names, autoFocus }: { session:
   return (
     <>
       <div className="scroll thread" ref={scroll} onScroll={measure}>
-        {state.older && <div className="foot"><button type="button" className="button small" onClick={() => void session.readOlder()}>{t("chat.older")}</button></div>}
+        {state.failure ? <Failure problem={problemOf(state.failure)} onRetry={() => void session.read()} />
+          : state.older && <div className="foot"><button type="button" className="button small" onClick={() => void session.read()}>{t("chat.older")}</button></div>}
         <div className="log" role="log" aria-label={t("chat.conversation")} aria-busy={state.busy || undefined} tabIndex={0}>
           {state.loading ? <Loading rows={4} />
-            : !state.entries.length && <p className="welcome muted text">{readable(partner.description) || t("chat.begin", { name: partner.name })}</p>}
+            : !state.entries.length && !state.failure && <p className="welcome muted text">{readable(partner.description) || t("chat.begin", { name: partner.name })}</p>}
           {state.entries.map(({ entry, chain }) => <One key={entry.key} entry={entry} chain={chain} session={session} names={names} onDecided={decided} />)}
         </div>
       </div>

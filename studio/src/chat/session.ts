@@ -1,6 +1,6 @@
 import type { Api } from "../api/api";
 import { attachmentsOf, type Chats, type Conversation } from "../api/chats";
-import { ApiError, randomId } from "../api/client";
+import { ApiError, mayPass, randomId } from "../api/client";
 import { follow } from "../api/sse";
 import type { Decision, InboxItem, Json, JsonObject, RunEvent, RunRecord, Target, Upload } from "../api/types";
 import { Chain, type Entry, entriesOf, runOf } from "./transcript";
@@ -21,6 +21,8 @@ export interface Partner {
 
 export interface Snapshot {
   loading: boolean;
+  /** Why messages could not be read, if another attempt can succeed; `read` makes it. */
+  failure: unknown;
   older: string | null;
   entries: { entry: Entry; chain: Chain | null }[];
   /** Turns are under way. */
@@ -48,7 +50,7 @@ export interface Hooks {
  * loaded again, so nothing is sent twice.
  */
 export class ChatSession {
-  private snapshot: Snapshot = { loading: true, older: null, entries: [], busy: false, connection: "live" };
+  private snapshot: Snapshot = { loading: true, failure: null, older: null, entries: [], busy: false, connection: "live" };
   private readonly listeners = new Set<() => void>();
   private stored: Conversation["messages"] = [];
   private chains: Chain[] = [];
@@ -71,11 +73,19 @@ export class ChatSession {
   /** Read what was said, and continue what has not ended. Without the right to read, the chat begins empty. */
   async start(): Promise<void> {
     this.closed = false;
+    this.set({ loading: true, failure: null });
     const pending = this.pending();
-    const [conversation, records] = await Promise.all([
-      this.chats.conversation(this.thread).catch(() => null), this.chats.runs(this.thread).catch(() => [] as RunRecord[]),
+    let failure: unknown = null;
+    const without = (error: unknown) => {
+      if (mayPass(error)) failure = error;
+      return null;
+    };
+    const [conversation, found] = await Promise.all([
+      this.chats.conversation(this.thread).catch(without), this.chats.runs(this.thread).catch(without),
     ]);
     if (this.closed) return;
+    if (failure) return this.set({ loading: false, failure });
+    const records = found ?? [];
     this.stored = conversation?.messages ?? [];
     const begun = new Set(this.chains.map((chain) => chain.key)); // by messages that were sent meanwhile
     const executions = executionsOf(records).filter((turns) => {
@@ -94,10 +104,18 @@ export class ChatSession {
     this.streams.clear();
   }
 
-  async readOlder(): Promise<void> {
-    const page = await this.chats.conversation(this.thread, this.snapshot.older);
-    this.stored = [...page.messages, ...this.stored];
-    this.set({ older: page.nextPageToken ?? null });
+  /** Read the messages before those that are shown, or again what could not be read. */
+  async read(): Promise<void> {
+    const { older } = this.snapshot;
+    if (older === null) return this.start();
+    this.set({ failure: null });
+    try {
+      const page = await this.chats.conversation(this.thread, older);
+      this.stored = [...page.messages, ...this.stored];
+      this.set({ older: page.nextPageToken ?? null });
+    } catch (failure) {
+      this.set({ failure });
+    }
   }
 
   /** False if the host refuses it. */

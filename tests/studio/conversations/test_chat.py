@@ -217,6 +217,23 @@ def is_read(route: Route) -> bool:
     )
 
 
+def test_a_chat_that_cannot_be_read(open_page: Open, chats: dict[str, Any]) -> None:
+    """It does not look like a new one: it says so, and is read again on demand."""
+    page = chat(open_page, chats, f"?skillId={chats['helper']}")
+    say(page, "markdown please")
+    idle(page)
+    page.route("**/*", lambda route: route.fulfill(status=503) if is_read(route) else route.fallback())
+    page.reload()
+    failure = page.locator(".thread").get_by_role("alert")
+    expect(failure).to_be_visible()
+    expect(page.locator(".welcome")).to_have_count(0)
+    check_accessibility(page)
+    page.unroute_all()
+    failure.get_by_role("button", name="Try again").click()
+    expect(page.locator(".bubble")).to_have_count(2)
+    expect(failure).to_have_count(0)
+
+
 @pytest.mark.parametrize("appearance", APPEARANCES)
 def test_accessible(open_page: Open, chats: dict[str, Any], appearance: str) -> None:
     """No finding of axe with Markdown, steps and a request in sight, and nothing wider than the window."""
