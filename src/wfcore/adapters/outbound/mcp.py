@@ -7,27 +7,22 @@ session, so that nothing is shared between two customers.
 
 import asyncio
 import logging
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import httpx2
 
 from wfcore.adapters.outbound.client import MOST_BYTES, GuardedTransport
 from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused, check_url
+from wfcore.adapters.outbound.mcp_listing import LONGEST_MESSAGE, MOST_TOOLS, Screen, listing_of, strict
 from wfcore.adapters.outbound.tool import checked_headers
-from wfcore.domain.json.codec import dumps, fingerprint
-from wfcore.domain.json.parsing import parse_json
-from wfcore.domain.json.schema import compile_schema
-from wfcore.domain.kernel.errors import Invalid, Malformed
-from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import needs_extra
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
-from wfcore.ports.tool_servers import CALL_KEY, ServedTool, ToolListing
+from wfcore.ports.tool_servers import CALL_KEY, ToolListing
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -39,10 +34,6 @@ SECONDS: Final = 60.0
 SECONDS_TO_LEAVE: Final = 1.0
 """Seconds to end the session after the result."""
 MOST_PAGES: Final = 20
-MOST_TOOLS: Final = 500
-LONGEST_DESCRIPTION: Final = 4_000
-LONGEST_MESSAGE: Final = 500
-"""Characters of a server's own message in an error."""
 
 LOGGERS: Final = (
     "client",
@@ -56,7 +47,6 @@ LOGGERS: Final = (
 """Loggers that log messages of a server, which can repeat the credentials: they are muted during sessions here."""
 
 _logs_muted: Final = ContextVar("_logs_muted", default=False)
-_NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
 
 T = TypeVar("T")
 
@@ -92,7 +82,7 @@ class McpTools:
 
     async def list(self) -> ToolListing:
         """The current tools of the server, all pages. A name that is listed twice is left out, as it is ambiguous."""
-        return _listing(*await self._within(_all_pages))
+        return await self._within(_all_pages)
 
     async def call(self, name: str, arguments: Mapping[str, JSON], key: str = "") -> JSON:
         """The result: its structured content if present, else its text, else its blocks as a list.
@@ -101,14 +91,16 @@ class McpTools:
         the tool reports a failure or requires further input.
         """
         given = dict(arguments)
-        result = await self._within(lambda client: self._called(client, name, given, key))
+        result = await self._within(lambda client, screen: self._called(client, screen, name, given, key))
         if result.is_error:
             raise ToolFailed(
                 self._without_secrets(_text(result) or "the tool failed without a message"), retryable=False
             )
         return _value(result)
 
-    async def _called(self, client: "Client", name: str, arguments: dict[str, JSON], key: str) -> "CallToolResult":
+    async def _called(
+        self, client: "Client", screen: Screen, name: str, arguments: dict[str, JSON], key: str
+    ) -> "CallToolResult":
         """Avoids the SDK's own call, which validates results by the server's schema: its patterns can be slow."""
         types = self._mcp.types
         meta = {CALL_KEY: key} if key else None
@@ -118,10 +110,11 @@ class McpTools:
         except self._mcp.MCPError as error:
             if error.code != types.HEADER_MISMATCH:
                 raise
-        await _all_pages(client)  # the SDK reads from the listing which arguments the server requires in headers
+        # the SDK reads from the listing which arguments the server requires in headers
+        await _all_pages(client, screen)
         return await client.session.send_request(request, types.CallToolResult)
 
-    async def _within(self, use: Callable[["Client"], Awaitable[T]]) -> T:
+    async def _within(self, use: Callable[["Client", Screen], Awaitable[T]]) -> T:
         """The result of `use` in a separate session. A failure after the result is ignored."""
         transport = _Transport(self._guard, self._most_bytes)
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -142,12 +135,12 @@ class McpTools:
         raise self._failed(transport.problem or _first(error or TimeoutError())) from None
 
     async def _run_session(
-        self, transport: "_Transport", use: Callable[["Client"], Awaitable[T]], result: asyncio.Future[T]
+        self, transport: "_Transport", use: Callable[["Client", Screen], Awaitable[T]], result: asyncio.Future[T]
     ) -> None:
         _logs_muted.set(True)
         check_url(self._url)
         async with self._session(transport) as client:
-            result.set_result(await use(client))
+            result.set_result(await use(client, transport.screen))
 
     @asynccontextmanager
     async def _session(self, transport: "_Transport") -> AsyncIterator["Client"]:
@@ -157,8 +150,10 @@ class McpTools:
         async with httpx2.AsyncClient(transport=transport, headers=headers, timeout=None) as http:
             stream = streamable_http_client(self._url, http_client=http, max_sse_event_size=self._most_bytes)
             me = self._mcp.types.Implementation(name="wfcore", version="1")
-            client = self._mcp.Client(stream, cache=None, client_info=me, message_handler=self._receive)
+            screened = transport.screen.over(stream)
+            client = self._mcp.Client(screened, cache=None, client_info=me, message_handler=self._receive)
             async with client as entered:
+                transport.screen.version = entered.session.protocol_version or ""
                 yield entered
 
     async def _receive(self, message: object) -> None:
@@ -224,6 +219,7 @@ class _Transport(GuardedTransport):
     def __init__(self, guard: AddressGuard, most_bytes: int) -> None:
         super().__init__(guard)
         self.problem: Exception | None = None
+        self.screen = Screen()
         self._most_bytes = most_bytes
         self._received = 0
 
@@ -269,8 +265,8 @@ class _Counted(httpx2.AsyncByteStream):
 # Listing
 
 
-async def _all_pages(client: "Client") -> tuple[list["Listed"], float | None]:
-    """The tools, and the seconds for which the listing is valid: the least value of a page, None without one."""
+async def _all_pages(client: "Client", screen: Screen) -> ToolListing:
+    """The listing. It is valid for the least number of seconds of a page, None without one."""
     tools: list[Listed] = []
     lifetimes: list[float] = []
     cursor: str | None = None
@@ -279,54 +275,11 @@ async def _all_pages(client: "Client") -> tuple[list["Listed"], float | None]:
         tools += page.tools
         lifetimes += [page.ttl_ms / 1000] if "ttl_ms" in page.model_fields_set else []
         cursor = page.next_cursor
-        if len(tools) > MOST_TOOLS:
+        if len(tools) + len(screen.left_out) > MOST_TOOLS:
             raise ToolFailed(f"the MCP server lists more than {MOST_TOOLS} tools", retryable=False)
-        if cursor is None:
-            return tools, min(lifetimes, default=None)
+        if not cursor:  # some servers send "" on the last page
+            return listing_of(tools, min(lifetimes, default=None), screen.left_out)
     raise ToolFailed(f"the MCP server lists its tools on more than {MOST_PAGES} pages", retryable=False)
-
-
-def _listing(found: Sequence["Listed"], fresh_for: float | None) -> ToolListing:
-    names = [tool.name for tool in found]
-    tools: dict[str, ServedTool] = {}
-    left_out: dict[str, str] = {}
-    for tool in found:
-        name = tool.name.encode(errors="replace").decode()[:128]
-        if names.count(tool.name) > 1:
-            left_out[name] = "the server lists two tools of this name"
-            continue
-        try:
-            tools[name] = _tool(tool)
-        except ToolFailed as error:
-            left_out[name] = error.message
-    return ToolListing(tuple(tools.values()), left_out, fresh_for)
-
-
-def _tool(tool: "Listed") -> ServedTool:
-    """The tool, if it can be called and shown to a model. Raises ToolFailed with the reason otherwise."""
-    if not _NAME.fullmatch(tool.name):
-        raise ToolFailed("the name is not valid: use 1 to 128 letters, digits, `_`, `.`, `/` and `-`")
-    parameters = as_object(_strict(tool.input_schema))
-    try:
-        compile_schema(parameters)
-    except (Invalid, Malformed) as error:
-        raise ToolFailed(f"the schema of its arguments is not valid: {error}"[:LONGEST_MESSAGE]) from None
-    description = as_text(_strict(tool.description or ""))
-    definition: dict[str, JSON] = {"name": tool.name, "description": description, "inputSchema": parameters}
-    digest = f"sha256:{fingerprint(definition)}"
-    return ServedTool(tool.name, description[:LONGEST_DESCRIPTION], parameters, digest, _output_schema(tool))
-
-
-def _output_schema(tool: "Listed") -> Mapping[str, JSON] | None:
-    """The schema of the tool's results, for readers of the catalog only: an invalid one counts as missing."""
-    if tool.output_schema is None:
-        return None
-    try:
-        schema = as_object(_strict(tool.output_schema))
-        compile_schema(schema)
-    except (ToolFailed, Invalid, Malformed):
-        return None
-    return schema
 
 
 # Results
@@ -334,19 +287,11 @@ def _output_schema(tool: "Listed") -> Mapping[str, JSON] | None:
 
 def _value(result: "CallToolResult") -> JSON:
     if result.structured_content is not None:
-        return _strict(result.structured_content)
+        return strict(result.structured_content)
     if all(block.type == "text" for block in result.content):
-        return _strict(_text(result))
-    return _strict([block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content])
+        return strict(_text(result))
+    return strict([block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content])
 
 
 def _text(result: "CallToolResult") -> str:
     return "\n".join(block.text for block in result.content if block.type == "text")
-
-
-def _strict(value: Any) -> JSON:
-    """The value, checked for storage: servers send NaN, NUL and unpaired surrogates."""
-    try:
-        return parse_json(dumps(value).encode())
-    except (Malformed, ValueError) as error:
-        raise ToolFailed(f"the MCP server's response is not valid JSON: {error}", retryable=False) from None

@@ -16,7 +16,8 @@ from waiting import HANG
 
 from wfcore.adapters.outbound import mcp
 from wfcore.adapters.outbound.guard import AddressGuard
-from wfcore.adapters.outbound.mcp import LONGEST_DESCRIPTION, LONGEST_MESSAGE, MOST_PAGES, MOST_TOOLS, McpTools
+from wfcore.adapters.outbound.mcp import MOST_PAGES, McpTools
+from wfcore.adapters.outbound.mcp_listing import LONGEST_DESCRIPTION, LONGEST_MESSAGE, MOST_TOOLS
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
 from wfcore.ports.tool_servers import CALL_KEY, ToolListing
@@ -30,7 +31,7 @@ def tools(stub: Stub, **options: Any) -> McpTools:
     return McpTools(f"http://127.0.0.1:{stub.port}/mcp", {"Authorization": f"Bearer {CANARY}"}, guard, **given)
 
 
-async def listing(*listed: Mapping[str, Any]) -> ToolListing:
+async def listing(*listed: Any) -> ToolListing:
     async with serving(tools_list={"tools": listed}) as stub:
         return await tools(stub).list()
 
@@ -94,6 +95,13 @@ async def test_pages_are_read_to_the_end() -> None:
         assert [tool.name for tool in (await tools(stub).list()).tools] == ["t0", "t1", "t2", "t3"]
 
 
+async def test_an_empty_cursor_ends_the_listing() -> None:
+    """Some servers send `nextCursor` "" on the last page."""
+    async with serving(tools_list={"tools": [ADD], "nextCursor": ""}) as stub:
+        assert [tool.name for tool in (await tools(stub).list()).tools] == ["add"]
+    assert stub.methods().count("tools/list") == 1
+
+
 async def test_a_digest_changes_with_the_definition() -> None:
     """The digest does not depend on the order of keys; any change gives another digest."""
     turned = dict(reversed(ADD.items()))
@@ -135,10 +143,23 @@ async def test_arguments_can_be_required_in_headers() -> None:
         ({**ADD, "inputSchema": {"type": "object", "$ref": "http://127.0.0.1/"}}, "schema"),
         ({**ADD, "inputSchema": {"type": "object", "title": "x" * 70_000}}, "schema"),
         ({**ADD, "inputSchema": {"type": "object", "title": "\0"}}, "JSON"),
+        ({"name": "add"}, "`inputSchema` is missing in its definition"),
+        ({**ADD, "inputSchema": None}, "`inputSchema` of its definition is not valid"),
+        ({**ADD, "inputSchema": {"type": "array"}}, "`inputSchema.type` of its definition"),
+        ({"inputSchema": {"type": "object"}}, "`name` is missing"),
+        ({**ADD, "description": 5}, "`description` of its definition"),
+        ({**ADD, "annotations": {"readOnlyHint": []}}, "`annotations.readOnlyHint` of its definition"),
+        ({**ADD, "execution": 5}, "`execution` of its definition"),
+        ("add", "not an object"),
+        (None, "not an object"),
+        ({**ADD, "inputSchema": {"type": "object", "properties": {"a": {"x-mcp-header": "A"}}}}, "x-mcp-header"),
     ],
-    ids=["space", "long", "line", "flag", "type", "reference", "size", "nul"],
-)
-async def test_tools_that_cannot_be_used_are_left_out(listed: Mapping[str, Any], why: str) -> None:
+    ids=[
+        "space", "long", "line", "flag", "type", "reference", "size", "nul", "no schema", "null", "array", "no name",
+        "description", "annotations", "execution", "text", "nothing", "header",
+    ],
+)  # fmt: skip
+async def test_tools_that_cannot_be_used_are_left_out(listed: Any, why: str) -> None:
     """One invalid definition is reported with its reason, and does not affect other tools."""
     found = await listing({**ADD, "name": "good"}, listed)
     assert [tool.name for tool in found.tools] == ["good"]
@@ -150,9 +171,10 @@ async def test_tools_that_cannot_be_used_are_left_out(listed: Mapping[str, Any],
 
 async def test_tools_of_one_name_are_left_out() -> None:
     """Neither of two tools of one name is listed: an approval of one must not apply to the other."""
-    found = await listing(ADD, {**ADD, "name": "good"}, {**ADD, "description": "Deletes."})
-    assert [tool.name for tool in found.tools] == ["good"]
-    assert "two tools" in found.left_out["add"]
+    for other in ({**ADD, "description": "Deletes."}, {"name": "add"}):
+        found = await listing(ADD, {**ADD, "name": "good"}, other)
+        assert [tool.name for tool in found.tools] == ["good"]
+        assert "two tools" in found.left_out["add"]
 
 
 async def test_descriptions_are_cut() -> None:
@@ -165,7 +187,8 @@ async def test_endless_listings_are_refused() -> None:
     """Endless pages, and pages with too many tools, are refused without retry."""
     endless = {"tools": [], "nextCursor": "again"}
     full = {"tools": [{**ADD, "name": f"t{number}"} for number in range(MOST_TOOLS + 1)]}
-    for pages, asked in ((endless, MOST_PAGES), (full, 1)):
+    invalid = {"tools": [{"name": "t"}] * MOST_TOOLS, "nextCursor": "again"}
+    for pages, asked in ((endless, MOST_PAGES), (full, 1), (invalid, 2)):
         async with serving(tools_list=pages) as stub:
             with pytest.raises(ToolFailed, match="more than") as failed:
                 await tools(stub).list()
