@@ -7,6 +7,7 @@ session, so that nothing is shared between two customers.
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -34,6 +35,7 @@ SECONDS: Final = 60.0
 SECONDS_TO_LEAVE: Final = 1.0
 """Seconds to end the session after the result."""
 MOST_PAGES: Final = 20
+NOT_MCP: Final = "the response is not that of an MCP server"
 
 LOGGERS: Final = (
     "client",
@@ -169,17 +171,19 @@ class McpTools:
             return ToolFailed(f"the MCP server did not respond within {self._seconds:g} seconds")
         if isinstance(error, self._mcp.MCPError):
             types = self._mcp.types
+            if error.code == types.PARSE_ERROR:  # the SDK quotes parts of the response, which can be parts of a secret
+                return ToolFailed(NOT_MCP)
             retryable = error.code not in (types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.INVALID_REQUEST)
             return ToolFailed(f"the MCP server reported: {self._without_secrets(error.message)}", retryable=retryable)
         if isinstance(error, httpx2.HTTPError | OSError):
             return ToolFailed("the MCP server cannot be reached")
-        return ToolFailed("the response is not that of an MCP server", retryable=False)
+        return ToolFailed(NOT_MCP, retryable=False)
 
     def _without_secrets(self, message: str) -> str:
-        """A server's own message, without header values that it repeats."""
+        """A server's own message, without header values that it repeats. The SDK changes the case of some messages."""
         for value in sorted(self._headers.values(), key=len, reverse=True):
             for secret in (value, value.rpartition(" ")[2]):
-                message = message.replace(secret, "***") if len(secret) > 3 else message
+                message = re.sub(re.escape(secret), "***", message, flags=re.IGNORECASE) if len(secret) > 3 else message
         return message.encode(errors="replace").decode()[:LONGEST_MESSAGE]
 
 

@@ -341,6 +341,19 @@ async def test_the_credentials_are_in_no_error(caplog: pytest.LogCaptureFixture)
             assert CANARY not in shown + caplog.text
 
 
+async def test_no_part_of_the_credentials_is_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the ends of a value that the SDK shortens to quote it, nor a credential in lower case."""
+    secret = "Sk-" + "0123456789" * 6 + "-End"
+    monkeypatch.setattr(sys.modules[__name__], "CANARY", secret)
+    for reply in (
+        http_response(body=json.dumps(f"Bearer {secret}").encode()),
+        http_response(body=b"x", kind=f"text/{secret}"),
+    ):
+        async with serving(tools_call=reply) as stub:
+            error = await failure(stub)
+            assert "0123456789" not in error.message
+
+
 @pytest.mark.parametrize("headers", [{"a b": "c"}, {"a": "b\r\nc: d"}, {"host": "a.example"}, {"A": "1", "a": "2"}])
 def test_headers_are_checked(headers: dict[str, str]) -> None:
     """Invalid headers are refused when the object is created."""
