@@ -11,8 +11,9 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar, cast
 
 import httpx2
 
@@ -27,8 +28,9 @@ from wfcore.ports.tool_servers import CALL_KEY, ToolListing
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.types import CallToolResult
+    from mcp.types import CallToolResult, InputRequiredResult
     from mcp.types import Tool as Listed
+    from pydantic import TypeAdapter
 
 SECONDS: Final = 60.0
 """Seconds for a whole list or call, the handshake included."""
@@ -108,22 +110,39 @@ class McpTools:
         meta = {CALL_KEY: key} if key else None
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments, _meta=meta))
         try:
-            return await client.session.send_request(request, types.CallToolResult)
+            result = await client.session.send_request(request, _results())
         except self._mcp.MCPError as error:
             if error.code != types.HEADER_MISMATCH:
                 raise
-        # the SDK reads from the listing which arguments the server requires in headers
-        await _all_pages(client, screen)
-        return await client.session.send_request(request, types.CallToolResult)
+            # the SDK reads from the listing which arguments the server requires in headers
+            await _all_pages(client, screen)
+            result = await client.session.send_request(request, _results())
+        if result.result_type == "complete":
+            return cast("CallToolResult", result)
+        needs_input = result.result_type == "input_required"
+        raise ToolFailed(
+            "the tool requires further input, which wfcore does not give" if needs_input else NOT_MCP, retryable=False
+        )
 
     async def _within(self, use: Callable[["Client", Screen], Awaitable[T]]) -> T:
+        """The result of `use` in a separate session, or in a second one if the server ends the first one before.
+
+        A server that does not know a session has not taken its request (MCP, Session Management).
+        """
+        end = asyncio.get_running_loop().time() + self._seconds
+        try:
+            return await self._in_session(use, end)
+        except _SessionEnded:
+            return await self._in_session(use, end)
+
+    async def _in_session(self, use: Callable[["Client", Screen], Awaitable[T]], end: float) -> T:
         """The result of `use` in a separate session. A failure after the result is ignored."""
-        transport = _Transport(self._guard, self._most_bytes)
+        transport, left = _Transport(self._guard, self._most_bytes), end - asyncio.get_running_loop().time()
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         session = asyncio.create_task(self._run_session(transport, use, result))
         session.add_done_callback(_retrieve)
         try:
-            await asyncio.wait((result, session), timeout=self._seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((result, session), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if result.done():
                 await asyncio.wait((session,), timeout=SECONDS_TO_LEAVE)
         finally:
@@ -177,6 +196,8 @@ class McpTools:
             return ToolFailed(f"the MCP server reported: {self._without_secrets(error.message)}", retryable=retryable)
         if isinstance(error, httpx2.HTTPError | OSError):
             return ToolFailed("the MCP server cannot be reached")
+        if isinstance(error, RuntimeError) and "protocol version" in str(error):  # of the SDK's handshake
+            return ToolFailed("the MCP server uses a version of the protocol that is not supported", retryable=False)
         return ToolFailed(NOT_MCP, retryable=False)
 
     def _without_secrets(self, message: str) -> str:
@@ -202,6 +223,16 @@ def _may_log(record: logging.LogRecord) -> bool:
     return not _logs_muted.get()
 
 
+@cache
+def _results() -> "TypeAdapter[CallToolResult | InputRequiredResult]":
+    """The results that a server can send to a call."""
+    from mcp.types import CallToolResult, InputRequiredResult
+    from pydantic import Field, TypeAdapter
+
+    # a CallToolResult has `content`, and without a tag it is one
+    return TypeAdapter(Annotated[CallToolResult | InputRequiredResult, Field(union_mode="left_to_right")])
+
+
 def _retrieve(session: "asyncio.Task[None]") -> None:
     """Mark the error of a session as known: else asyncio logs it when its caller was cancelled or waits no more."""
     if not session.cancelled():
@@ -215,6 +246,10 @@ def _first(error: BaseException) -> BaseException:
 
 
 # The wire
+
+
+class _SessionEnded(ToolFailed):
+    """The server does not know the session any more."""
 
 
 class _Transport(GuardedTransport):
@@ -234,6 +269,8 @@ class _Transport(GuardedTransport):
             raise self._keep_first(error) from None
         if response.status_code in (401, 403):
             self._keep_first(ConnectionRequired("the MCP server refused the credentials"))
+        elif response.status_code == 404 and _is_of_session(request):
+            self._keep_first(_SessionEnded("the MCP server ended the session"))
         elif response.headers.get("content-encoding", "identity") != "identity":
             raise self._keep_first(AddressRefused("the MCP server compresses its responses, which was not requested"))
         self.count(sum(len(name) + len(value) for name, value in response.headers.raw))
@@ -250,6 +287,11 @@ class _Transport(GuardedTransport):
         """Keep the first problem, which is the one that is reported."""
         self.problem = self.problem or problem
         return httpx2.ConnectError("no connection")
+
+
+def _is_of_session(request: httpx2.Request) -> bool:
+    """Whether it lists or calls tools in a session. The response to another message says nothing about a call."""
+    return "mcp-session-id" in request.headers and b'"method":"tools/' in request.read()
 
 
 class _Counted(httpx2.AsyncByteStream):

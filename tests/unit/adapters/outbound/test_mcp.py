@@ -218,6 +218,7 @@ BIG = b'{"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "tex
         ({"content": 5}, False),
         ({"content": [{"type": "strange"}]}, False),
         ({"content": [], "structuredContent": {"a": "\0"}}, False),
+        ({"resultType": "strange", "content": []}, False),
         ({"error": {"code": -32602, "message": "no such tool"}}, False),
         ({"error": {"code": -32603, "message": "busy"}}, True),
     ],
@@ -228,6 +229,66 @@ async def test_any_odd_response_is_a_tool_failure(reply: Any, retryable: bool) -
         error = await failure(stub, most_bytes=200_000)
     assert len(error.message) <= LONGEST_MESSAGE + 100
     assert error.retryable is retryable
+    assert stub.methods().count("tools/call") == 1
+
+
+@pytest.mark.parametrize("content", [{}, {"content": []}])
+async def test_a_tool_that_requires_input(content: Mapping[str, JSON]) -> None:
+    """It is a failure without retry, not an empty result."""
+    async with serving(tools_call={**content, "resultType": "input_required", "requestState": "s"}) as stub:
+        error = await failure(stub)
+    assert (error.message, error.retryable) == ("the tool requires further input, which wfcore does not give", False)
+
+
+@pytest.mark.parametrize("version", ["2030-01-01", "2026-07-28"])
+async def test_a_version_that_is_not_supported(version: str) -> None:
+    """The message says so. The version without a handshake cannot be negotiated by a handshake."""
+    answer = {"protocolVersion": version, "capabilities": {}, "serverInfo": {"name": "stub", "version": "1"}}
+    async with serving(False, initialize=answer) as stub:
+        error = await failure(stub)
+    assert (error.message, error.retryable) == (
+        "the MCP server uses a version of the protocol that is not supported", False,
+    )  # fmt: skip
+
+
+GONE = {
+    "text": http_response(404, b"gone", kind="text/plain"),
+    "error": http_response(404, b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "no session"}}'),
+}
+
+
+@pytest.mark.parametrize("ends", [1, 2], ids=["once", "always"])
+@pytest.mark.parametrize("gone", GONE.values(), ids=GONE)
+async def test_a_session_that_the_server_ends(gone: bytes, ends: int) -> None:
+    """A call that the server has not taken is made once more, in a new session."""
+    started = iter(["s1", "s2", "s3"])
+
+    def began(body: Mapping[str, Any]) -> bytes:
+        answer = {"jsonrpc": "2.0", "id": body["id"], "result": stub.usual("initialize")}
+        return http_response(body=json.dumps(answer).encode(), mcp_session_id=next(started))
+
+    def asked(_: JSON) -> Any:
+        return gone if stub.methods().count("tools/call") <= ends else stub.usual("tools/call")
+
+    async with serving(False, initialize=began, tools_call=asked) as stub:
+        if ends == 1:
+            assert await tools(stub).call("add", {"a": 1}) == "3"
+        else:
+            assert (await failure(stub)).message == "the MCP server ended the session"
+    called = [headers["mcp-session-id"] for headers, body in stub.received if body and body["method"] == "tools/call"]
+    assert called == ["s1", "s2"]
+
+
+async def test_another_message_of_an_ended_session() -> None:
+    """A 404 of a notification is not one of the call: a call that the server has taken is not made again."""
+
+    def began(body: Mapping[str, Any]) -> bytes:
+        answer = {"jsonrpc": "2.0", "id": body["id"], "result": stub.usual("initialize")}
+        return http_response(body=json.dumps(answer).encode(), mcp_session_id="s1")
+
+    failed = {"error": {"code": -32603, "message": "busy"}}
+    async with serving(False, initialize=began, tools_call=failed, notifications_initialized=GONE["text"]) as stub:
+        assert "busy" in (await failure(stub)).message
     assert stub.methods().count("tools/call") == 1
 
 
