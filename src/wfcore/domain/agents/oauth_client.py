@@ -8,6 +8,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
@@ -18,6 +19,10 @@ from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.kernel.urls import is_url
 
+NO_METHOD: Final = "none"
+POST: Final = "client_secret_post"
+METHODS: Final = (NO_METHOD, "client_secret_basic", POST)
+"""The ways to authenticate at a token endpoint that wfcore supports (RFC 7591, 2)."""
 EARLY: Final = 60.0
 """Seconds before its end, or a tenth of its life if that is less, from which a token is replaced."""
 LONGEST_TOKEN: Final = 16_384
@@ -51,6 +56,16 @@ class OAuthClient:
     issuer: str = ""
     redirect_uri: str = ""
     """The address that the client was registered with; "" for one that was registered by hand."""
+    sends_issuer: bool = False
+    """Whether the authorization server names its issuer in each authorization response (RFC 9207)."""
+    is_lost: bool = False
+    """Whether the authorization server no longer accepts a client that it had registered."""
+
+    def is_answered_by(self, issuer: str | None) -> bool:
+        """Whether an authorization response with this `iss` can be one of its authorization server (RFC 9207, 2.4)."""
+        if issuer is None:
+            return not self.sends_issuer
+        return self.issuer in ("", issuer)
 
 
 @attrs.frozen
@@ -140,7 +155,7 @@ def _request(client: OAuthClient, form: Mapping[str, str]) -> tuple[dict[str, st
 def tokens_of(status: int, body: bytes) -> GrantedTokens:
     """The tokens of a response (RFC 6749, 5.1). Raises OAuthRefused, with a message that shows no value of it."""
     found = _object(body)
-    if status >= 400 or "error" in found or "access_token" not in found:
+    if status >= 300 or found.get("error") is not None or "access_token" not in found:
         raise _refused(status, found)
     access, kind = found["access_token"], found.get("token_type") or "bearer"
     if not isinstance(access, str) or not _is_token(access):
@@ -172,11 +187,15 @@ def _is_token(text: str) -> bool:
 
 
 def _object(body: bytes) -> Mapping[str, JSON]:
+    return _object_or_none(body) or {}
+
+
+def _object_or_none(body: bytes) -> Mapping[str, JSON] | None:
     try:
         found = parse_json(body)
     except Malformed:
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
+    return found if isinstance(found, dict) else None
 
 
 # Metadata
@@ -186,6 +205,11 @@ def metadata_in(challenge: str) -> str | None:
     """The URL of the metadata of the protected resource in a `WWW-Authenticate` header (RFC 9728, 5.1)."""
     found = _METADATA.search(challenge)
     return found[1] if found and is_url(found[1]) else None
+
+
+def is_metadata(status: int, body: bytes) -> bool:
+    """Whether a response has metadata. Servers of pages answer every path with 200 and a page."""
+    return status == HTTPStatus.OK and _object_or_none(body) is not None
 
 
 def resource_metadata_urls(url: str) -> Iterator[str]:
@@ -239,7 +263,10 @@ def _contains(resource: str, url: str) -> bool:
 
 @attrs.frozen
 class ServerMetadata:
-    """The endpoints of an authorization server. `registration_url` is "" for a server without that."""
+    """The endpoints of an authorization server. `registration_url` is "" for a server without that.
+
+    `sends_issuer`: its authorization responses name the issuer (RFC 9207).
+    """
 
     issuer: str
     authorize_url: str
@@ -249,12 +276,18 @@ class ServerMetadata:
     auth_methods: Sequence[str] = ("client_secret_basic",)
     grants: Sequence[str] = ("authorization_code",)
     scopes: Sequence[str] = ()
+    sends_issuer: bool = False
 
 
 def server_metadata(body: bytes, issuer: str) -> ServerMetadata:
-    """The metadata of this issuer. Raises OAuthRefused for another issuer's (RFC 8414, 3.3), and without PKCE."""
+    """The metadata of this issuer. Raises OAuthRefused for another issuer's (RFC 8414, 3.3), and without PKCE.
+
+    A resource can name the issuer with or without a final slash. The issuer is then as its own metadata spells it,
+    which is how it names itself in responses.
+    """
     found = _object(body)
-    if found.get("issuer") != issuer and str(found.get("issuer")).rstrip("/") != issuer.rstrip("/"):
+    named = found.get("issuer")
+    if not isinstance(named, str) or named.rstrip("/") != issuer.rstrip("/"):
         raise OAuthRefused("the metadata of the authorization server names another issuer")
     urls = {name: found.get(f"{name}_endpoint") for name in ("authorization", "token", "revocation", "registration")}
     known = {name: url for name, url in urls.items() if isinstance(url, str) and is_url(url)}
@@ -264,7 +297,7 @@ def server_metadata(body: bytes, issuer: str) -> ServerMetadata:
         raise OAuthRefused("the authorization server does not support PKCE with S256")
     methods = _texts(found.get("token_endpoint_auth_methods_supported")) or ("client_secret_basic",)
     return ServerMetadata(
-        issuer,
+        named,
         known["authorization"],
         known["token"],
         known.get("revocation", ""),
@@ -272,6 +305,7 @@ def server_metadata(body: bytes, issuer: str) -> ServerMetadata:
         methods,
         _texts(found.get("grant_types_supported")) or ("authorization_code", "refresh_token"),
         _texts(found.get("scopes_supported")),
+        found.get("authorization_response_iss_parameter_supported") is True,
     )
 
 
@@ -279,16 +313,26 @@ def server_metadata(body: bytes, issuer: str) -> ServerMetadata:
 
 
 def registration_request(server: ServerMetadata, redirect_uri: str, scopes: Sequence[str]) -> dict[str, JSON]:
-    """The body that registers wfcore at an authorization server (RFC 7591, 2)."""
-    method = "none" if "none" in server.auth_methods else server.auth_methods[0]
+    """The body that registers wfcore at an authorization server (RFC 7591, 2).
+
+    Raises OAuthRefused for a server that accepts none of wfcore's ways to authenticate.
+    """
     return {
         "client_name": "wfcore",
         "redirect_uris": [redirect_uri],
         "grant_types": ["authorization_code", *(["refresh_token"] if "refresh_token" in server.grants else [])],
         "response_types": ["code"],
-        "token_endpoint_auth_method": method,
+        "token_endpoint_auth_method": _method_at(server),
         **({"scope": " ".join(scopes)} if scopes else {}),
     }
+
+
+def _method_at(server: ServerMetadata) -> str:
+    """How a registered client authenticates: not at all if the server allows that, else in its first way."""
+    known = [one for one in server.auth_methods if one in METHODS]
+    if not known:
+        raise OAuthRefused(f"the authorization server accepts clients by none of {', '.join(METHODS)}")
+    return NO_METHOD if NO_METHOD in known else known[0]
 
 
 def registered_client(
@@ -300,10 +344,10 @@ def registered_client(
     if status >= 400 or not isinstance(number, str) or not 0 < len(number) <= LONGEST_TOKEN:
         raise _refused(status, found)
     method = found.get("token_endpoint_auth_method")
-    auth = "post" if method == "client_secret_post" else "basic"
-    kept = secret if isinstance(secret, str) and method != "none" else ""
+    kept = secret if isinstance(secret, str) and method != NO_METHOD else ""
+    posts = (method or _method_at(server)) == POST  # some servers do not repeat the method of the request
     client = client_at(server, number, kept, scopes, resource)
-    return attrs.evolve(client, token_auth=auth, redirect_uri=redirect_uri)
+    return attrs.evolve(client, token_auth="post" if posts else "basic", redirect_uri=redirect_uri)
 
 
 def client_at(server: ServerMetadata, id: str, secret: str, scopes: Sequence[str], resource: str) -> OAuthClient:
@@ -311,7 +355,7 @@ def client_at(server: ServerMetadata, id: str, secret: str, scopes: Sequence[str
     posts = "client_secret_basic" not in server.auth_methods and "client_secret_post" in server.auth_methods
     return OAuthClient(
         id, server.token_url, secret, server.authorize_url, server.revocation_url,
-        "post" if posts else "basic", scopes, resource, server.issuer,
+        "post" if posts else "basic", scopes, resource, server.issuer, sends_issuer=server.sends_issuer,
     )  # fmt: skip
 
 

@@ -180,7 +180,7 @@ class Authorizations:
         client, asker = self._servers.client_of(pending.asker.org, row), pending.asker
         if error is not None or code is None:
             return "the authorization server did not grant access"
-        if client is not None and client.issuer and issuer not in (None, client.issuer):
+        if client is not None and not client.is_answered_by(issuer):
             return "the response came from another authorization server"
         try:
             owner, redirect_uri = row.owner(asker.user_id), pending.address + CALLBACK

@@ -19,6 +19,7 @@ from wfcore.domain.agents.oauth_client import (
     ResourceMetadata,
     ServerMetadata,
     client_at,
+    is_metadata,
     metadata_in,
     registered_client,
     registration_request,
@@ -72,13 +73,18 @@ class OAuthServers:
     async def prepared(self, org: str, row: Connection, redirect_uri: str) -> OAuthClient:
         """The client for an authorization that returns to `redirect_uri`. That of an MCP server is found and stored."""
         client = self.client_of(org, row)
-        if client is None or client.redirect_uri not in ("", redirect_uri):
+        if client is None or client.is_lost or client.redirect_uri not in ("", redirect_uri):
             client = await self._discovered(org, row, redirect_uri)
             await self._store(org, row, client)
         return client
 
-    async def tokens(self, client: OAuthClient, request: tuple[dict[str, str], bytes]) -> GrantedTokens:
-        """The response of the token endpoint to this request."""
+    async def tokens(
+        self, org: str, row: Connection, client: OAuthClient, request: tuple[dict[str, str], bytes]
+    ) -> GrantedTokens:
+        """The response of the token endpoint to this request.
+
+        A client that wfcore has registered and that is no longer accepted is registered anew by the next authorization.
+        """
         headers, body = request
         found = await self._outbound.request("POST", client.token_url, headers, body)
         try:
@@ -87,6 +93,11 @@ class OAuthServers:
             busy = found.status >= HTTPStatus.INTERNAL_SERVER_ERROR or found.status == HTTPStatus.TOO_MANY_REQUESTS
             if busy or error.code in TRANSIENT:
                 raise Undelivered(str(error)) from None
+            if error.code == "invalid_client" and client.redirect_uri:
+                lost = self._sealed(org, row, attrs.evolve(client, is_lost=True))
+                await self.change(
+                    org, row.id, lambda now: attrs.evolve(now, client=lost) if now.client == row.client else now
+                )
             raise
 
     async def revoke(self, client: OAuthClient, request: tuple[dict[str, str], bytes]) -> None:
@@ -127,10 +138,10 @@ class OAuthServers:
         return server_metadata(found.body, issuer)
 
     async def _first(self, urls: Iterable[str]) -> OutboundResponse | None:
-        """The first response with the status 200."""
+        """The first response with metadata."""
         for url in urls:
             found = await self._outbound.request("GET", url, {"accept": "application/json"})
-            if found.status == HTTPStatus.OK:
+            if is_metadata(found.status, found.body):
                 return found
         return None
 
@@ -142,9 +153,12 @@ class OAuthServers:
         return OAuthClient(**{**found, "scopes": as_texts(found["scopes"])})  # type: ignore[arg-type]
 
     async def _store(self, org: str, row: Connection, client: OAuthClient) -> None:
-        kept: dict[str, JSON] = {**attrs.asdict(client), "scopes": list(client.scopes)}
-        text = self._sealer.seal(dumps(kept), org, row.id, CLIENT)
+        text = self._sealed(org, row, client)
         await self.change(org, row.id, lambda now: attrs.evolve(now, client=text) if now.config == row.config else now)
+
+    def _sealed(self, org: str, row: Connection, client: OAuthClient) -> str:
+        kept: dict[str, JSON] = {**attrs.asdict(client), "scopes": list(client.scopes)}
+        return self._sealer.seal(dumps(kept), org, row.id, CLIENT)
 
     async def change(self, org: str, id: str, change: Callable[[Connection], Connection]) -> None:
         """Change the connection, if it still exists."""

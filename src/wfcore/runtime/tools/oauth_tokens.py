@@ -89,7 +89,7 @@ class OAuthTokens:
         client = self._servers.client_of(org, row)
         if client is None:
             raise OAuthRefused("the connection has changed since the authorization began")
-        tokens = await self._servers.tokens(client, code_request(client, code, redirect_uri, verifier))
+        tokens = await self._servers.tokens(org, row, client, code_request(client, code, redirect_uri, verifier))
         grant = self._granted(org, ConnectionGrant(row.id, owner), tokens)
         async with self._ports.storage.transaction(org) as work:
             now = await work.connections.get(row.id)
@@ -202,9 +202,9 @@ class OAuthTokens:
         if client is None:
             raise OAuthRefused("the connection has changed: authorize it again", "invalid_grant")
         if row.is_of_client:
-            return await self._servers.tokens(client, client_request(client))
+            return await self._servers.tokens(org, row, client, client_request(client))
         old = self._opened(org, claimed).refresh
-        tokens = await self._servers.tokens(client, refresh_request(client, old))
+        tokens = await self._servers.tokens(org, row, client, refresh_request(client, old))
         return attrs.evolve(tokens, refresh=tokens.refresh or old)
 
     def _granted(self, org: str, grant: ConnectionGrant, tokens: GrantedTokens) -> ConnectionGrant:

@@ -102,6 +102,7 @@ def test_requests_for_tokens() -> None:
             GrantedTokens("a", "r", 60),
         ),
         ({"access_token": "a", "expires_in": "90"}, GrantedTokens("a", "", 90)),
+        ({"access_token": "a", "error": None, "token_type": None}, GrantedTokens("a")),
         ({"access_token": "a", "expires_in": -1}, GrantedTokens("a", "", 0)),
         ({"access_token": "a", "expires_in": 1e300}, GrantedTokens("a", "", LONGEST_LIFE)),
         ({"access_token": "a", "expires_in": "soon", "refresh_token": "r\n"}, GrantedTokens("a")),
@@ -119,6 +120,8 @@ def test_tokens_of_a_response(found: Any, wanted: GrantedTokens) -> None:
     ("status", "body", "message"),
     [
         (400, sent(error="invalid_grant", error_description="canary"), "responded `invalid_grant`"),
+        (302, sent(access_token="canary"), "responded with status 302"),
+        (200, sent(error={"message": "canary"}, access_token="canary"), "without a token"),
         (200, sent(error="Bad Code!"), "responded with status 200 and without a token"),
         (500, b"canary", "responded with status 500 and without a token"), (200, b"[]", "without a token"),
         (200, sent(access_token=""), "is not valid"), (200, sent(access_token="a b"), "is not valid"),
@@ -178,12 +181,12 @@ def test_metadata_of_a_resource() -> None:
 
 
 def test_metadata_of_a_server() -> None:
-    """Endpoints of this issuer with PKCE; a final slash of the issuer makes no difference."""
+    """Endpoints of this issuer with PKCE; a final slash makes no difference: the issuer is as the server spells it."""
     found = server_metadata(
         sent(**SERVER, revocation_endpoint="https://as.org/r", scopes_supported="x"), "https://as.org/"
     )
     assert (found.issuer, found.token_url, found.revocation_url) == (
-        "https://as.org/",
+        "https://as.org",
         "https://as.org/t",
         "https://as.org/r",
     )
@@ -195,6 +198,40 @@ def test_metadata_of_a_server() -> None:
     ):  # fmt: skip
         with pytest.raises(OAuthRefused, match=message):
             server_metadata(sent(**{**SERVER, **change}), "https://as.org")
+
+
+@pytest.mark.parametrize(("sends", "missing"), [(True, False), (False, True), (None, True), ("true", True)])
+def test_the_issuer_of_a_response(sends: Any, missing: bool) -> None:
+    """RFC 9207, 2.4: it can be missing only if the server does not say that it sends it; another one is refused."""
+    change = {"authorization_response_iss_parameter_supported": sends}
+    client = client_at(server_metadata(sent(**SERVER, **change), "https://as.org/"), "c", "", (), "")
+    found = [client.is_answered_by(one) for one in ("https://as.org", "https://as.org/", "https://evil.org", "", None)]
+    assert found == [True, False, False, False, missing]
+    assert OAuthClient("c", "https://as.org/t").is_answered_by("https://any.org")
+
+
+@pytest.mark.parametrize(
+    ("methods", "method"),
+    [
+        (["private_key_jwt", "client_secret_post", "client_secret_basic"], "client_secret_post"),
+        (["tls_client_auth", "client_secret_basic", "client_secret_post"], "client_secret_basic"),
+        (["client_secret_basic", "none"], "none"),
+        (None, "client_secret_basic"),
+    ],
+)
+def test_the_authentication_of_a_registered_client(methods: Any, method: str) -> None:
+    """One that wfcore supports; it holds also if the response does not repeat it."""
+    server = server_metadata(sent(**SERVER, token_endpoint_auth_methods_supported=methods), "https://as.org")
+    assert registration_request(server, "https://w.org/cb", ())["token_endpoint_auth_method"] == method
+    made = registered_client(201, sent(client_id="n", client_secret="s"), server, "https://w.org/cb", (), URL)
+    assert (made.token_auth, made.secret) == ("post" if "post" in method else "basic", "s")
+
+
+def test_a_server_that_accepts_no_client_of_this_kind() -> None:
+    """The error names what wfcore supports."""
+    change = {"token_endpoint_auth_methods_supported": ["private_key_jwt", "tls_client_auth"]}
+    with pytest.raises(OAuthRefused, match="none, client_secret_basic, client_secret_post"):
+        registration_request(server_metadata(sent(**SERVER, **change), "https://as.org"), "https://w.org/cb", ())
 
 
 def test_registration() -> None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import attrs
 import pytest
@@ -37,6 +37,8 @@ class Pages:
     ) -> OutboundResponse:
         self.requested.append(url)
         found = self.documents.get(urlsplit(url).path)
+        if isinstance(found, OutboundResponse):
+            return found
         return OutboundResponse(404 if found is None else 200, {}, b"" if found is None else json.dumps(found).encode())
 
 
@@ -67,3 +69,66 @@ async def test_what_cannot_be_authorized(database: str, documents: Mapping[str, 
         with pytest.raises(WfcoreError, match=message) as caught:
             await authorized(bench)
         assert isinstance(caught.value, Conflict)
+
+
+PAGE = OutboundResponse(200, {"content-type": "text/html"}, b"<!doctype html><title>Everything is here</title>")
+RESOURCE = {"resource": ISSUER, "authorization_servers": [ISSUER]}
+
+
+async def test_a_server_that_answers_every_path_with_a_page(database: str) -> None:
+    """Metadata are found at the next place: a page with the status 200 is none."""
+    pages = Pages({
+        "/.well-known/oauth-protected-resource/mcp": PAGE, "/.well-known/oauth-protected-resource": RESOURCE,
+        "/.well-known/oauth-authorization-server": PAGE, "/.well-known/openid-configuration": SERVER,
+    })  # fmt: skip
+    async with opened(database, secrets=KEY, outbound=pages) as bench:
+        assert (await authorized(bench, clientId="c")).startswith(f"{ISSUER}/authorize?")
+
+
+@pytest.mark.parametrize(
+    ("issuer", "reason"),
+    [
+        (ISSUER, None),
+        ("https://evil.example.org", "the response came from another authorization server"),
+        (None, "the response came from another authorization server"),
+    ],
+)
+async def test_the_issuer_of_the_response(database: str, issuer: str | None, reason: str | None) -> None:
+    """It is the one of the metadata, which the resource named with a slash; without it no code is sent (RFC 9207)."""
+    token = {"access_token": "a", "token_type": "bearer"}
+    pages = Pages({
+        "/.well-known/oauth-protected-resource": {**RESOURCE, "authorization_servers": [f"{ISSUER}/"]},
+        "/.well-known/oauth-authorization-server": {**SERVER, "authorization_response_iss_parameter_supported": True},
+        "/token": token,
+    })  # fmt: skip
+    async with opened(database, secrets=KEY, outbound=pages) as bench:
+        state = parse_qs(urlsplit(await authorized(bench, clientId="c")).query)["state"][0]
+        assert (await bench.core.connects.finish(state, "code", None, issuer)).reason == reason
+    assert (f"{ISSUER}/token" in pages.requested) is (reason is None)
+
+
+async def test_a_client_that_the_server_has_forgotten(database: str) -> None:
+    """After `invalid_client` the next authorization registers wfcore anew; before, it uses the client that it has."""
+    refused = OutboundResponse(401, {}, b'{"error": "invalid_client"}')
+    pages = Pages({
+        "/.well-known/oauth-authorization-server": {**SERVER, "registration_endpoint": f"{ISSUER}/register"},
+        "/register": {"client_id": "first"}, "/token": refused,
+    })  # fmt: skip
+    async with opened(database, secrets=KEY, outbound=pages) as bench:
+        body = {"name": "M", "provider": "m", "kind": "mcp", "config": {"url": f"{ISSUER}/mcp"}}
+        row = await bench.core.connections.create(bench.me, body)
+
+        async def begun() -> Mapping[str, Any]:
+            url = await bench.core.connections.authorize(bench.me, row.id, address="http://w.org")
+            return parse_qs(urlsplit(url).query)
+
+        await begun()
+        query = await begun()
+        assert (query["client_id"], pages.requested.count(f"{ISSUER}/register")) == (["first"], 1)
+        finished = await bench.core.connects.finish(query["state"][0], "code", None, None)
+        assert finished.reason == "the authorization server responded `invalid_client`"
+        pages.documents = {**pages.documents, "/register": {"client_id": "second"}, "/token": {"access_token": "a"}}
+        query = await begun()
+        assert query["client_id"] == ["second"]
+        assert (await bench.core.connects.finish(query["state"][0], "code", None, None)).reason is None
+        assert (await begun())["client_id"] == ["second"]
