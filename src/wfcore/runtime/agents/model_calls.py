@@ -1,10 +1,11 @@
 """Model calls: build the request, stream the text, and assemble the completion."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
+from itertools import count
 
-from wfcore.domain.kernel.json_readers import as_integer, optional_text
+from wfcore.domain.kernel.json_readers import as_integer, as_objects, as_text, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.projections.cost import cost_of, to_money
 from wfcore.domain.run.effects import INCOMPLETE, MODEL_FAILED, CallModel
@@ -136,10 +137,24 @@ class _Completion:
             raise ModelError("the model's answer ended before it was complete", reason=INCOMPLETE)
         reason, text = self._finished.reason, self.text()
         if reason == "tool_calls" and self._request.tools:
-            return {"text": text, "toolCalls": collect_calls(self._calls)}
+            return {"text": text, "toolCalls": _with_new_ids(collect_calls(self._calls), self._request.messages)}
         if reason != "stop":
             raise ModelError(f"the model ended with `{reason}`", retryable=False, reason=reason)
         return text
+
+
+def _with_new_ids(calls: list[dict[str, JSON]], earlier: Iterable[Mapping[str, JSON]]) -> list[dict[str, JSON]]:
+    """The calls, with other ids for those that calls of earlier messages have.
+
+    Some providers count their calls anew in each response; others refuse a conversation with two calls of one id.
+    """
+    taken = {as_text(call["id"]) for message in earlier for call in as_objects(message.get("toolCalls") or ())}
+    own = {as_text(call["id"]) for call in calls}
+    for call in calls:
+        if (given := as_text(call["id"])) in taken:
+            call["id"] = next(new for number in count(2) if (new := f"{given}-{number}") not in taken | own)
+            own.add(new)
+    return calls
 
 
 def _count(tokens: object) -> int:
