@@ -81,7 +81,8 @@ class Policies(RecordServiceBase[Policy]):
                 require=old.require if changes.require is UNSET else to_json(changes.require),
                 severity=given(changes.severity) or old.severity,
             )
-            refuse(await _unknown_groups(work, me, new))
+            if new.require != old.require:  # a group deleted meanwhile does not stop a change of the rest
+                refuse(await _unknown_groups(work, me, new))
             return old if new == old else await self._save(work, me, new, to_json(changes))
 
     @needs("*:write")

@@ -75,6 +75,17 @@ class TestRecords:
                 await call
         assert await policies.page(bench.me) == [made]
 
+    async def test_a_deleted_group_does_not_stop_a_change_of_the_rest(self, bench: Bench, admin: Principal) -> None:
+        """Its policy can become a warning; a new requirement that names it is refused."""
+        group = await finance(bench, admin)
+        await bench.core.groups.delete(admin, group)
+        policies = bench.core.policies
+        [kept] = await policies.page(admin)
+        changed = await policies.patch(admin, kept.id, severity="warning", require=dict(kept.require))
+        assert changed == attrs.evolve(kept, severity="warning")
+        with pytest.raises(Invalid, match="there is no group"):
+            await policies.patch(admin, kept.id, {"require": {"approval": {"groups": [group]}}})
+
     async def test_a_key_creates_once_and_an_etag_protects(self, bench: Bench, admin: Principal) -> None:
         """The same key and body return the same policy; an outdated ETag is a conflict."""
         policies = bench.core.policies
