@@ -189,7 +189,8 @@ class Core:
         """The principal of a user that the embedding product has authenticated. `org` is the organization's UUID.
 
         An `email` that is not a plain ASCII address is ignored. Raises TypeError when an organization, user or group
-        is not given by its id, ValueError for an organization or a group whose id is not a UUID.
+        is not given by its id, ValueError for an organization or a group whose id is not a UUID, and for a user whose
+        id does not have 1 to 255 characters.
         """
         ids = {"org": [org], "user": [user], "groups": list(groups)}
         for name, given in ids.items():
@@ -199,5 +200,7 @@ class Core:
             for each in ids[name]:
                 if not is_uuid(each):
                     raise ValueError(f"`{name}`: `{each}` is not a UUID in lower case with hyphens")
+        if not 1 <= len(user) <= 255:  # as a member and the claim of an access token
+            raise ValueError("`user`: must have 1 to 255 characters")
         address = normalize_email(email) if email else None
         return Principal(org, user, address, frozenset(ids["groups"]), frozenset(scopes), Role(role))

@@ -68,6 +68,16 @@ async def test_an_id_that_is_not_a_uuid_is_refused(argument: str, wrong: Any) ->
             core.principal(**given | {argument: wrong})
 
 
+@pytest.mark.parametrize("wrong", ["", "u" * 256])
+async def test_a_user_without_a_usable_id_is_refused(wrong: str) -> None:
+    """The empty id of a visitor who is not signed in would be one owner for all of them."""
+    async with wfcore.open("sqlite://", worker=False) as core:
+        org = await core.directory.create_organization("Acme")
+        with pytest.raises(ValueError, match="`user`: must have 1 to 255 characters"):
+            core.principal(org.uuid, wrong)
+        assert core.principal(org.uuid, "u" * 255).user_id == "u" * 255
+
+
 OWN = {
     "events": EventHub(),
     "memories": InMemoryMemories(),
