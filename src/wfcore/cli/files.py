@@ -76,8 +76,8 @@ def _body_of_flow(reference: str) -> dict[str, JSON]:
     return {"name": flow.name, "type": "workflow", "workflowStructure": flow.structure()}
 
 
-def read_input(text: str) -> dict[str, JSON]:
-    """A run's input: JSON text, `@FILE` for a file of JSON, or `-` for JSON on stdin."""
+def read_input(text: str, option: str = "--input") -> dict[str, JSON]:
+    """The object that an option gives: JSON text, `@FILE` for a file of JSON, or `-` for JSON on stdin."""
     if text == "-":
         content = sys.stdin.buffer.read()
     else:
@@ -85,9 +85,9 @@ def read_input(text: str) -> dict[str, JSON]:
     try:
         value = _json(content)
     except Malformed as error:
-        raise CycloptsError(msg=f"--input: {error.message}") from None
+        raise CycloptsError(msg=f"{option}: {error.message}") from None
     if not isinstance(value, dict):
-        raise CycloptsError(msg="--input: must be a JSON object")
+        raise CycloptsError(msg=f"{option}: must be a JSON object")
     return value
 
 

@@ -298,7 +298,7 @@ async def answer(
     if interrupt is not None:
         body["interruptId"] = interrupt
     if data is not None:
-        body["data"] = read_input(data)
+        body["data"] = read_input(data, "--data")
     async with connected(target) as api:
         if decision == "approve" and data is None and sys.stdin.isatty():
             body |= await _form_data(api, run_id, interrupt)

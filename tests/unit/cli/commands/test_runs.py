@@ -116,6 +116,9 @@ def test_the_answers_of_a_form(acme: Organization) -> None:
     """`--data` is JSON, and is kept with the decision."""
     acme.deployed(("Refund", ASK))
     acme.call("run", "start", "refund", "--key", "r", "--input", '{"order": 1}', "--follow")
+    for text, problem in (("{", "not JSON"), ("[]", "must be a JSON object")):
+        wrong = acme.call("answer", "r", "approve", "--data", text)
+        assert (wrong.status, f"--data: {problem}" in wrong.err) == (2, True)
     assert acme.call("answer", "r", "approve", "--data", '{"why": "late"}', "--follow").status == 0
 
 
