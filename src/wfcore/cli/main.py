@@ -104,6 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(2, str(error).strip(), "see `wfcore --help`")
     except KeyboardInterrupt:
         return _fail(1, "interrupted")
+    except UnicodeEncodeError as error:
+        if error.reason != "surrogates not allowed":
+            raise
+        return _fail(2, "an argument is not UTF-8")  # Python has its bytes as lone surrogates (PEP 383)
     except _user_errors() as error:
         return _report(error)
     return status if isinstance(status, int) else 0

@@ -170,10 +170,14 @@ async def replay(
 
 def _in_file(run: str) -> "Recording | None":
     """The recording of a file; None if there is no such file."""
+    from wfcore.domain.kernel.errors import Malformed
     from wfcore.domain.run.recording import Recording
 
     file = File(run)
-    return Recording.parse(file.read_text("utf-8")) if file.is_file() else None
+    try:
+        return Recording.parse(file.read_text("utf-8")) if file.is_file() else None
+    except UnicodeDecodeError as error:
+        raise Malformed(f"`{run}` is not a recording: {error}") from None
 
 
 def _write(file: File, recording: "Recording") -> None:

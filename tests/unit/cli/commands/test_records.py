@@ -30,6 +30,14 @@ def test_groups_and_organizations(acme: Organization) -> None:
     assert acme.call("org", "list", "--json").json == [{"id": acme.id, "name": "Acme"}]
 
 
+@pytest.mark.parametrize("command", ["org create", "org show", "group create"])
+def test_an_argument_that_is_not_utf_8_is_wrong_usage(acme: Organization, command: str) -> None:
+    """It has no traceback, and nothing is created."""
+    refused = acme.call(*command.split(), "\udcff")
+    assert (refused.status, refused.out, refused.err) == (2, "", "error: an argument is not UTF-8\n")
+    assert len(acme.call("org", "list").rows) == 1
+
+
 def test_tokens_are_revoked(acme: Organization) -> None:
     """A token is listed without its secret."""
     secret = acme.call("token", "create", "--scope", "workflows:read").out.strip()

@@ -53,6 +53,9 @@ def test_what_cannot_be_replayed(answered: Organization) -> None:
     assert answered.call("replay", "nothing").status == 1
     refused = answered.call("replay", workflow(ASK))
     assert (refused.status, "not a recording" in refused.err or "recording" in refused.err) == (2, True)
+    Path("binary").write_bytes(b"\xff")
+    binary = answered.call("replay", "binary")
+    assert (binary.status, "`binary` is not a recording" in binary.err) == (2, True)
     broken = answered.call("replay", "r", "--workflow", workflow(sketch("s -> a", a={"type": "nothing"})))
     assert (broken.status, "nodes[1].type" in broken.err) == (2, True)
 
