@@ -216,10 +216,20 @@ RUNS: Final = [
         ("a reader sees what is being written", "            return\n        go_straight(self.machine.state, results)", "            pass\n        go_straight(self.machine.state, results)"),
         ("a reader waits for the call after a result", "                loop.call_soon(self._apply, results)\n", "                pass\n"),
         ("a segment calls on after somebody else wrote", "                if not await self._commit(append):\n                    await self._catch_up()", "                if not await self._commit(append) and False:\n                    await self._catch_up()"),
-        ("a segment announces nothing", "            if then.tool not in harmless:", "            if False:"),
-        ("a segment goes on after a signal", "            if next_call is None or not may_go_on:", "            if next_call is None:"),
-        ("a segment holds the event loop", "            if self._time_slice.is_due(self, result.at):", "            if False:"),
-        ("a segment ends with its time slice", "            may_go_on = self._is_undisturbed(result.at, due)", "            may_go_on = self._may_go_on(result.at - 1, due)"),
+        ("a segment goes on after a signal", "                if not (may_go_on := self._is_undisturbed(at, due)):", "                if False:"),
+        ("a segment holds the event loop", "                if self._time_slice.is_due(self, at):", "                if False:"),
+        ("a segment ends with its time slice", "self._is_undisturbed(at, due)):\n                    break", "self._may_go_on(at - 1, due)):\n                    break"),
+    ),
+    *planted(
+        f"{RUNTIME}/tools/calls.py",
+        "tests/unit/runtime/execution/test_segments.py",
+        ("constant arguments are not checked", "        if self._schema.check(params, \"params\"):\n", "        if False:\n"),
+    ),
+    *planted(
+        f"{RUNTIME}/execution/prepared_calls.py",
+        "tests/unit/runtime/execution/test_segments.py",
+        ("a segment announces nothing", " or node.tool not in self._harmless:", ":"),
+        ("a segment has no time limits", "        if node.timeout is not None or node", "        if node"),
     ),
     *planted(
         f"{DOMAIN}/run/machine/states/snapshots.py",
@@ -335,7 +345,7 @@ RUNS: Final = [
     *planted(
         f"{RUNTIME}/tools/calls.py",
         f"{CASES}/test_performing.py",
-        ("a later call of a function is not checked", "        _check_arguments(schema, params)\n        return self._checked_output", "        return self._checked_output"),
+        ("a later call of a function is not checked", "        _check_arguments(self._schema, params)\n        begun", "        begun"),
     ),
     *planted(
         f"{RUNTIME}/tools/connection_use.py",

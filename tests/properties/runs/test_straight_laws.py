@@ -8,7 +8,7 @@ from worlds import Structure, World, structured, worlds
 
 from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Succeeded
-from wfcore.domain.run.machine.entries.straight import calls_after, go_straight
+from wfcore.domain.run.machine.entries.straight import calls_after, go_straight, params_of
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan
 
@@ -104,10 +104,12 @@ def test_what_is_known_in_advance_happens(world: World, place: int) -> None:
         ahead, known = machine.copy(), machine.copy()
         known.state.root.plan = ahead.state.root.plan = world.machine.plan
         address, attempt = effect.address, effect.attempt
-        for then, visit, params in calls_after(known.state, address):
+        for then, visit in calls_after(known.state, address):
             ahead.apply(Succeeded(machine.at, *address, attempt, {}))
             following = then.index, visit, 0
             call = ahead.pending[following]
             assert isinstance(call, CallTool)
-            assert (call.attempt, call.tool, call.params, call.timeout) == (1, then.tool, params, then.timeout)
+            assert (call.attempt, call.tool, call.params, call.timeout) == (
+                1, then.tool, params_of(then).value, then.timeout,
+            )  # fmt: skip
             address, attempt = following, 1

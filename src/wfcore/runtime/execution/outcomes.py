@@ -1,6 +1,6 @@
-"""The entries with the outcomes of effects: the address of the effect, and when."""
+"""The entries with the outcomes of effects: the address of the effect, and when; and letting a machine have them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from msgspec import structs
@@ -8,7 +8,9 @@ from msgspec import structs
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallModel, CallTool, Effect, OpenChild
 from wfcore.domain.run.entries import Entry, Failed, Opened, Outcome, Progressed, Said, Sent, Succeeded
+from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.requests import BROKEN_OFF
+from wfcore.domain.run.state import IllegalEntry
 
 Stream = Callable[[Said | Progressed], Awaitable[None]]
 """Records what an effect says while it runs."""
@@ -96,3 +98,21 @@ def unknown(effect: CallTool, at: int) -> Failed:
 def broken_off(effect: CallModel, at: int) -> Failed:
     """Clients saw the model begin to answer, and the rest is lost: the next call produces another message."""
     return failed(effect, at, "the worker ended while the model answered: it is called again", BROKEN_OFF)
+
+
+def applied(machine: Machine, entries: Sequence[Entry]) -> list[Entry]:
+    """Apply entries. Returns those that could happen, without those that are too late: the node was given up, or the
+    run has ended.
+
+    The time of an entry is not earlier than that of the entry before, which another process can have written.
+    """
+    found = []
+    for one in entries:
+        at = machine.state.at
+        entry = one if one.at >= at else stamped(one, at)
+        try:
+            machine.apply(entry)
+        except IllegalEntry:
+            continue
+        found.append(entry)
+    return found

@@ -16,6 +16,7 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.children import ChildRefused, Children
 from wfcore.runtime.execution.outcomes import Performed, Stream, failed, opened, progressed, said, succeeded
 from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.execution.prepared_calls import PreparedPlans
 from wfcore.runtime.tools.calls import PlainCall, ToolCalls
 
 log = logging.getLogger("wfcore.performer")
@@ -38,6 +39,8 @@ class Performer:
         self.plain_call: Callable[[str], PlainCall | None] = self._tools.plain_call
         """What `perform` awaits for an effect that calls this tool, if it needs nothing but its arguments: without an
         approval, a time limit and a report of progress. `failed` has the outcome of what it raises."""
+        self.prepared_calls = PreparedPlans(self.plain_call).of
+        """The plain calls of a plan whose arguments are constant."""
 
     async def perform(self, execution: Execution, effect: Effect, stream: Stream, now: Callable[[], int]) -> Performed:
         """The entry with the outcome of the effect, at the time `now` of the execution. A tool that takes too long is

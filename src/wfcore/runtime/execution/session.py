@@ -6,6 +6,7 @@ the session drops its machine, folds the journal again and goes on.
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from wfcore.domain.kernel.errors import Unavailable
@@ -15,20 +16,32 @@ from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.entries.straight import calls_after, go_straight
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.next_steps import NextSteps, only_effect
-from wfcore.domain.run.state import IllegalEntry, move
+from wfcore.domain.run.state import move
 from wfcore.ports.faults import ClaimLost, StoreUnavailable
 from wfcore.ports.journal import Append, Execution, JournalConflict, PlainAppend
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.append import wake_admitted
 from wfcore.runtime.execution.appender import Appender
 from wfcore.runtime.execution.in_flight import EffectsInFlight
-from wfcore.runtime.execution.outcomes import address_of, stamped
+from wfcore.runtime.execution.outcomes import address_of, applied, stamped
 from wfcore.runtime.execution.plans import Plans, opens
-from wfcore.runtime.execution.session_states import ACTIVITIES, VIEWS, Activity, ActivityEvent, View, ViewEvent
+from wfcore.runtime.execution.session_states import (
+    ACTIVITIES,
+    ALONE,
+    ALONE_NOW,
+    CHOOSING,
+    CURRENT,
+    OUTDATED,
+    VIEWS,
+    Activity,
+    ActivityEvent,
+    View,
+    ViewEvent,
+)
 from wfcore.runtime.execution.telemetry import Performs
 from wfcore.runtime.execution.time_slice import ExecutionTime, MomentTimer, SharedTimers, TimeSlice
 from wfcore.runtime.tools.call_rates import CallRates
-from wfcore.runtime.tools.calls import PlainCall
+from wfcore.runtime.tools.calls import Begin, PlainCall
 
 
 class Session:
@@ -161,7 +174,7 @@ class Session:
                     return
                 effect = following
             if raised is None:
-                self._activity = ACTIVITIES[self._activity][BEGIN]
+                self._activity = ACTIVITIES[self._activity][ActivityEvent.begin]
             try:
                 if raised is None:
                     outcome = await self.performer.perform(self._execution, effect, self._stream, self._time.now)
@@ -173,7 +186,7 @@ class Session:
                 return
             finally:
                 stopped = self._activity is Activity.stopping
-                self._activity = ACTIVITIES[self._activity][END]
+                self._activity = ACTIVITIES[self._activity][ActivityEvent.end]
                 if self._in_flight.announced:
                     self._in_flight.ended(effect)
             if stopped:
@@ -214,22 +227,29 @@ class Session:
         is_read, loop = state.sink is not None, asyncio.get_running_loop()
         assert isinstance(effect, CallTool)  # noqa: S101  (it has a plain call)
         node, visit, step = effect.address
-        attempt, params, length = effect.attempt, effect.params, state.length
-        ref, harmless, now, write = self._ref, self._in_flight.harmless, self._time.now, self._journal.append
-        may_go_on, raised = True, None
-        for then, visit_then, params_then in calls_after(state, effect.address):
-            if then.tool not in harmless:  # it is announced with the result before it
+        attempt, length = effect.attempt, state.length
+        ref, now, wall, write = self._ref, self._time.now, self._ports.clock.now, self._journal.append
+        checked_output, has_subscribers = call.checked_output, self._events.has_subscribers
+        prepared = self.performer.prepared_calls(state.root.plan, self._in_flight.harmless)
+        begin: Begin = partial(call.begin, effect.params)
+        at, may_go_on, raised = -1, True, None
+        for then, visit_then in calls_after(state, effect.address):
+            begin_then = prepared[then.index]
+            if begin_then is None:  # it is announced with the result before it, or needs more than its arguments
                 break
             self._activity = ALONE_NOW
             try:
-                output = await call(params)
+                output = checked_output(await begin())
             except BaseException as error:  # noqa: BLE001  (`failed` has its outcome)
                 raised = error
                 break
             if self._activity is not ALONE_NOW:
                 task.uncancel()
             self._activity = CHOOSING
-            result = e.Succeeded(now(), node, visit, step, attempt, output)
+            before = at
+            if wall() != at:  # as `now`, without a call within a millisecond
+                at = now()
+            result = e.Succeeded(at, node, visit, step, attempt, output)
             append = PlainAppend(length, (result,), holder=holder)
             try:
                 await write(ref, append)
@@ -243,18 +263,16 @@ class Session:
                 loop.call_soon(self._apply, results)
             results.append(result)
             length += 1
-            node, visit, step, attempt, params = then.index, visit_then, 0, 1, params_then
-            if not is_read and self._events.has_subscribers(ref):
+            begin, node, visit, step, attempt = begin_then, then.index, visit_then, 0, 1
+            if not is_read and has_subscribers(ref):
                 await self._publish_again()
                 break
-            if self._time_slice.is_due(self, result.at):
-                self._apply(results)
-                await self._time_slice.take(self, result.at)
-            may_go_on = self._is_undisturbed(result.at, due)
-            next_call = None if then.timeout is not None else self.performer.plain_call(then.tool)
-            if next_call is None or not may_go_on:
-                break
-            call = next_call
+            if at != before or self._view is not CURRENT:  # a deadline and a slice only end with a millisecond
+                if self._time_slice.is_due(self, at):
+                    self._apply(results)
+                    await self._time_slice.take(self, at)
+                if not (may_go_on := self._is_undisturbed(at, due)):
+                    break
         self._apply(results)
         if isinstance(raised, StoreUnavailable):  # the performer waits, and repeats the call
             self._activity, raised = CHOOSING, None
@@ -284,7 +302,7 @@ class Session:
         entries: list[e.Entry] = [outcome]
         (call,) = machine.pending.values()
         if not self._in_flight.may_begin(call):
-            entries += self._applied(self._in_flight.announcements(machine.pending, outcome.at))
+            entries += applied(machine, self._in_flight.announcements(machine.pending, outcome.at))
             (call,) = machine.pending.values()
         return PlainAppend(expected, entries, holder=self._appender.holder), call
 
@@ -299,7 +317,7 @@ class Session:
 
     def _is_undisturbed(self, now: int, due: int | None) -> bool:
         """Whether there is no news and no deadline has passed."""
-        if self._view is not View.current:
+        if self._view is not CURRENT:
             return False
         # INVARIANT: a timer that expired while nothing could be stopped is not set any more.
         return due is None or (due > now and self._timer.is_set)
@@ -402,30 +420,14 @@ class Session:
             machine = self.machine
             expected = machine.state.length
             self._collect_events()
-            entries = self._applied(outcomes)
+            entries = applied(machine, outcomes)
             if self._in_flight.tasks:
                 self._in_flight.forget_finished(machine.pending)
             if entries and (more := self._in_flight.announcements(machine.pending, entries[-1].at)):
-                entries += self._applied(more)
+                entries += applied(machine, more)
             if not entries or await self._commit(self._appender.append_of(machine, expected, entries)):
                 return
             await self._catch_up()
-
-    def _applied(self, entries: Sequence[e.Entry]) -> list[e.Entry]:
-        """Those that could happen, without those that are too late: the node was given up, or the run has ended.
-
-        The time of an entry is not earlier than that of the entry before, which another process can have written.
-        """
-        machine, applied = self.machine, []
-        for one in entries:
-            at = machine.state.at
-            entry = one if one.at >= at else stamped(one, at)
-            try:
-                machine.apply(entry)
-            except IllegalEntry:
-                continue
-            applied.append(entry)
-        return applied
 
     async def _commit(self, append: Append) -> bool:
         """False when somebody else wrote first: what the machine holds beyond the journal is void."""
@@ -492,15 +494,5 @@ class Session:
         return await self._commit(self._appender.release_of(self.machine, wake_at, self._in_flight.awaiting()))
 
 
-BEGIN, END = ActivityEvent.begin, ActivityEvent.end
-
-CHOOSING: Final = Activity.choosing
-ALONE_NOW: Final = ACTIVITIES[CHOOSING][BEGIN]
-
 IN_ROOT: Final = 3
 """The numbers of an address in the root."""
-
-ALONE = frozenset({Activity.alone, Activity.stopping})
-"""The activities in which an effect runs in the session's own task."""
-OUTDATED = frozenset(view for view, row in VIEWS.items() if ViewEvent.catch_up in row)
-"""The views after which the journal has to be read."""

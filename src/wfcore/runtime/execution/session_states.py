@@ -81,6 +81,15 @@ VIEWS: Final[Table[View, ViewEvent]] = {
     View.released: {ViewEvent.signal: View.behind},
 }
 
+CURRENT: Final = View.current
+CHOOSING: Final = Activity.choosing
+ALONE_NOW: Final = ACTIVITIES[CHOOSING][ActivityEvent.begin]
+
+ALONE: Final = frozenset({Activity.alone, Activity.stopping})
+"""The activities in which an effect runs in the session's own task."""
+OUTDATED: Final = frozenset(view for view, row in VIEWS.items() if ViewEvent.catch_up in row)
+"""The views after which the journal has to be read."""
+
 SESSION_TABLES: Final = {
     "Session": Moves(ACTIVITIES, Activity, ActivityEvent, (Activity.choosing,)),
     "Journal of a session": Moves(VIEWS, View, ViewEvent, (View.current,)),

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from wfcore.domain.run.effects import Address, CallModel, CallTool, ComposeContext, Effect
 from wfcore.domain.run.entries import Entry, Failed
+from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import (
     Append,
@@ -22,6 +23,7 @@ from wfcore.ports.journal import (
 )
 from wfcore.ports.telemetry import RUN, Counted, Span, Telemetry, Timed, WorkKind
 from wfcore.runtime.execution.outcomes import Performed, Stream
+from wfcore.runtime.execution.prepared_calls import PreparedCalls
 from wfcore.runtime.tools.calls import PlainCall
 
 if TYPE_CHECKING:
@@ -109,6 +111,9 @@ class Performs(Protocol):
 
     @property
     def plain_call(self) -> Callable[[str], PlainCall | None]: ...
+
+    @property
+    def prepared_calls(self) -> Callable[[Plan, Collection[str]], PreparedCalls]: ...
 
     def failed(self, effect: Effect, error: BaseException, at: int) -> Failed: ...
 
@@ -207,6 +212,10 @@ class MeasuredPerformer:
     def plain_call(self) -> Callable[[str], PlainCall | None]:
         """Returns None: each effect is performed by itself."""
         return _no_call
+
+    @property
+    def prepared_calls(self) -> Callable[[Plan, Collection[str]], PreparedCalls]:
+        return self._performer.prepared_calls
 
     def failed(self, effect: Effect, error: BaseException, at: int) -> Failed:
         return self._performer.failed(effect, error, at)

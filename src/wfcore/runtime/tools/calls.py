@@ -50,8 +50,40 @@ _encode = msgspec.json.Encoder(enc_hook=_model_to_json).encode
 _decode = msgspec.json.Decoder().decode
 
 
-PlainCall = Callable[[JSON], Awaitable[JSON]]
-"""Calls a tool with these arguments: the result, or the error, as by `ToolCalls.call`."""
+Begin = Callable[[], Awaitable[Any]]
+"""Begins a call, and returns what its result is awaited from."""
+
+
+class PlainCall:
+    """Calls a coroutine function that needs nothing but its arguments: the result, or the error, as by
+    `ToolCalls.call`.
+    """
+
+    __slots__ = ("_function", "_schema", "checked_output")
+
+    def __init__(self, function: Callable[..., Any], schema: Schema, checked_output: Callable[[Any], JSON]) -> None:
+        self._function = function
+        self._schema = schema
+        self.checked_output = checked_output
+        """What becomes of what the function returns."""
+
+    async def __call__(self, params: JSON) -> JSON:
+        return self.checked_output(await self.begin(params))
+
+    def begin(self, params: JSON) -> Awaitable[Any]:
+        """Call the function. `ToolFailed` for invalid arguments."""
+        _check_arguments(self._schema, params)
+        begun: Awaitable[Any] = self._function(**_own(as_object(params))) if params else self._function()
+        return begun
+
+    def prepared(self, params: JSON) -> Begin:
+        """`begin` with these arguments, which never change: valid ones are checked only here."""
+        if self._schema.check(params, "params"):
+            return partial(self.begin, params)
+        constant = as_object(params)
+        if SCALARS.issuperset(map(type, constant.values())):
+            return partial(self._function, **constant) if constant else self._function
+        return lambda: self._function(**_own(constant))
 
 
 class ToolCalls:
@@ -89,14 +121,10 @@ class ToolCalls:
         if tool.checks and tool.provider is None and not tool.connection_parameter:
             self._plain[tool.id] = tool, self._schemas[tool.id]
             if tool.is_async and isinstance(tool.run, PlainFunction):
-                self._functions[tool.id] = partial(self._run_plain, tool.run.function, self._schemas[tool.id])
+                self._functions[tool.id] = PlainCall(tool.run.function, self._schemas[tool.id], self._checked_output)
         if tool.provider is None and not (tool.connection_parameter and _named_connection(tool, effect)):
             return self._run(tool, execution, effect, publish)
         return self._run_connected(tool, execution, effect, publish)
-
-    async def _run_plain(self, function: Callable[..., Any], schema: Schema, params: JSON) -> JSON:
-        _check_arguments(schema, params)
-        return self._checked_output(await (function(**_own(as_object(params))) if params else function()))
 
     async def _look_up(self, effect: CallTool) -> JSON:
         """The digest of the tool's definition in this process, and its name."""

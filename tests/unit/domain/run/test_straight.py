@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from wfcore.domain.run.effects import CallTool
 from wfcore.domain.run.entries import Entry, Failed, Limits, Succeeded
-from wfcore.domain.run.machine.entries.straight import calls_after, go_straight
+from wfcore.domain.run.machine.entries.straight import calls_after, go_straight, params_of
 from wfcore.domain.run.plan import compile_plan
 from wfcore.testing.histories import BEGIN, History, sketch
 
@@ -116,7 +116,7 @@ def test_the_calls_that_are_known_in_advance() -> None:
     """Those with constant parameters, up to the bound of visits."""
     structure = sketch("s -> a", "a -> b", "b -> c", "c -> d", b={"params": {"x": 1}}, d={"params": "{{ 1 }}"})
     machine = History(structure).machine
-    known = [(then.id, visit, params) for then, visit, params in calls_after(machine.state, (1, 1, 0))]
+    known = [(then.id, visit, params_of(then).value) for then, visit in calls_after(machine.state, (1, 1, 0))]
     assert known == [("b", 1, {"x": 1}), ("c", 1, {})]
     machine.state.limits = Limits(max_node_visits=3)
     assert len(list(calls_after(machine.state, (1, 1, 0)))) == 1

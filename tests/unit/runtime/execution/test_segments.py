@@ -18,12 +18,14 @@ from waiting import HANG
 
 from wfcore.adapters.system import SystemClock
 from wfcore.adapters.tools.catalog import tool
+from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.domain.run.entries import Entry, Succeeded
-from wfcore.ports.providers import ToolCall
+from wfcore.ports.providers import ToolCall, ToolFailed
 from wfcore.runtime.common.run_views import RunCancelled, RunFailed, RunView
 from wfcore.runtime.execution import session
 from wfcore.runtime.execution.time_slice import TimeSlice
+from wfcore.runtime.tools.calls import PlainCall
 
 pytestmark = pytest.mark.anyio
 
@@ -453,7 +455,7 @@ async def test_a_run_that_is_cancelled_in_a_turn_of_others(tools: Steps, monkeyp
             await bench.core.runs.cancel(bench.me, run.id)
 
     async with opened("sqlite://", tools) as bench:
-        monkeypatch.setattr(TimeSlice, "is_due", lambda *_: True)
+        tools.before = lambda _: time.sleep(0.002)  # longer than a slice
         monkeypatch.setattr(TimeSlice, "take", taken)
         run = await bench.started(chain(*steps(40)))
         with pytest.raises(RunCancelled):
@@ -522,3 +524,29 @@ async def test_a_tool_that_cancels_itself(tools: Steps) -> None:
         tools.before = cancel
         run = await unwatched(bench, chain(*steps(5)))
         assert why(run)[0] == "the tool was cancelled from inside"
+
+
+async def test_prepared_calls() -> None:
+    """Arguments that are not valid are refused at each call; the others belong to the call alone."""
+    schema = compile_schema({"type": "object", "properties": {"n": {"type": "object"}}})
+
+    async def changes(n: dict[str, int]) -> int:
+        n["x"] += 1
+        return n["x"]
+
+    call = PlainCall(changes, schema, lambda output: output)
+    begin, refused = call.prepared({"n": {"x": 1}}), call.prepared({"n": 1})
+    assert [await begin() for _ in range(2)] == [2, 2]
+    for _ in range(2):
+        with pytest.raises(ToolFailed, match=r"`params\.n`: must be object"):
+            refused()
+
+
+async def test_a_time_limit_within_a_segment(tools: Steps) -> None:
+    """A call that takes too long is stopped, although its tool is known to be plain."""
+    async with opened("sqlite://", tools) as bench:
+        tools.before = lambda name: asyncio.sleep(HANG) if name == 3 else None
+        limited = act("step", name=3, more={"timeoutSeconds": 0.01})
+        run = await unwatched(bench, chain(*steps(2), limited, *steps(2, 4)))
+        assert "no answer within 0.01 seconds" in why(run)[0]
+        assert tools.calls == [1, 2, 3]

@@ -1,7 +1,7 @@
 """The port `Journal` in dicts. No method suspends, so no two calls interleave."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from msgspec import structs
 
@@ -32,6 +32,8 @@ AddAuditRows = Callable[[str, Iterable[AuditRow]], None]
 
 AddNotices = Callable[[str, Iterable[Notice]], None]
 """Adds deliveries of an organization's events."""
+
+UNEXPECTED: Final = "the journal does not have the expected length, or the claim is lost"
 
 
 class MemoryJournal(MemoryClaims):
@@ -94,8 +96,13 @@ class MemoryJournal(MemoryClaims):
         return row_of(stored)
 
     async def append(self, execution: ExecutionRef, append: Append) -> int | None:
-        if append.is_plain:
-            _expected(self._find(execution), append).entries += append.entries
+        if append.is_plain:  # the hot append: `_expected` and `_find` without calls
+            found = self._executions.get(execution.id)
+            if found is None or len(found.entries) != append.expected or found.row.ref != execution:
+                raise JournalConflict(UNEXPECTED)
+            if append.holder != found.claimed_by and append.holder is not None:
+                raise JournalConflict(UNEXPECTED)
+            found.entries += append.entries
             return None
         stored = self._check(execution.org, self._find(execution), append)
         append = self._without_claim(stored, append)
@@ -215,7 +222,7 @@ class _Closed:
 def _expected(stored: StoredExecution | None, append: Append) -> StoredExecution:
     """The execution, if it has the length and the holder that the append expects. Raises JournalConflict."""
     if stored is None or len(stored.entries) != append.expected or append.holder not in (None, stored.claimed_by):
-        raise JournalConflict("the journal does not have the expected length, or the claim is lost")
+        raise JournalConflict(UNEXPECTED)
     return stored
 
 

@@ -9,7 +9,6 @@ from typing import Final
 
 from wfcore.domain.expressions.expression import MAX_STEPS, ExpressionError
 from wfcore.domain.expressions.templates import Template
-from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address, CallTool
 from wfcore.domain.run.entries import Entry, Succeeded
 from wfcore.domain.run.events import EventKind
@@ -91,9 +90,9 @@ def go_straight(run: RunState, entries: Sequence[Entry], start: int = 0) -> int:
     return count
 
 
-def calls_after(run: RunState, address: Address) -> Iterator[tuple[NodePlan, int, JSON]]:
+def calls_after(run: RunState, address: Address) -> Iterator[tuple[NodePlan, int]]:
     """The calls that follow this one of the root, as long as `go_straight` applies any result and the parameters are
-    constant: each is known before the machine has applied the results. Its node, its visit and the parameters.
+    constant: each is known before the machine has applied the results. Its node and its visit.
     """
     if run.phase is not RUNNING or run.requested_at is not None or "config" in run.info:
         return
@@ -108,8 +107,7 @@ def calls_after(run: RunState, address: Address) -> Iterator[tuple[NodePlan, int
         index = straight[index]
         if nodes[index] is not IDLE or index in left:
             return
-        then = plans[index]
-        yield then, visits[index] + 1, params_of(then).value
+        yield plans[index], visits[index] + 1
 
 
 def params_of(node: NodePlan) -> Template:
