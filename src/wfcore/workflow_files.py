@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from wfcore.domain.graph.shapes import GraphOfBody
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import DEFAULT_LIMITS, parse_json
+from wfcore.domain.json.values import without_nulls
 from wfcore.domain.kernel.errors import Issue, Malformed, join_path
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import needs_extra
@@ -38,12 +40,12 @@ def body_of(workflow: Workflow) -> Mapping[str, JSON]:
         body = workflow.structure
         body = body() if callable(body) else body
     is_body = not {"workflowStructure", "agentSelection"}.isdisjoint(body)
-    return body if is_body else {"workflowStructure": dict(body)}
+    return without_nulls(GraphOfBody, body if is_body else {"workflowStructure": dict(body)})
 
 
 def read_workflow(path: str | Path) -> dict[str, JSON]:
-    """The body of a workflow in a file; see `read_body`. `type` is optional."""
-    return {"type": "workflow", **read_body(path)}
+    """The body of a workflow in a file; see `read_body`. `type` is optional, and nulls of its graph are absent."""
+    return {"type": "workflow", **without_nulls(GraphOfBody, read_body(path))}
 
 
 def read_body(path: str | Path) -> dict[str, JSON]:

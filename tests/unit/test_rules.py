@@ -31,6 +31,17 @@ def test_rules_that_hold_pass() -> None:
     assert wfcore.simulate(REFUND).must(*rules).must("never pay without approved ask").complete
 
 
+def test_null_in_a_graph_is_absent(tmp_path: Path) -> None:
+    """In an object and in a file, as in a create body."""
+    start = {"id": "s", "type": "start", "position": None, "data": None}
+    nodes = [start, {"id": "a", "type": "agent", "data": {"message": "hi"}}]
+    graph: Any = {"nodes": nodes, "edges": [{"id": "e", "source": "s", "target": "a", "sourceHandle": None}]}
+    file = tmp_path / "flow.json"
+    file.write_text(json.dumps({"workflowStructure": graph, "agentSelection": None}))
+    for workflow in (graph, str(file)):
+        assert simulate(workflow).must("always ends in a or in error").complete
+
+
 def test_a_broken_rule_shows_its_counter_example() -> None:
     """As steps, in Mermaid and in SVG; other rules that hold are not shown."""
     error = broken(never("tell").without(approved("ask")), at_most("pay", 1))

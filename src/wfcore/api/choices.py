@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import Meta
 
 from wfcore.api.resources import Body
+from wfcore.domain.graph.shapes import StructureJson
 from wfcore.domain.json.codec import JsonObject
 from wfcore.domain.json.values import UNSET, UnsetType, value
 from wfcore.domain.rules.rules import MAX_RULE
@@ -81,7 +82,7 @@ MAX_RULES = 20
 class SimulateWorkflow(Body):
     """A graph, the input of its runs (null or absent: open), and rules about all runs."""
 
-    workflow_structure: JsonObject
+    workflow_structure: StructureJson
     input: JsonObject | UnsetType | None = UNSET
     rules: (
         Annotated[

@@ -9,7 +9,8 @@ from msgspec import Meta
 from wfcore.api.resources import Body, Name
 from wfcore.domain.agents.connections import ConnectionKind, ConnectionStatus, Ownership
 from wfcore.domain.json.codec import JsonObject, Time
-from wfcore.domain.json.values import UNSET, UnsetType, creation, value
+from wfcore.domain.json.values import UNSET, Holds, UnsetType, creation, value
+from wfcore.domain.kernel.json_type import JSON
 
 Secret = Annotated[str, Meta(min_length=1, max_length=8_192, description="Write-only")]
 HeaderName = Annotated[str, Meta(max_length=100, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
@@ -122,12 +123,16 @@ PATCH_CONFIGS: Final[Mapping[str, type]] = MappingProxyType(
 )
 
 
+def _config_shape(config: Mapping[str, JSON], body: Mapping[str, JSON]) -> type | None:
+    return CONFIGS.get(str(body.get("kind")))
+
+
 @creation
 class CreateConnection(Body):
     name: Name
     provider: Name
     kind: KindOfConnection
-    config: ConfigJson
+    config: Annotated[ConfigJson, Holds(_config_shape)]
     status: Literal["active", "disabled"] | UnsetType = UNSET
     ownership: WhoseConnection | UnsetType = UNSET
 

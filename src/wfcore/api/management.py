@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal, NotRequired, Required, TypedDict
 from msgspec import Meta
 
 from wfcore.api.resources import Body
-from wfcore.domain.channels.interfaces import InterfaceKind
+from wfcore.domain.channels.interfaces import InterfaceKind, config_shape
 from wfcore.domain.evaluations.cases import CheckKind
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Time
-from wfcore.domain.json.values import UNSET, UnsetType, creation, value
+from wfcore.domain.json.values import UNSET, Holds, UnsetType, creation, value
 from wfcore.domain.resources.access import By
 
 KindOfInterface = Annotated[str, Meta(extra_json_schema={"enum": list(InterfaceKind)})]
@@ -31,7 +31,7 @@ class TransferBody(Body):
 @creation
 class CreateInterface(Body):
     kind: KindOfInterface
-    config: JsonObject | UnsetType = UNSET
+    config: Annotated[JsonObject, Holds(config_shape)] | UnsetType = UNSET
 
 
 @value

@@ -13,10 +13,11 @@ from typing import Annotated, Any, Final, Literal, Required, TypedDict, is_typed
 import attrs
 from msgspec import Meta
 
+from wfcore.domain.channels.interfaces import config_shape
 from wfcore.domain.evaluations.cases import EvaluationCase
 from wfcore.domain.graph.declared import value_classes
 from wfcore.domain.graph.node_types import NODE_TYPES
-from wfcore.domain.graph.shapes import AgentSelection, WorkflowStructure
+from wfcore.domain.graph.shapes import AgentSelection, SelectionJson, StructureJson, WorkflowStructure
 from wfcore.domain.json.codec import (
     VISIBLE,
     JsonObject,
@@ -28,12 +29,24 @@ from wfcore.domain.json.codec import (
     schema_ref,
     schemas_of,
 )
-from wfcore.domain.json.values import IGNORED, UNSET, UnsetType, creation, is_open, is_value, value
+from wfcore.domain.json.values import (
+    IGNORED,
+    UNSET,
+    Holds,
+    UnsetType,
+    creation,
+    is_open,
+    is_value,
+    open_creation,
+    value,
+    wire,
+)
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.ids import SLUG_FORM, SLUG_LENGTH
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
+from wfcore.domain.triggers.schedule import Overlap
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=VISIBLE)]
 Slug = Annotated[str, Meta(min_length=1, max_length=SLUG_LENGTH, pattern=SLUG_FORM, examples=["refunds"])]
@@ -47,19 +60,34 @@ ErrorStatus = Annotated[str, Meta(extra_json_schema={"enum": sorted({kind.status
 Weekday = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
 
 
-class ScheduleDto(TypedDict, total=False):
-    frequency: Required[Literal["hourly", "daily", "weekly", "monthly", "custom"]]
-    timezone: Required[str]
-    time_of_day: Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", examples=["09:30"])]
-    weekdays: list[Weekday]
-    day_of_month: Annotated[int, Meta(ge=1, le=31)]
-    cron_expressions: list[str]
-    cron_description: Annotated[str, Meta(description="Carried verbatim, for people")]
+@creation
+class ScheduleDto:
+    frequency: Literal["hourly", "daily", "weekly", "monthly", "custom"]
+    timezone: str
+    time_of_day: Annotated[str, Meta(pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$", examples=["09:30"])] | UnsetType = (
+        attrs.field(default=UNSET, metadata=wire("time_of_day"))
+    )
+    weekdays: list[Weekday] | UnsetType = UNSET
+    day_of_month: Annotated[int, Meta(ge=1, le=31)] | UnsetType = attrs.field(
+        default=UNSET, metadata=wire("day_of_month")
+    )
+    cron_expressions: list[str] | UnsetType = attrs.field(default=UNSET, metadata=wire("cron_expressions"))
+    cron_description: Annotated[str, Meta(description="Carried verbatim, for people")] | UnsetType = attrs.field(
+        default=UNSET, metadata=wire("cron_description")
+    )
 
 
-class ScheduleTrigger(TypedDict):
-    trigger_type: Literal["schedule"]
+@open_creation
+class ScheduleTrigger:
+    trigger_type: Literal["schedule"] = attrs.field(metadata=wire("trigger_type"))
     schedule: ScheduleDto
+    overlap: (
+        Annotated[
+            Overlap,
+            Meta(description="While a run of an earlier time is active: `skip` the time, by default, or `allow` it"),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class OtherTrigger(TypedDict):
@@ -85,25 +113,41 @@ class SharedUserDto(TypedDict, total=False):
     userId: str
 
 
+@creation
+class SharedUserBody:
+    email: str
+    added_at: str | UnsetType = UNSET
+    added_by: str | UnsetType = UNSET
+    user_id: str | UnsetType = UNSET
+
+
 _GUARDRAIL: Final[dict[str, JSON]] = {"anyOf": [{"type": "string"}, {"type": "object", "required": ["name"]}]}
 GuardrailJson = Annotated[Any, Meta(extra_json_schema=_GUARDRAIL)]
 
 
-class AccessConfigBody(TypedDict, total=False):
+@creation
+class AccessConfigBody:
     """A client may write back what it read; the server keeps its own `addedAt`, `addedBy` and owner."""
 
-    visibility: Required[Visibility]
-    groupPermissions: dict[str, GroupPermission]
-    sharedWith: list[SharedUserDto]
-    ownerUserId: str | None
-    ownerEmail: str | None
-    guardrails: list[GuardrailJson]
+    visibility: Visibility
+    group_permissions: dict[str, GroupPermission] | UnsetType = UNSET
+    shared_with: list[SharedUserBody] | UnsetType = UNSET
+    owner_user_id: str | None = None
+    owner_email: str | None = None
+    guardrails: list[GuardrailJson] | UnsetType = UNSET
 
 
-TriggerJson = Annotated[JsonObject, Meta(extra_json_schema={"$ref": "#/components/schemas/Trigger"})]
-StructureJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(WorkflowStructure))]
-SelectionJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AgentSelection))]
-AccessJson = Annotated[JsonObject, Meta(extra_json_schema=schema_ref(AccessConfigBody))]
+def _trigger_shape(trigger: Mapping[str, JSON], body: Mapping[str, JSON]) -> type | None:
+    """The other kinds are opaque (interface, Trigger)."""
+    return ScheduleTrigger if trigger.get("trigger_type") == "schedule" else None
+
+
+TriggerJson = Annotated[
+    JsonObject, Meta(extra_json_schema={"$ref": "#/components/schemas/Trigger"}), Holds(_trigger_shape)
+]
+AccessJson = Annotated[
+    JsonObject, Meta(extra_json_schema=schema_ref(AccessConfigBody)), Holds(lambda *_: AccessConfigBody)
+]
 
 
 IgnoredOrganization = Annotated[Any, Meta(description="Ignored: the organization is that of the credential")]
@@ -162,7 +206,7 @@ class SkillInterface:
     """An interface of the skill, one of a kind. `url` is the server's: it is ignored."""
 
     kind: Literal["chatapp", "mcp"]
-    config: JsonObject | UnsetType = UNSET
+    config: Annotated[JsonObject, Holds(config_shape)] | UnsetType = UNSET
     url: str | UnsetType = UNSET
 
 

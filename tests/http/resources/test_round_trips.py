@@ -1,5 +1,6 @@
 """What GET shows, POST takes: a read without the fields that the server sets is a create body of an equal resource."""
 
+from random import Random
 from typing import Any
 
 import attrs
@@ -16,7 +17,7 @@ from wfcore.api.hooks import CreateHook
 from wfcore.api.management import CreateInterface
 from wfcore.api.memories import CreateMemory
 from wfcore.api.organization import CreateDelegation, CreateGroup, CreateMember, CreatePolicy
-from wfcore.api.resources import CreateSkill, CreateWorkflow
+from wfcore.api.resources import CreateSkill, CreateWorkflow, schema_components
 from wfcore.domain.json.values import wire_name
 from wfcore.testing.graphs import deployable_graphs
 
@@ -28,11 +29,22 @@ FREE = st.dictionaries(st.sampled_from(["a", "B", "é"]), st.one_of(st.integers(
 ACCESS = st.sampled_from([
     {"visibility": "private", "groupPermissions": {}, "sharedWith": []},
     {"visibility": "private", "groupPermissions": {}, "sharedWith": [{"email": "eve@x.org"}]},
+    {"visibility": "private"},
 ])  # fmt: skip
 TRIGGERS = st.sampled_from([
     None, {"trigger_type": "manual", "note": 1}, {"trigger_type": "webhook"},
     {"trigger_type": "schedule", "schedule": {"frequency": "daily", "timezone": "UTC", "time_of_day": "09:30"}},
+    {"trigger_type": "schedule", "note": None, "schedule": {
+        "frequency": "custom", "timezone": "UTC", "cron_expressions": ["0 9 * * *"], "cron_description": "At nine"}},
 ])  # fmt: skip
+SELECTIONS = st.sampled_from([
+    {"agents": [{"agent_id": 1, "priority_order": 1}, {"agent_id": 1, "priority_order": 2, "role": "Editor"}]},
+    {"agents": [{"agent_id": 1, "priority_order": 1}], "modelSettings": {"contextWindow": 9_000}, "note": None},
+])  # fmt: skip
+CASES = st.just([{
+    "id": "a", "input": {"message": "hi", "userContext": {"name": "Eve"}},
+    "checks": [{"kind": "matches", "pattern": "h"}],
+}])  # fmt: skip
 
 
 def bodies(required: dict[str, Any], **optional: Any) -> st.SearchStrategy[Json]:
@@ -43,10 +55,13 @@ CREATES: dict[str, tuple[str, type, st.SearchStrategy[Json]]] = {
     "workflows": ("/api/v1/workflows", CreateWorkflow, bodies(
         {"name": NAMES, "type": st.sampled_from(["workflow", "task"])}, description=TEXTS, accessConfig=ACCESS,
         trigger=TRIGGERS, workflowStructure=deployable_graphs(max_nodes=5))),
+    "selections": ("/api/v1/workflows", CreateWorkflow, bodies(
+        {"name": NAMES, "type": st.just("workflow"), "agentSelection": SELECTIONS})),
     "skills": ("/api/v1/skills", CreateSkill, bodies(
         {"name": NAMES}, description=TEXTS, accessConfig=ACCESS, expectedOutput=TEXTS,
         instructions=st.lists(TEXTS, max_size=2), budget=st.just({"maxTokens": 5}), toolset=st.just(
-            {"core.http": {"enabled": True, "requiresApproval": True}}))),
+            {"core.http": {"enabled": True, "requiresApproval": True}, "core.wait": {"enabled": False}}),
+        evaluations=CASES, interfaces=st.just([{"kind": "mcp"}, {"kind": "chatapp", "config": {"theme": None}}]))),
     "groups": ("/api/v1/groups", CreateGroup, bodies({"name": NAMES})),
     "members": ("/api/v1/members", CreateMember, bodies(
         {"userId": st.just("zoe")}, email=st.sampled_from(["Zoe@X.org", None]), name=NAMES,
@@ -129,10 +144,61 @@ async def test_what_was_read_can_be_created(world: World, name: str, data: st.Da
     assert shown[0] == shown[1] == shown[2]
 
 
+SCHEMAS = schema_components(CreateConnection, CreateContextItem, CreateHook, CreateInterface, CreateMemory,
+                            CreateDelegation, CreateGroup, CreateMember, CreatePolicy)  # fmt: skip
+VERBATIM = {"data", "value", "schema"}
+"""The fields in which null is a value: the `data` of a node, and what an evaluation compares with."""
+
+
+def with_nulls(schema: Any, tree: Any, chosen: Random) -> Any:
+    """The tree with null for any fields that the document calls optional and that are absent, at any depth."""
+    if "$ref" in schema:
+        return with_nulls(SCHEMAS[schema["$ref"].rpartition("/")[2]], tree, chosen)
+    for one in schema.get("anyOf", ()):
+        if one != {"type": "null"} and is_of(one, tree):
+            return with_nulls(one, tree, chosen)
+    if isinstance(tree, list) and "items" in schema:
+        return [with_nulls(schema["items"], each, chosen) for each in tree]
+    if not isinstance(tree, dict):
+        return tree
+    fields, others = schema.get("properties", {}), schema.get("additionalProperties")
+    found = {key: with_nulls(fields.get(key, others or {}), each, chosen) if key not in VERBATIM else each
+             for key, each in tree.items()}  # fmt: skip
+    absent = sorted(fields.keys() - tree.keys() - set(schema.get("required", ())) - VERBATIM - {"slug"})
+    return found | {key: None for key in absent if chosen.random() < 0.7}
+
+
+def is_of(schema: Any, tree: Any) -> bool:
+    """Whether the tree has the values by which the document tells alternatives apart."""
+    if "$ref" in schema:
+        return is_of(SCHEMAS[schema["$ref"].rpartition("/")[2]], tree)
+    named = {key: field["enum"] for key, field in schema.get("properties", {}).items() if "enum" in field}
+    return not isinstance(tree, dict) or all(tree.get(key) in values for key, values in named.items())
+
+
+NAMED = st.sampled_from([*CREATES]).flatmap(lambda name: st.tuples(st.just(name), CREATES[name][2]))
+
+
+@given(NAMED, st.randoms(use_true_random=True))
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+async def test_null_for_an_absent_field_changes_nothing(world: World, named: tuple[str, Json], chosen: Random) -> None:
+    """Whatever optional fields are null, at any depth, the same is stored as without them."""
+    name, sent = named
+    base, shape, _ = CREATES[name]
+    ada, shown = await owner(world), list[Json]()
+    for body in (sent, with_nulls(SCHEMAS[shape.__name__], sent, chosen)):
+        made = await ada.post(base, json=body)
+        assert made.status_code == 201, (body, made.text)
+        shown.append(without_times(create_body(await read(ada, made.headers["Location"]), shape)))
+        assert (await ada.delete(made.headers["Location"])).status_code == 200
+    assert shown[0] == shown[1]
+
+
 async def test_every_resource_is_here(world: World) -> None:
     """Each route that creates a resource has bodies above, or a reason why it has none."""
     creates = {route.name for route in route_table(world.core)
                if route.status == 201 and not route.name.startswith("agents.")}  # fmt: skip
-    here = {f"{name}.create" for name in CREATES if name != "interfaces"} | {"workflows.createInterface"}
+    routed = CREATES.keys() - {"interfaces", "selections"}
+    here = {f"{name}.create" for name in routed} | {"workflows.createInterface"}
     assert creates - here <= ELSEWHERE.keys()
     assert here <= creates

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-from wfcore.api.resources import CreateSkill, CreateWorkflow
+from wfcore.cli.declared.documents import BODIES
 from wfcore.domain.evaluations.cases import case_issues
 from wfcore.domain.graph.rules import write_issues
 from wfcore.domain.graph.structure import selection_issues
 from wfcore.domain.json.codec import check
-from wfcore.domain.json.values import without_nulls
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_texts
 from wfcore.domain.kernel.json_type import JSON
@@ -19,9 +18,7 @@ from wfcore.domain.triggers.schedule import check_trigger
 
 def write_faults(kind: Kind, body: Mapping[str, JSON]) -> list[Issue]:
     """Why a create body with ids cannot be stored: every fault that does not depend on the organization."""
-    shape = CreateWorkflow if kind is Kind.WORKFLOW else CreateSkill
-    body = without_nulls(shape, body)
-    found = check(shape, dict(body))
+    found = check(BODIES[kind], dict(body))
     if isinstance(body.get("accessConfig"), Mapping):
         found += check_access(dict(body["accessConfig"]), current=None, groups=None)  # type: ignore[arg-type]
     return [*found, *(_workflow_faults(body) if kind is Kind.WORKFLOW else _skill_faults(body, found))]

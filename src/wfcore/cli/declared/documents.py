@@ -8,6 +8,8 @@ from typing import Final
 import attrs
 from cyclopts import CycloptsError
 
+from wfcore.api.resources import CreateSkill, CreateWorkflow
+from wfcore.domain.json.values import without_nulls
 from wfcore.domain.kernel.errors import Invalid, Issue, Malformed
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
@@ -15,6 +17,7 @@ from wfcore.domain.resources.resource import Kind
 from wfcore.workflow_files import line_at, lines_of, read_body, write_yaml
 
 KINDS: Final = (Kind.SKILL, Kind.WORKFLOW)
+BODIES: Final[Mapping[Kind, type]] = {Kind.SKILL: CreateSkill, Kind.WORKFLOW: CreateWorkflow}
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 _FIRST: Final = ("slug", "name", "type", "description", "accessConfig")
@@ -102,7 +105,7 @@ def _read(kind: Kind, file: Path) -> tuple[Declaration | None, list[FileFault]]:
         body = read_body(file)
     except Malformed as error:
         return None, [FileFault(file, None, _issue(each)) for each in as_objects(error.info["errors"])]
-    given = {name: value for name, value in body.items() if value is not None or name == "name"}
+    given = without_nulls(BODIES[kind], body)
     body = {"slug": file.stem, **({"type": "workflow"} if kind is Kind.WORKFLOW else {}), **given}
     return Declaration(kind, str(body["slug"]), body, file), []
 

@@ -8,7 +8,8 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.channels.team_chat_config import is_slack, team_chat_issues
+from wfcore.domain.channels.team_chat_config import TeamChatConfig, is_slack, team_chat_issues
+from wfcore.domain.json.values import UNSET, UnsetType, creation
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_readers import as_object, as_text, as_texts
@@ -20,6 +21,22 @@ MAX_ANCESTORS: Final = 20
 
 MAX_TEXT: Final = 10_000
 """The most characters of the title and of the description of a tool."""
+
+
+@creation
+class ChatAppConfig:
+    """The keys of a chat page's `config` that wfcore uses."""
+
+    frame_ancestors: list[str] | UnsetType = UNSET
+
+
+@creation
+class McpToolConfig:
+    """The keys of a tool's `config` that wfcore uses."""
+
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+
 
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]{1,253}(?::[0-9]{1,5})?", re.ASCII)
 
@@ -65,6 +82,18 @@ class Interface:
             "createdAt": iso(self.created_at),
             "url": root + self.path,
         }
+
+
+CONFIGS: Final[Mapping[str, type]] = {
+    InterfaceKind.CHATAPP: ChatAppConfig,
+    InterfaceKind.MCP: McpToolConfig,
+    InterfaceKind.TEAMCHAT: TeamChatConfig,
+}
+
+
+def config_shape(config: Mapping[str, JSON], interface: Mapping[str, JSON]) -> type | None:
+    """For `Holds`: whose nulls mean absence in the `config` of an interface on the wire; others are the client's."""
+    return CONFIGS.get(str(interface.get("kind")))
 
 
 def config_issues(kind: InterfaceKind, config: Mapping[str, JSON]) -> list[Issue]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from wfcore.domain.json.values import UNSET, Object, UnsetType, creation
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.kernel.urls import URL_RULE, is_url
@@ -22,6 +23,18 @@ MAX_URL: Final = 2_048
 _KEYS: Final = ("approvals", "postUrl")
 _SLACK_KEYS: Final = ("apiUrl", "approvals", "connectionId", "format", "signingSecret")
 _SECRET: Final = re.compile(r"[!-~]{16,255}", re.ASCII)
+
+
+@creation
+class TeamChatConfig:
+    """The keys of the `config`, with either format."""
+
+    approvals: bool | UnsetType = UNSET
+    post_url: str | UnsetType = UNSET
+    format: str | UnsetType = UNSET
+    api_url: str | UnsetType = UNSET
+    connection_id: str | UnsetType = UNSET
+    signing_secret: str | Object | UnsetType = UNSET
 
 
 def is_slack(config: Mapping[str, JSON]) -> bool:

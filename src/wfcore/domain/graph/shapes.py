@@ -9,7 +9,7 @@ from wfcore.domain.graph.checks import Check, every, free_object, is_number, mus
 from wfcore.domain.graph.declared import Rule
 from wfcore.domain.graph.node_types import NODE_TYPES, ModelSettingsDto
 from wfcore.domain.json.codec import JsonObject, Positive, schema_ref
-from wfcore.domain.json.values import UNSET, UnsetType, open_value, value, wire
+from wfcore.domain.json.values import UNSET, Holds, UnsetType, creation, open_creation, value, wire
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 
@@ -41,7 +41,7 @@ class Position:
     y: Annotated[float, Meta(description="Carried verbatim")]
 
 
-@value
+@creation
 class NodeDto:
     id: Id
     type: Literal["start", "action", "condition", "agent", "humanApproval"]
@@ -49,7 +49,7 @@ class NodeDto:
     data: NodeDataJson | UnsetType = UNSET
 
 
-@value
+@creation
 class EdgeDto:
     id: Id
     source: NodeId
@@ -57,13 +57,18 @@ class EdgeDto:
     source_handle: str | UnsetType = UNSET
 
 
-@open_value
+@open_creation
 class WorkflowStructure:
     nodes: list[NodeDto] | UnsetType = UNSET
     edges: list[EdgeDto] | UnsetType = UNSET
 
 
-@value
+@creation
+class SelectionSettings(ModelSettingsDto):
+    """The settings of the model of every agent."""
+
+
+@creation
 class AgentSelectionEntry:
     agent_id: Positive = attrs.field(metadata=wire("agent_id"))
     priority_order: Positive = attrs.field(metadata=wire("priority_order"))
@@ -72,10 +77,26 @@ class AgentSelectionEntry:
     tool_restrictions: list[str] | UnsetType = attrs.field(default=UNSET, metadata=wire("tool_restrictions"))
 
 
-@open_value
+@open_creation
 class AgentSelection:
     """An ordered list of skills: the deprecated form of a workflow."""
 
     agents: Annotated[list[AgentSelectionEntry], Meta(min_length=1), Rule(unique("priority_order"), "every")]
     model: str | UnsetType = UNSET
-    model_settings: ModelSettingsDto | UnsetType = UNSET
+    model_settings: SelectionSettings | UnsetType = UNSET
+
+
+StructureJson = Annotated[
+    JsonObject, Meta(extra_json_schema=schema_ref(WorkflowStructure)), Holds(lambda *_: WorkflowStructure)
+]
+SelectionJson = Annotated[
+    JsonObject, Meta(extra_json_schema=schema_ref(AgentSelection)), Holds(lambda *_: AgentSelection)
+]
+
+
+@creation
+class GraphOfBody:
+    """The part of a create body that is a graph, in one of its two forms."""
+
+    workflow_structure: StructureJson | UnsetType = UNSET
+    agent_selection: SelectionJson | UnsetType = UNSET

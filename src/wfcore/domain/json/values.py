@@ -19,6 +19,7 @@ from typing import (
     Any,
     Final,
     Literal,
+    NamedTuple,
     NotRequired,
     Required,
     TypedDict,
@@ -41,12 +42,14 @@ from wfcore.domain.kernel.json_type import JSON
 __all__ = [
     "IGNORED",
     "UNSET",
+    "Holds",
     "UnsetType",
     "changed",
     "creation",
     "given",
     "is_open",
     "is_value",
+    "open_creation",
     "open_value",
     "shape_of",
     "structure",
@@ -92,6 +95,23 @@ def open_value(cls: type[T]) -> type[T]:
     return made
 
 
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(attrs.field,))
+def open_creation(cls: type[T]) -> type[T]:
+    """A `creation` of an object that can have other keys, as in `open_value`; their nulls stay."""
+    made = open_value(cls)
+    made.__null_is_absent__ = True  # type: ignore[attr-defined]
+    return made
+
+
+class Holds(NamedTuple):
+    """In the annotation of an object that stays a tree: the class that says which nulls in it mean absence.
+
+    `shape` gets the object and the one around it; None leaves the object as it is.
+    """
+
+    shape: Callable[[Mapping[str, JSON], Mapping[str, JSON]], type | None]
+
+
 def is_open(cls: type) -> bool:
     """Whether the object can have other keys."""
     return bool(vars(cls).get("__is_open__", False))
@@ -106,7 +126,7 @@ def without_nulls(cls: type, tree: Mapping[str, JSON]) -> Mapping[str, JSON]:
     if not (optional and None in tree.values()) and parts.keys().isdisjoint(tree):
         return tree
     return {
-        name: parts[name](item) if name in parts else item
+        name: parts[name](item, tree) if name in parts else item
         for name, item in tree.items()
         if item is not None or name not in optional
     }
@@ -127,32 +147,52 @@ def _ignored_names(cls: type) -> frozenset[str]:
 
 @cache
 def _nullable_names(cls: type) -> frozenset[str]:
-    """The optional fields of a `creation`. A field of type `Any`, and not `Any | UnsetType`, can be null."""
+    """The optional fields of a `creation`. `Any` and `X | None`, without `UnsetType`, have a null of their own."""
     if not _null_is_absent(cls):
         return frozenset()
     hints = get_type_hints(cls)
     optional = [field for field in attrs.fields(cls) if field.default is not attrs.NOTHING]
-    return frozenset(wire_name(field) for field in optional if hints[field.name] is not Any)
+    return frozenset(wire_name(field) for field in optional if not _has_null(hints[field.name]))
+
+
+def _has_null(hint: Any) -> bool:
+    return hint is Any or (NoneType in get_args(hint) and UnsetType not in get_args(hint))
+
+
+Drop = Callable[[Any, Mapping[str, JSON]], JSON]
+"""What drops the nulls of an item of the object that is the second argument."""
 
 
 @cache
-def _parts(cls: type) -> Mapping[str, Callable[[Any], JSON]]:
+def _parts(cls: type) -> Mapping[str, Drop]:
     """By the names of the fields that hold a `creation`: what drops the nulls there, whatever the field has."""
-    hints = get_type_hints(cls)
+    hints = get_type_hints(cls, include_extras=True)
     found = {wire_name(field): _part(hints[field.name]) for field in attrs.fields(cls)}
     return {name: drop for name, drop in found.items() if drop is not None}
 
 
-def _part(hint: Any) -> Callable[[Any], JSON] | None:
+def _part(hint: Any) -> Drop | None:
     if is_value(hint):
         has_any = _nullable_names(hint) or _parts(hint)
-        return (lambda item: without_nulls(hint, item) if isinstance(item, Mapping) else item) if has_any else None
+        return _drop_of(lambda item, around: hint) if has_any else None
+    if holds := next((one for one in get_args(hint) if isinstance(one, Holds)), None):
+        return _drop_of(holds.shape)
     inner = next(filter(None, map(_part, get_args(hint))), None)
-    if inner is None or get_origin(hint) in (Union, UnionType):
+    if inner is None or get_origin(hint) in (Annotated, Union, UnionType):
         return inner
     if get_origin(hint) is list:
-        return lambda item: [inner(each) for each in item] if isinstance(item, list) else item
-    return lambda item: {key: inner(each) for key, each in item.items()} if isinstance(item, Mapping) else item
+        return lambda item, around: [inner(each, around) for each in item] if isinstance(item, list) else item
+    return lambda item, around: (
+        {key: inner(each, around) for key, each in item.items()} if isinstance(item, Mapping) else item
+    )
+
+
+def _drop_of(shape: Callable[[Mapping[str, JSON], Mapping[str, JSON]], type | None]) -> Drop:
+    def drop(item: Any, around: Mapping[str, JSON]) -> JSON:
+        cls = shape(item, around) if isinstance(item, Mapping) else None
+        return item if cls is None else without_nulls(cls, item)
+
+    return drop
 
 
 def _null_is_absent(cls: type) -> bool:

@@ -6,9 +6,9 @@ import attrs
 
 from wfcore.api.management import CreateInterface, CreateInterfaceFields, PatchInterface, PatchInterfaceFields
 from wfcore.domain.agents.connections import ConnectionKind, Ownership
-from wfcore.domain.channels.interfaces import Interface, InterfaceKind, config_issues
+from wfcore.domain.channels.interfaces import CONFIGS, Interface, InterfaceKind, config_issues
 from wfcore.domain.channels.team_chat_config import SECRET_KEPT, takes_decisions
-from wfcore.domain.json.values import UNSET, given, to_json
+from wfcore.domain.json.values import UNSET, given, to_json, without_nulls
 from wfcore.domain.kernel.errors import Issue, NotFound, refuse
 from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
@@ -101,7 +101,8 @@ class Interfaces(ResourceBase):
         changes = parsed(PatchInterface, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:
             resource, old = await self._writable_row(work, me, workflow, id, if_match)
-            row = attrs.evolve(old, config=old.config if changes.config is UNSET else changes.config)
+            config = None if changes.config is UNSET else without_nulls(CONFIGS[old.kind], changes.config)
+            row = attrs.evolve(old, config=old.config if config is None else config)
             refuse(config_issues(row.kind, row.config))
             row = await self._with_secret(work, me, row, old)
             await work.interfaces.save(row)

@@ -12,6 +12,7 @@ import attrs
 
 from wfcore.api.management import RollbackBody, RollbackFields
 from wfcore.api.resources import (
+    AccessConfigBody,
     CreateSkill,
     CreateWorkflow,
     PatchSkill,
@@ -314,6 +315,8 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         size = size_of(fields if body is None else body)
         tree = await beside_loop(size, tree_of, cls, body, fields, NAMES)
         access = tree.get("accessConfig") if isinstance(tree, Mapping) else None
+        if isinstance(access, dict):
+            access = without_nulls(AccessConfigBody, access)
         found = await self._access_faults(me, access, id, key) if isinstance(access, dict) else []
         rules = self._rule_issues, lambda _: found
         return await beside_loop(size, parsed, cls, tree, {}, *rules, key=key)

@@ -34,7 +34,7 @@ from wfcore.domain.agents.connections import (
     split,
 )
 from wfcore.domain.json.codec import canonical, check
-from wfcore.domain.json.values import UNSET, given, to_json, without_nulls
+from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_readers import optional_text
 from wfcore.domain.kernel.json_type import JSON
@@ -73,7 +73,7 @@ class Connections(RecordServiceBase[Connection]):
         """Create a connection. `key` is an Idempotency-Key: the same key and body return the same response."""
         new = parsed(CreateConnection, body, fields, _new_config_issues, key=key)
         sealer, new_id = self._ports.sealer, self._ports.ids.uuid()
-        plain, secret = _split(without_nulls(CONFIGS[new.kind], new.config))
+        plain, secret = _split(new.config)
         kind, status = ConnectionKind(new.kind), ConnectionStatus(given(new.status) or "active")
         made = Connection(
             new_id, new.name, new.provider, kind, plain, sealed(sealer, me.org_uuid, new_id, _present(secret)), status,
@@ -192,7 +192,6 @@ def _new_config_issues(tree: Tree) -> list[Issue]:
     shape, config = CONFIGS.get(str(tree.get("kind"))), tree.get("config")
     if shape is None or not isinstance(config, dict):
         return []
-    config = without_nulls(shape, config)
     return _config_issues(shape, config) or list(grant_issues(config))
 
 

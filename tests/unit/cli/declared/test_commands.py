@@ -40,6 +40,18 @@ def test_a_folder_is_applied_and_deployed(acme: Organization) -> None:
     assert acme.call("diff", "files").status == 0
 
 
+def test_null_within_a_file_is_absent(acme: Organization) -> None:
+    """As in a create body: YAML has it for a key without a value. A second apply changes nothing."""
+    nodes = [{"id": "s", "type": "start", "position": None}, {"id": "t", "type": "agent", "data": {"message": "x"}}]
+    edges = [{"id": "e", "source": "s", "target": "t", "sourceHandle": None}]
+    access = {"visibility": "shared", "groupPermissions": {acme.id: {"use": True, "manage": True}}, "guardrails": None}
+    write("workflow", "a", accessConfig=access, workflowStructure={"nodes": nodes, "edges": edges})
+    write("skill", "b", toolset={"core.http": {"enabled": True, "requiresApproval": None}}, budget={"maxTokens": None})
+    assert acme.call("apply", "files").out.splitlines() == ["create  skill b", "create  workflow a"]
+    assert acme.call("apply", "files").out == "nothing to change\n"
+    assert acme.call("simulate", "files/workflows/a.yaml").status == 0
+
+
 def test_a_difference_is_shown_and_removed(acme: Organization) -> None:
     """`diff` exits with 1 and shows what differs on the server; `apply` names the parts, and sends only them."""
     acme.deployed(("Refund", ASK))

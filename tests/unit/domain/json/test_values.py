@@ -10,10 +10,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from wfcore.domain.json.codec import check, schemas_of
 from wfcore.domain.json.values import (
+    Holds,
     changed,
     creation,
     given,
+    is_open,
     is_value,
+    open_creation,
     shape_of,
     structure,
     to_json,
@@ -154,6 +157,25 @@ class Part:
     more: Any | UnsetType = UNSET
 
 
+@open_creation
+class OpenPart:
+    """A part with other keys. Null is a value of `until`."""
+
+    note: str | UnsetType = UNSET
+    until: str | None = None
+
+
+@creation
+class Holder:
+    """What holds a part as a tree, whose kind says what it is."""
+
+    kind: str
+    tree: Annotated[dict[str, Any], Holds(lambda tree, around: OpenPart if around["kind"] == "open" else None)] = (
+        attrs.field(factory=dict)
+    )
+    listed: list[Annotated[dict[str, Any], Holds(lambda tree, around: OpenPart)]] | UnsetType = UNSET
+
+
 @value
 class Composed:
     """A change with parts that are created."""
@@ -193,6 +215,15 @@ class TestCreation:
         """The check reports it."""
         assert without_nulls(Composed, tree) == tree
         assert {issue.path for issue in check(Composed, tree)} == tree.keys()
+
+    def test_null_in_a_tree_means_absent(self) -> None:
+        """If its declared class, which the object around it can choose, has the field; other keys stay."""
+        null, bare = {"note": None, "until": None, "x": None}, {"until": None, "x": None}
+        body = {"kind": "open", "tree": null, "listed": [null, 1]}
+        assert without_nulls(Holder, body) == {"kind": "open", "tree": bare, "listed": [bare, 1]}
+        assert without_nulls(Holder, {"kind": "opaque", "tree": null}) == {"kind": "opaque", "tree": null}
+        assert check(OpenPart, {"note": None, "until": None}) == []
+        assert is_open(OpenPart)
 
     def test_other_values_keep_nulls(self) -> None:
         """Only a class that `creation` decorates drops nulls."""

@@ -85,6 +85,24 @@ class TestRows:
             assert paths(found) == {(path, rule)}
         assert await rows.page(bench.me, number) == []
 
+    @pytest.mark.parametrize(
+        ("kind", "config"),
+        [("chatapp", {"frameAncestors": None}), ("mcp", {"title": None, "description": None}),
+         ("teamchat", {"postUrl": None, "approvals": None, "format": None, "signingSecret": None})],
+    )  # fmt: skip
+    async def test_null_in_the_config_is_absent(self, bench: Bench, kind: Any, config: dict[str, Any]) -> None:
+        """Of a create and of a PATCH, and of a skill too; keys of the client keep null."""
+        number, rows = await new_flow(bench), bench.core.workflows.interfaces
+        own = {} if kind == "teamchat" else {"x": None}
+        made = await rows.create(bench.me, number, kind=kind, config=config | own)
+        assert made.config == own
+        assert await rows.patch(bench.me, number, made.id, config=config | own) == made
+        if kind != "teamchat":
+            skill = await bench.core.skills.create(
+                bench.me, name="s", interfaces=[{"kind": kind, "config": config | own}]
+            )
+            assert skill.to_wire()["variation"]["interfaces"] == [{"kind": kind, "config": own}]
+
     async def test_the_kind_of_a_row_stays(self, bench: Bench) -> None:
         """Only the configuration can be changed."""
         number, rows = await new_flow(bench), bench.core.workflows.interfaces

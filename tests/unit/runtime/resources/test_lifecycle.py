@@ -1,5 +1,7 @@
 """Editing, deploying, deleting and restoring workflows and skills (interface, States and transitions)."""
 
+from typing import Any
+
 import pytest
 from bench import Bench, act, agent, ask, deployed_skill, graph, one, opened, paths, private, shared
 
@@ -43,6 +45,63 @@ class TestEdit:
         with pytest.raises(Invalid) as error:
             await flows.deploy(bench.me, view.id)
         assert ("workflowStructure.nodes", "start") in paths(error)
+
+    async def test_null_within_the_content_is_absent(self, bench: Bench) -> None:
+        """In a create, a PATCH and `validate`; equal requests have one fingerprint. Free objects keep their nulls."""
+        flows = bench.core.workflows
+        daily = {"frequency": "daily", "timezone": "UTC", "time_of_day": "09:30"}
+        edge = {"id": "e", "source": "s", "target": "a"}
+        act = {"toolId": "echo", "params": {"value": None}, "note": None}
+        body = {
+            "trigger": {"trigger_type": "schedule", "schedule": daily, "x": None},
+            "workflowStructure": {
+                "nodes": [{"id": "s", "type": "start"}, {"id": "a", "type": "action", "data": act}],
+                "edges": [edge], "x": None,
+            },
+            "accessConfig": {"visibility": "private", "sharedWith": [{"email": "eve@x.org"}]},
+        }  # fmt: skip
+        nulls = {
+            "trigger": {"trigger_type": "schedule", "overlap": None, "x": None,
+                        "schedule": {**daily, "cron_expressions": None, "weekdays": None, "day_of_month": None}},
+            "workflowStructure": {
+                "nodes": [{"id": "s", "type": "start", "data": None, "position": None},
+                          {"id": "a", "type": "action", "data": act, "position": None}],
+                "edges": [{**edge, "sourceHandle": None}], "x": None,
+            },
+            "accessConfig": {"visibility": "private", "groupPermissions": None, "guardrails": None,
+                             "sharedWith": [{"email": "eve@x.org", "userId": None, "addedAt": None, "addedBy": None}]},
+        }  # fmt: skip
+        made = await flows.create(bench.me, {"name": "f", "type": "workflow", **body}, key="k")
+        assert made.to_wire()["variation"] == {**{k: body[k] for k in ("trigger", "workflowStructure")},
+                                               "agentSelection": None}  # fmt: skip
+        assert await flows.create(bench.me, {"name": "f", "type": "workflow", **nulls}, key="k") == made
+        assert await flows.patch(bench.me, made.id, nulls, if_match=made.etag) == made
+        assert [one for one in await flows.validate(bench.me, {"name": "f", **nulls}) if one.severity == "error"] == []
+
+    @pytest.mark.parametrize(
+        ("body", "path"),
+        [
+            ({"workflowStructure": {"nodes": [{"id": None, "type": "start"}]}}, "workflowStructure.nodes[0].id"),
+            ({"workflowStructure": {"nodes": [{"id": "s", "type": "start", "position": {"x": 1, "y": None}}]}},
+             "workflowStructure.nodes[0].position.y"),
+            ({"agentSelection": {"agents": None}}, "agentSelection.agents"),
+            ({"trigger": {"trigger_type": "schedule", "schedule": None}}, "trigger.schedule"),
+            ({"accessConfig": {"visibility": None}}, "accessConfig.visibility"),
+            ({"accessConfig": {"visibility": "private", "ownerUserId": None}}, "accessConfig.ownerUserId"),
+        ],
+    )  # fmt: skip
+    async def test_null_of_what_is_required_is_an_error(self, bench: Bench, body: Any, path: str) -> None:
+        """So is null for the owner, which is a value: the server keeps the owner."""
+        number = (await bench.core.workflows.create(bench.me, name="f")).id
+        with pytest.raises((Malformed, Invalid)) as error:
+            await bench.core.workflows.patch(bench.me, number, body)
+        assert [one["path"] for one in error.value.info["errors"]] == [path]
+
+    async def test_an_opaque_trigger_keeps_its_nulls(self, bench: Bench) -> None:
+        """Only a schedule is checked (interface, Trigger)."""
+        trigger = {"trigger_type": "api", "schedule": None, "overlap": None}
+        made = await bench.core.workflows.create(bench.me, name="f", trigger=trigger)
+        assert made.to_wire()["variation"]["trigger"] == trigger
 
     async def test_a_draft_equal_to_the_active_content_is_discarded(self, bench: Bench) -> None:
         """Editing back to the deployed content discards the draft; so does `discard_draft`."""
