@@ -54,7 +54,7 @@ class Poller:
 
 
 class SetBacks:
-    """Tells whether the wall clock of this process was set back between two polls."""
+    """Whether the wall clock of this process was set back between two polls."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
