@@ -19,7 +19,7 @@ import httpx2
 
 from wfcore.adapters.outbound.client import MOST_BYTES, GuardedTransport
 from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused, check_url
-from wfcore.adapters.outbound.mcp_listing import LONGEST_MESSAGE, MOST_TOOLS, Screen, listing_of, strict
+from wfcore.adapters.outbound.mcp_listing import LONGEST_MESSAGE, MOST_TOOLS, ListingFilter, listing_of, strict
 from wfcore.adapters.outbound.tool import checked_headers
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import needs_extra
@@ -95,7 +95,9 @@ class McpTools:
         the tool reports a failure or requires further input.
         """
         given = dict(arguments)
-        result = await self._within(lambda client, screen: self._called(client, screen, name, given, key))
+        result = await self._within(
+            lambda client, listing_filter: self._called(client, listing_filter, name, given, key)
+        )
         if result.is_error:
             raise ToolFailed(
                 self._without_secrets(_text(result) or "the tool failed without a message"), retryable=False
@@ -103,7 +105,7 @@ class McpTools:
         return _value(result)
 
     async def _called(
-        self, client: "Client", screen: Screen, name: str, arguments: dict[str, JSON], key: str
+        self, client: "Client", listing_filter: ListingFilter, name: str, arguments: dict[str, JSON], key: str
     ) -> "CallToolResult":
         """Avoids the SDK's own call, which validates results by the server's schema: its patterns can be slow."""
         types = self._mcp.types
@@ -115,7 +117,7 @@ class McpTools:
             if error.code != types.HEADER_MISMATCH:
                 raise
             # the SDK reads from the listing which arguments the server requires in headers
-            await _all_pages(client, screen)
+            await _all_pages(client, listing_filter)
             result = await client.session.send_request(request, _results())
         if result.result_type == "complete":
             return cast("CallToolResult", result)
@@ -124,7 +126,7 @@ class McpTools:
             "the tool requires further input, which wfcore does not give" if needs_input else NOT_MCP, retryable=False
         )
 
-    async def _within(self, use: Callable[["Client", Screen], Awaitable[T]]) -> T:
+    async def _within(self, use: Callable[["Client", ListingFilter], Awaitable[T]]) -> T:
         """The result of `use` in a separate session, or in a second one if the server ends the first one before.
 
         A server that does not know a session has not taken its request (MCP, Session Management).
@@ -135,7 +137,7 @@ class McpTools:
         except _SessionEnded:
             return await self._in_session(use, end)
 
-    async def _in_session(self, use: Callable[["Client", Screen], Awaitable[T]], end: float) -> T:
+    async def _in_session(self, use: Callable[["Client", ListingFilter], Awaitable[T]], end: float) -> T:
         """The result of `use` in a separate session. A failure after the result is ignored."""
         transport, left = _Transport(self._guard, self._most_bytes), end - asyncio.get_running_loop().time()
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -156,12 +158,12 @@ class McpTools:
         raise self._failed(transport.problem or _first(error or TimeoutError())) from None
 
     async def _run_session(
-        self, transport: "_Transport", use: Callable[["Client", Screen], Awaitable[T]], result: asyncio.Future[T]
+        self, transport: "_Transport", use: Callable[["Client", ListingFilter], Awaitable[T]], result: asyncio.Future[T]
     ) -> None:
         _logs_muted.set(True)
         check_url(self._url)
         async with self._session(transport) as client:
-            result.set_result(await use(client, transport.screen))
+            result.set_result(await use(client, transport.listing_filter))
 
     @asynccontextmanager
     async def _session(self, transport: "_Transport") -> AsyncIterator["Client"]:
@@ -171,10 +173,10 @@ class McpTools:
         async with httpx2.AsyncClient(transport=transport, headers=headers, timeout=None) as http:
             stream = streamable_http_client(self._url, http_client=http, max_sse_event_size=self._most_bytes)
             me = self._mcp.types.Implementation(name="wfcore", version="1")
-            screened = transport.screen.over(stream)
-            client = self._mcp.Client(screened, cache=None, client_info=me, message_handler=self._receive)
+            filtered = transport.listing_filter.over(stream)
+            client = self._mcp.Client(filtered, cache=None, client_info=me, message_handler=self._receive)
             async with client as entered:
-                transport.screen.version = entered.session.protocol_version or ""
+                transport.listing_filter.version = entered.session.protocol_version or ""
                 yield entered
 
     async def _receive(self, message: object) -> None:
@@ -258,7 +260,7 @@ class _Transport(GuardedTransport):
     def __init__(self, guard: AddressGuard, most_bytes: int) -> None:
         super().__init__(guard)
         self.problem: Exception | None = None
-        self.screen = Screen()
+        self.listing_filter = ListingFilter()
         self._most_bytes = most_bytes
         self._received = 0
 
@@ -311,7 +313,7 @@ class _Counted(httpx2.AsyncByteStream):
 # Listing
 
 
-async def _all_pages(client: "Client", screen: Screen) -> ToolListing:
+async def _all_pages(client: "Client", listing_filter: ListingFilter) -> ToolListing:
     """The listing. It is valid for the least number of seconds of a page, None without one."""
     tools: list[Listed] = []
     lifetimes: list[float] = []
@@ -321,10 +323,10 @@ async def _all_pages(client: "Client", screen: Screen) -> ToolListing:
         tools += page.tools
         lifetimes += [page.ttl_ms / 1000] if "ttl_ms" in page.model_fields_set else []
         cursor = page.next_cursor
-        if len(tools) + len(screen.left_out) > MOST_TOOLS:
+        if len(tools) + len(listing_filter.left_out) > MOST_TOOLS:
             raise ToolFailed(f"the MCP server lists more than {MOST_TOOLS} tools", retryable=False)
         if not cursor:  # some servers send "" on the last page
-            return listing_of(tools, min(lifetimes, default=None), screen.left_out)
+            return listing_of(tools, min(lifetimes, default=None), listing_filter.left_out)
     raise ToolFailed(f"the MCP server lists its tools on more than {MOST_PAGES} pages", retryable=False)
 
 

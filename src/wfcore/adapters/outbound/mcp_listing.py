@@ -30,7 +30,7 @@ LONGEST_MESSAGE: Final = 500
 _NAME = re.compile(r"[A-Za-z0-9_./-]{1,128}", re.ASCII)
 
 
-class Screen:
+class ListingFilter:
     """What one session receives, without the tools for which the SDK would refuse or change the whole listing.
 
     `left_out` has their names and the reasons. `version` is the negotiated version, "" before.
@@ -42,11 +42,11 @@ class Screen:
 
     @asynccontextmanager
     async def over(self, transport: "Transport") -> "AsyncIterator[TransportStreams]":
-        """The transport with what it receives screened."""
+        """The transport with what it receives filtered."""
         async with transport as (read, write):
-            yield _Screened(read, self._screen), write
+            yield _FilteredStream(read, self._filter), write
 
-    def _screen(self, item: "SessionMessage | Exception") -> "SessionMessage | Exception":
+    def _filter(self, item: "SessionMessage | Exception") -> "SessionMessage | Exception":
         result = getattr(getattr(item, "message", None), "result", None)
         listed = result.get("tools") if isinstance(result, dict) else None
         # validation of an unlimited number of tools would block the process
@@ -94,23 +94,23 @@ def _invalid(kind: str, place: tuple[int | str, ...]) -> str:
     )
 
 
-class _Screened:
-    """A read stream, each item of which passes through `screen`."""
+class _FilteredStream:
+    """A read stream, each item of which passes through `change`."""
 
     def __init__(
         self,
         stream: "ReadStream[SessionMessage | Exception]",
-        screen: "Callable[[SessionMessage | Exception], SessionMessage | Exception]",
+        change: "Callable[[SessionMessage | Exception], SessionMessage | Exception]",
     ) -> None:
         self._stream = stream
-        self._screen = screen
+        self._change = change
 
     @property
     def last_context(self) -> Any:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> "SessionMessage | Exception":
-        return self._screen(await self._stream.receive())
+        return self._change(await self._stream.receive())
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -119,7 +119,7 @@ class _Screened:
         return self
 
     async def __anext__(self) -> "SessionMessage | Exception":
-        return self._screen(await anext(self._stream))
+        return self._change(await anext(self._stream))
 
     async def __aenter__(self) -> Self:
         await self._stream.__aenter__()
