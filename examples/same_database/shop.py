@@ -4,9 +4,9 @@
     .venv/bin/alembic -c examples/same_database/alembic.ini upgrade head
     .venv/bin/python examples/same_database/shop.py
 
-It prints `order o-1: packed`. The order and the run that packs it are written in one transaction: both exist, or
-neither. `alembic upgrade head` and `alembic check` of the product go on working, before and after wfcore has made
-its tables.
+It prints `order o-1: packed`, and the next time `order o-2: packed`. The order and the run that packs it are written in
+one transaction: both exist, or neither. `alembic upgrade head` and `alembic check` of the product go on working, before
+and after wfcore has made its tables.
 """
 
 import asyncio
@@ -18,6 +18,9 @@ from shop_tables import orders
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 import wfcore
+
+SHOP = "5b0f6d1c-7a0e-4a39-9a3e-2c54d7b8e901"
+"""The organization: a product with several customers has one for each."""
 
 PACKING: Any = {
     "nodes": [
@@ -34,6 +37,15 @@ async def pack(order: str) -> str:
     return f"order {order}: packed"
 
 
+async def packing(core: wfcore.Core, me: wfcore.Principal) -> int:
+    """The id of the workflow, which the first call makes."""
+    for flow in await core.workflows.page(me):
+        return flow.id
+    made = await core.workflows.create(me, name="Packing", structure=PACKING)
+    await core.workflows.deploy(me, made.id)
+    return made.id
+
+
 async def place_order(
     core: wfcore.Core, me: wfcore.Principal, engine: AsyncEngine, workflow: int, order: str, amount: int
 ) -> Any:
@@ -47,24 +59,27 @@ async def place_order(
     return run
 
 
+async def order_ids(engine: AsyncEngine) -> list[str]:
+    async with engine.connect() as connection:
+        return list(await connection.scalars(sa.select(orders.c.id).order_by(orders.c.id)))
+
+
 async def main(database: str) -> None:
     """Place one order that is accepted and one that is not."""
     url = database.replace("postgresql:", "postgresql+psycopg:", 1).replace("sqlite:", "sqlite+aiosqlite:", 1)
     engine = create_async_engine(url)
     async with wfcore.open(engine, tools=[pack]) as core:
-        shop = await core.directory.create_organization("The shop")
-        me = core.principal(shop.uuid, user="ann", role="owner")
-        flow = await core.workflows.create(me, name="Packing", structure=PACKING)
-        await core.workflows.deploy(me, flow.id)
-        run = await place_order(core, me, engine, flow.id, "o-1", 30)
+        await core.directory.ensure_organization("The shop", id=SHOP)
+        me = core.principal(SHOP, user="ann", role="owner")
+        flow = await packing(core, me)
+        number = len(await order_ids(engine)) + 1
+        run = await place_order(core, me, engine, flow, f"o-{number}", 30)
         print(await core.runs.result(run))
         try:
-            await place_order(core, me, engine, flow.id, "o-2", 0)
+            await place_order(core, me, engine, flow, f"o-{number + 1}", 0)
         except ValueError as error:
             print(f"refused: {error}")
-        async with engine.connect() as connection:
-            placed = (await connection.scalars(sa.select(orders.c.id))).all()
-        print(f"orders {list(placed)}, runs {len(await core.runs.page(me))}")
+        print(f"orders {await order_ids(engine)}, runs {len(await core.runs.page(me))}")
     await engine.dispose()
 
 

@@ -52,6 +52,10 @@ def test_the_product_first(url: str) -> None:
         "refused: an order has an amount above 0",
         "orders ['o-1'], runs 1",
     ]
+    assert ran(url, str(EXAMPLE / "shop.py")).splitlines()[::2] == [
+        "order o-2: packed",
+        "orders ['o-1', 'o-2'], runs 2",
+    ]
     assert "No new upgrade operations detected" in alembic(url, "check")
     alembic(url, "downgrade", "-1")
     alembic(url, "upgrade", "head")
