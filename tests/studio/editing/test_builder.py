@@ -41,6 +41,12 @@ def node(page: Page, name: str) -> Any:
     return page.locator(f".react-flow__node[data-id={name}]")
 
 
+def choose_another(page: Page, name: str) -> None:
+    """Show the details of a node while those of another one can cover it."""
+    page.get_by_role("button", name="Fit", exact=True).click()
+    node(page, name).click()
+
+
 def opened(open_page: Open, workflow: int, **context: Any) -> Page:
     page = open_page(f"/studio/workflows/{workflow}", **context)
     expect(page.locator(".react-flow__node").first).to_be_visible()
