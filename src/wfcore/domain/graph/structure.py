@@ -13,6 +13,7 @@ from wfcore.domain.graph.checks import Known, prefixed
 from wfcore.domain.graph.declared import check_of
 from wfcore.domain.graph.node_types import NODE_TYPES, NodeType
 from wfcore.domain.graph.shapes import AgentSelection
+from wfcore.domain.json.values import without_nulls
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_number, as_object, as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
@@ -24,6 +25,7 @@ __all__ = [
     "Node",
     "NodeType",
     "compile_agent_selection",
+    "data_of",
     "handles",
     "parse_graph",
     "selection_issues",
@@ -32,7 +34,9 @@ __all__ = [
 
 @attrs.frozen
 class Node:
-    """One step. `data` varies by type; `position` is where a builder draws it."""
+    """One step. `data` varies by type and has no null that means absence (`data_of`); `position` is where a builder
+    draws it.
+    """
 
     id: str
     type: NodeType
@@ -86,7 +90,7 @@ def parse_graph(structure: Mapping[str, JSON]) -> Graph:
     """The graph of a structure without write issues; missing `nodes` and `edges` count as empty."""
     return Graph(
         tuple(
-            Node(as_text(node["id"]), _TYPES[as_text(node["type"])], as_object(node.get("data", {})), _position(node))
+            Node(as_text(node["id"]), kind := _TYPES[as_text(node["type"])], data_of(kind, node), _position(node))
             for node in as_objects(structure.get("nodes", ()))
         ),
         tuple(
@@ -99,6 +103,11 @@ def parse_graph(structure: Mapping[str, JSON]) -> Graph:
             for edge in as_objects(structure.get("edges", ()))
         ),
     )
+
+
+def data_of(kind: NodeType, node: Mapping[str, JSON]) -> Mapping[str, JSON]:
+    """The `data` of a node. It is stored verbatim: null for an optional key of its type is dropped here."""
+    return without_nulls(NODE_TYPES[kind].data, as_object(node.get("data", {})), of_all=True)
 
 
 def _position(node: Mapping[str, JSON]) -> Mapping[str, float] | None:

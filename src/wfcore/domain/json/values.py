@@ -117,12 +117,13 @@ def is_open(cls: type) -> bool:
     return bool(vars(cls).get("__is_open__", False))
 
 
-def without_nulls(cls: type, tree: Mapping[str, JSON]) -> Mapping[str, JSON]:
+def without_nulls(cls: type, tree: Mapping[str, JSON], *, of_all: bool = False) -> Mapping[str, JSON]:
     """The tree without the nulls that mean absence: those of the optional fields of a `creation`, in its parts too.
 
-    A tree that has none is returned as it is.
+    With `of_all`, those of every class of values, as for an object that is stored verbatim. A tree that has none is
+    returned as it is.
     """
-    optional, parts = _nullable_names(cls), _parts(cls)
+    optional, parts = _nullable_names(cls, of_all), _parts(cls, of_all)
     if not (optional and None in tree.values()) and parts.keys().isdisjoint(tree):
         return tree
     return {
@@ -146,9 +147,9 @@ def _ignored_names(cls: type) -> frozenset[str]:
 
 
 @cache
-def _nullable_names(cls: type) -> frozenset[str]:
+def _nullable_names(cls: type, of_all: bool) -> frozenset[str]:
     """The optional fields of a `creation`. `Any` and `X | None`, without `UnsetType`, have a null of their own."""
-    if not _null_is_absent(cls):
+    if not of_all and not _null_is_absent(cls):
         return frozenset()
     hints = get_type_hints(cls)
     optional = [field for field in attrs.fields(cls) if field.default is not attrs.NOTHING]
@@ -164,20 +165,20 @@ Drop = Callable[[Any, Mapping[str, JSON]], JSON]
 
 
 @cache
-def _parts(cls: type) -> Mapping[str, Drop]:
+def _parts(cls: type, of_all: bool) -> Mapping[str, Drop]:
     """By the names of the fields that hold a `creation`: what drops the nulls there, whatever the field has."""
     hints = get_type_hints(cls, include_extras=True)
-    found = {wire_name(field): _part(hints[field.name]) for field in attrs.fields(cls)}
+    found = {wire_name(field): _part(hints[field.name], of_all) for field in attrs.fields(cls)}
     return {name: drop for name, drop in found.items() if drop is not None}
 
 
-def _part(hint: Any) -> Drop | None:
+def _part(hint: Any, of_all: bool) -> Drop | None:
     if is_value(hint):
-        has_any = _nullable_names(hint) or _parts(hint)
-        return _drop_of(lambda item, around: hint) if has_any else None
+        has_any = _nullable_names(hint, of_all) or _parts(hint, of_all)
+        return _drop_of(lambda item, around: hint, of_all) if has_any else None
     if holds := next((one for one in get_args(hint) if isinstance(one, Holds)), None):
-        return _drop_of(holds.shape)
-    inner = next(filter(None, map(_part, get_args(hint))), None)
+        return _drop_of(holds.shape, of_all)
+    inner = next(filter(None, (_part(one, of_all) for one in get_args(hint))), None)
     if inner is None or get_origin(hint) in (Annotated, Union, UnionType):
         return inner
     if get_origin(hint) is list:
@@ -187,10 +188,10 @@ def _part(hint: Any) -> Drop | None:
     )
 
 
-def _drop_of(shape: Callable[[Mapping[str, JSON], Mapping[str, JSON]], type | None]) -> Drop:
+def _drop_of(shape: Callable[[Mapping[str, JSON], Mapping[str, JSON]], type | None], of_all: bool) -> Drop:
     def drop(item: Any, around: Mapping[str, JSON]) -> JSON:
         cls = shape(item, around) if isinstance(item, Mapping) else None
-        return item if cls is None else without_nulls(cls, item)
+        return item if cls is None else without_nulls(cls, item, of_all=of_all)
 
     return drop
 

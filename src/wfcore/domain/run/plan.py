@@ -21,7 +21,7 @@ from wfcore.domain.graph.node_types import (
     RetryPolicy,
     StartData,
 )
-from wfcore.domain.graph.structure import Edge, Graph, Node, parse_graph
+from wfcore.domain.graph.structure import Edge, Graph, Node, data_of, parse_graph
 from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.json.values import UNSET, UnsetType, given, structure, to_json
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
@@ -240,7 +240,8 @@ def action_plan(action: Mapping[str, JSON]) -> Plan:
     """What a run of one action follows; of the action all but `runtimeScope` counts. A `node` stands for the action."""
     if "node" in action:
         node = as_object(action["node"])
-        return _compiled(_pair("node", NodeType(as_text(node["type"])), dict(as_object(node["data"]))))
+        kind = NodeType(as_text(node["type"]))
+        return _compiled(_pair("node", kind, data_of(kind, node)))
     shown = {key: action[key] for key in ("toolName", "aiDescription") if action.get(key) is not None}
     data = {"toolId": action["toolId"], "params": action.get("params") or {}, **shown}
     return _compiled(_pair("action", NodeType.ACTION, data))

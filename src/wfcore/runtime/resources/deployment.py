@@ -74,7 +74,7 @@ def _graph_faults(
     """The graph, and what is found without the store. `usable` are skills."""
     graph = parse_graph(structure)
     issues = deploy_issues(graph, _Catalog(ports.tools, served, usable))
-    issues += parameter_issues(ports.tools, served, structure)
+    issues += parameter_issues(ports.tools, served, graph)
     return graph, [*issues, *_missing_models(ports, graph)]
 
 

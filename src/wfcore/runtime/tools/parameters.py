@@ -1,30 +1,28 @@
 """Checks the tool parameters of nodes before a run renders them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from wfcore.domain.expressions.templates import strings
-from wfcore.domain.graph.structure import NodeType
+from wfcore.domain.graph.structure import Graph, NodeType
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import Issue
-from wfcore.domain.kernel.json_readers import as_object, as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.providers import Tool, Tools
 from wfcore.runtime.tools.mcp_tools import ToolLookup, is_served
 
 
-def parameter_issues(tools: Tools, served: ToolLookup, structure: Mapping[str, JSON]) -> Iterator[Issue]:
+def parameter_issues(tools: Tools, served: ToolLookup, graph: Graph) -> Iterator[Issue]:
     """The parameters that are invalid in every run: a missing one, an unknown one, and a value without templates that
     does not match its schema.
     """
-    for index, node in enumerate(as_objects(structure.get("nodes") or ())):
-        data = as_object(node.get("data") or {})
-        tool_id, params = data.get("toolId"), data.get("params", {})
-        if node["type"] != NodeType.ACTION or not isinstance(tool_id, str) or not isinstance(params, dict):
+    for index, node in enumerate(graph.nodes):
+        tool_id, params = node.data.get("toolId"), node.data.get("params", {})
+        if node.type is not NodeType.ACTION or not isinstance(tool_id, str) or not isinstance(params, dict):
             continue
         tool = served.get(tool_id) if is_served(tool_id) else tools.get(tool_id)
         if isinstance(tool, Tool):
             for issue in _mismatches(tool, params, f"workflowStructure.nodes[{index}].data.params"):
-                yield Issue(issue.path, f"node `{node['id']}`: {issue.message}", issue.rule)
+                yield Issue(issue.path, f"node `{node.id}`: {issue.message}", issue.rule)
 
 
 def _mismatches(tool: Tool, params: JSON, path: str) -> Iterator[Issue]:

@@ -24,12 +24,19 @@ from wfcore.domain.graph.checks import (
     unique,
 )
 from wfcore.domain.graph.declared import Rule, check_of
-from wfcore.domain.graph.node_types import NODE_DATA, NODE_TYPES, NodeDeclaration
+from wfcore.domain.graph.node_types import (
+    NODE_DATA,
+    NODE_TYPES,
+    Approvers,
+    ModelSettingsDto,
+    NodeDeclaration,
+    RetryPolicy,
+)
 from wfcore.domain.graph.rules import deploy_issues
 from wfcore.domain.graph.shapes import NodeDto
 from wfcore.domain.graph.structure import HANDLES, NodeType, parse_graph
 from wfcore.domain.json.codec import canonical, schemas_of
-from wfcore.domain.json.values import structure, to_json
+from wfcore.domain.json.values import structure, to_json, wire_name
 from wfcore.domain.kernel.errors import Issue
 from wfcore.testing.graphs import CATALOG, deployable_graphs
 
@@ -109,7 +116,7 @@ DATA: list[tuple[str, dict[str, Any], str, str]] = [
     ("agent", {"agent_id": 1, "tool_restrictions": ["no.such"]}, "tool_restrictions[0]", "reference"),
     ("agent", {"agent_id": 1, "tool_restrictions": ["skill:99"]}, "tool_restrictions[0]", "reference"),
     ("agent", {"agent_id": 1, "tool_restrictions": ["skill:01"]}, "tool_restrictions[0]", "reference"),
-    ("agent", {"agent_id": 1, "model": None}, "model", "type"),
+    ("agent", {"agent_id": 1, "model": 1}, "model", "type"),
     ("agent", {"agent_id": 1, "model": ""}, "model", "minLength"),
     ("agent", {"agent_id": 1, "modelSettings": {"x": 1}}, "modelSettings.x", "unknown"),
     ("agent", {"agent_id": 1, "outputSchema": "x"}, "outputSchema", "schema"),
@@ -128,7 +135,7 @@ DATA: list[tuple[str, dict[str, Any], str, str]] = [
         "requiredApprovals",
         "range",
     ),
-    ("humanApproval", {"allowSelfApproval": None}, "allowSelfApproval", "type"),
+    ("humanApproval", {"allowSelfApproval": 1}, "allowSelfApproval", "type"),
     ("humanApproval", {"formSchema": []}, "formSchema", "schema"),
     ("humanApproval", {"timeoutSeconds": 10**10}, "timeoutSeconds", "range"),
     ("humanApproval", {"onTimeout": "retry"}, "onTimeout", "enum"),
@@ -359,6 +366,35 @@ class TestChecks:
         assert issue.message == f"`{'x' * 100}...` is already used"
         [issue] = one_of(["a", "b"])("c", Known())
         assert issue.message == "`c` is not one of `a`, `b`"
+
+
+def nulls_of(cls: type) -> dict[str, None]:
+    """Null for every optional key."""
+    return {wire_name(field): None for field in attrs.fields(cls) if field.default is not attrs.NOTHING}
+
+
+NULLABLE: list[tuple[str, dict[str, Any]]] = [
+    ("start", {}),
+    ("action", {"toolId": "core.http", "params": {"method": None}, "note": None}),
+    ("action", {"toolId": "core.http", "retry": {"maxAttempts": 3}}),
+    ("condition", branch(note=None)),
+    ("agent", {"message": "hello"}),
+    ("agent", {"agent_id": 1, "modelSettings": {"contextWindow": 9}, "retry": {}}),
+    ("humanApproval", {}),
+    ("humanApproval", {"approvers": {"emails": ["a@x.org"]}, "timeoutSeconds": 9, "escalateAfterSeconds": 1,
+                       "escalateTo": {"groups": [GROUP]}}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "data"), NULLABLE)
+def test_null_for_an_optional_key_is_absent(kind: str, data: dict[str, Any]) -> None:
+    """In the data of every type and its parts. Keys that are not known, and arguments of tools, keep theirs."""
+    parts = {"retry": RetryPolicy, "modelSettings": ModelSettingsDto, "approvers": Approvers, "escalateTo": Approvers}
+    filled = {key: {**nulls_of(parts[key]), **item} if key in parts else item for key, item in data.items()}
+    filled = {**nulls_of(NODE_TYPES[NodeType(kind)].data), **filled}
+    assert deploy_data(kind, filled) == deploy_data(kind, data) == []
+    (node,) = parse_graph({"nodes": [{"id": "n", "type": kind, "data": filled}]}).nodes
+    assert node.data == data
 
 
 @given(deployable_graphs())

@@ -97,6 +97,28 @@ class TestEdit:
             await bench.core.workflows.patch(bench.me, number, body)
         assert [one["path"] for one in error.value.info["errors"]] == [path]
 
+    async def test_null_in_the_data_of_a_node_is_stored_and_means_absence(self, bench: Bench) -> None:
+        """For keys that wfcore declares: the draft is valid, and is deployed, tried and run as without them."""
+        nulls = {"params": None, "retry": None, "timeoutSeconds": None, "requiresApproval": None, "forEach": None}
+        data = {"toolId": "echo", **nulls, "note": None}
+        structure = graph("s>a", s={"type": "start", "data": {"inputSchema": None}}, a={"type": "action", "data": data})
+        flows, runs = bench.core.workflows, bench.core.runs
+        made = await flows.create(bench.me, name="f", structure=structure)
+        assert made.to_wire()["variation"]["workflowStructure"] == structure  # type: ignore[index,call-overload]
+        assert await flows.validate(bench.me, {"name": "f", "workflowStructure": structure}) == []
+        tried = await flows.test_node(bench.me, made.id, "a", perform=True)
+        assert (tried.error, bench.tools.count("echo")) == (None, 1)
+        await flows.deploy(bench.me, made.id)
+        run = await bench.ended(await runs.start(bench.me, workflow=made.id, input={}))
+        assert (run.row.status, bench.tools.count("echo")) == ("done", 2)
+
+    async def test_required_parameters_are_missing_in_null(self, bench: Bench) -> None:
+        data = {"toolId": "core.http", "params": None}
+        made = await bench.core.workflows.create(bench.me, name="f", structure=one({"type": "action", "data": data}))
+        with pytest.raises(Invalid) as error:
+            await bench.core.workflows.deploy(bench.me, made.id)
+        assert ("workflowStructure.nodes[1].data.params.url", "required") in paths(error)
+
     async def test_an_opaque_trigger_keeps_its_nulls(self, bench: Bench) -> None:
         """Only a schedule is checked (interface, Trigger)."""
         trigger = {"trigger_type": "api", "schedule": None, "overlap": None}
