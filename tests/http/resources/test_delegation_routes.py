@@ -11,6 +11,7 @@ BASE = "/api/v1/delegations"
 async def test_a_delegation_from_create_to_delete(either: World) -> None:
     """What GET shows, POST takes without the id; the tag of the row protects it."""
     ada, bob, eve = await either.user("ada"), await either.user("bob"), await either.user("eve")
+    assert (await ada.post("/api/v1/workflows", json={"name": "A flow", "type": "workflow"})).status_code == 201
     body = {"from": "ada", "to": "bob", "until": "2100-01-01T00:00:00.000Z", "workflowIds": [1]}
     made = await ada.post(BASE, json=body, headers=keyed("k"))
     assert made.status_code == 201, made.text

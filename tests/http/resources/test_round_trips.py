@@ -99,7 +99,8 @@ async def owner(world: World) -> httpx.AsyncClient:
     ada = await world.user(role="owner")
     for name in ("eve", "eve-2"):
         await world.user(name)
-    await deployed(ada, {"nodes": [{"id": "s", "type": "start"}], "edges": []})
+    for _ in range(2):
+        await deployed(ada, {"nodes": [{"id": "s", "type": "start"}], "edges": []})
     assert (await ada.post("/api/v1/skills", json={"name": "S"})).status_code == 201
     return ada
 

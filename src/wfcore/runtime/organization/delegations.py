@@ -99,7 +99,7 @@ class Delegations(RecordServiceBase[Delegation]):
                 new = attrs.evolve(new, workflow_ids=None if chosen is None else tuple(chosen))
             if new == old:
                 return old
-            await self._check(work, new)
+            await self._check(work, new, frozenset(old.workflow_ids or ()))
             return await self._save(work, me, new, to_json(changes))
 
     @needs(WRITE)
@@ -128,8 +128,11 @@ class Delegations(RecordServiceBase[Delegation]):
             raise NotFound
         return row
 
-    async def _check(self, work: UnitOfWork, row: Delegation) -> None:
-        """Invalid unless both are members, but not the same one, and the end is in the future."""
+    async def _check(self, work: UnitOfWork, row: Delegation, kept: frozenset[int] = frozenset()) -> None:
+        """Invalid unless both are members, but not the same one, the end is in the future, and the workflows exist.
+
+        Those of before, `kept`, may have been removed since. Use of them is not needed: nor do named approvers need it.
+        """
         people = (("from", row.from_user), ("to", row.to_user))
         issues = [
             Issue(name, f"unknown member `{user[:80]}`: use the user id of a member", "reference")
@@ -140,6 +143,11 @@ class Delegations(RecordServiceBase[Delegation]):
             issues.append(Issue("to", "must be another user than `from`", "reference"))
         if not row.is_current(self._ports.now()):
             issues.append(Issue("until", "must be in the future", "range"))
+        issues += [
+            Issue(f"workflowIds[{place}]", f"there is no workflow `{number}`", "reference")
+            for place, number in enumerate(row.workflow_ids or ())
+            if number not in kept and await work.workflows.get(number) is None
+        ]
         refuse(issues)
 
 

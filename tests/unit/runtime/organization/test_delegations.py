@@ -10,6 +10,7 @@ from wfcore.domain.json.codec import from_ms
 from wfcore.domain.kernel.errors import Forbidden, Invalid, Malformed, NotFound, WfcoreError
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.resource import Kind
 from wfcore.runtime.runs.inbox import Inbox
 
 pytestmark = pytest.mark.anyio
@@ -49,8 +50,10 @@ class TestRecords:
     async def test_a_delegation_from_create_to_delete(self, team: Team) -> None:
         """By default it is the caller's; both sides and admins see it, and the giver and admins change it."""
         until = team.bench.clock.now() + 60_000
-        made = await team.delegations.create(team.boss, to="bob", until=iso(from_ms(until)), workflow_ids=[7])
-        shown = {"id": made.id, "from": "boss", "to": "bob", "until": iso(from_ms(until)), "workflowIds": [7]}
+        for name in ("one", "two"):
+            await team.bench.core.workflows.create(team.me, name=name)
+        made = await team.delegations.create(team.boss, to="bob", until=iso(from_ms(until)), workflow_ids=[2])
+        shown = {"id": made.id, "from": "boss", "to": "bob", "until": iso(from_ms(until)), "workflowIds": [2]}
         assert made.to_wire() == shown
         for who, expected in ((team.boss, [made]), (team.bob, [made]), (team.root, [made]), (team.ann, [])):
             assert await team.delegations.page(who) == expected
@@ -106,6 +109,7 @@ class TestRecords:
             ({"to": "bob", "until": "2020-01-01T00:00:00Z"}, Invalid, [("until", "range")]),
             ({"to": "bob", "workflowIds": []}, Invalid, [("workflowIds", "minItems")]),
             ({"to": "bob", "workflowIds": [1, 1]}, Invalid, [("workflowIds[1]", "unique")]),
+            ({"to": "bob", "workflowIds": [9]}, Invalid, [("workflowIds[0]", "reference")]),
             ({"to": "bob", "id": "x"}, Invalid, [("id", "unknown")]),
         ],
     )
@@ -117,12 +121,22 @@ class TestRecords:
         assert await team.delegations.page(team.root) == []
 
     async def test_a_change_is_checked_too(self, team: Team) -> None:
-        """A delegation to oneself or into the past is refused, and the old one stays."""
+        """A delegation to oneself, into the past or for an unknown workflow is refused, and the old one stays."""
         made = await team.delegations.create(team.boss, to="bob")
-        for fields in ({"to": "boss"}, {"until": "2020-01-01T00:00:00Z"}):
+        for fields in ({"to": "boss"}, {"until": "2020-01-01T00:00:00Z"}, {"workflow_ids": [9]}):
             with pytest.raises(Invalid):
                 await team.delegations.patch(team.boss, made.id, **fields)
         assert await team.delegations.page(team.boss) == [made]
+
+    async def test_a_workflow_that_is_removed_stops_no_change_of_the_rest(self, team: Team) -> None:
+        """A deleted one counts as there, as it can be restored."""
+        flows, core = team.bench.core.workflows, team.bench.core
+        number = (await flows.create(team.me, name="one")).id
+        await flows.delete(team.me, number)
+        made = await team.delegations.create(team.boss, to="bob", workflow_ids=[number])
+        await core.ports.storage.maintenance.remove_resource(team.bench.org, Kind.WORKFLOW, number)
+        changed = await team.delegations.patch(team.boss, made.id, to="ann", workflow_ids=[number])
+        assert (changed.to_user, changed.workflow_ids) == ("ann", (number,))
 
     async def test_a_member_who_leaves(self, team: Team) -> None:
         """The delegations from and to this member end."""
@@ -167,7 +181,8 @@ class TestDecisions:
         """Not after its end, not for other workflows, and not any more once it is deleted."""
         number, run = await self.hidden_run(team)
         soon = iso(team.bench.core.ports.now() + timedelta(seconds=60))
-        other = await team.delegations.create(team.boss, to="bob", workflow_ids=[number + 1])
+        another = await team.bench.core.workflows.create(team.me, name="another")
+        other = await team.delegations.create(team.boss, to="bob", workflow_ids=[another.id])
         assert await team.inbox(team.bob) == []
         await team.delegations.patch(team.boss, other.id, workflow_ids=[number], until=soon)
         assert len(await team.inbox(team.bob)) == 1
