@@ -13,7 +13,7 @@ from wfcore.runtime.execution.children import MAX_CHILD_DEPTH
 pytestmark = pytest.mark.anyio
 
 
-def child(number: int, given: Any = None, **more: Any) -> dict[str, Any]:
+def child(number: Any, given: Any = None, **more: Any) -> dict[str, Any]:
     return act("core.workflow", workflowId=number, more=more, **({} if given is None else {"input": given}))
 
 
@@ -100,16 +100,19 @@ async def test_a_deploy_checks_the_children_that_it_names(bench: Bench) -> None:
     await bench.core.workflows.deploy(bench.other, hidden.id)
     fine = await bench.deployed(one(act("echo")))
     draft = await bench.core.workflows.create(bench.me, name="D", structure=one(act("echo")))
-    structure = graph("s>a s>b s>c s>d", a=child(hidden.id), b=child(77), c=child(fine), d=child(draft.id))
+    names = {"a": hidden.id, "b": 77, "c": fine, "d": draft.id, "e": 77.0, "f": "{{ 70 + 7 }}"}
+    structure = graph("s>a s>b s>c s>d s>e s>f", **{name: child(number) for name, number in names.items()})
     issues = await bench.core.workflows.validate(bench.me, {"workflowStructure": structure})
     assert [(issue.path, issue.severity) for issue in issues] == [
         (f"workflowStructure.nodes[{number}].data.params.workflowId", severity)
-        for number, severity in ((1, "error"), (2, "error"), (4, "warning"))
+        for number, severity in ((1, "error"), (2, "error"), (4, "warning"), (5, "error"), (6, "error"))
     ]
     assert [issue.message for issue in issues] == [
         f"node `a`: there is no workflow `{hidden.id}` that you can use",
         "node `b`: there is no workflow `77` that you can use",
         f"node `d`: the workflow `{draft.id}` is not deployed yet",
+        "node `e`: there is no workflow `77` that you can use",
+        "node `f`: there is no workflow `77` that you can use",
     ]
     with pytest.raises(Invalid):
         await bench.deployed(structure)
@@ -121,12 +124,14 @@ async def test_an_id_from_an_expression_needs_the_caller_s_access(bench: Bench) 
     secret = await bench.deployed(one(act("echo", value="secret")), access=private())
     chosen = await bench.deployed(one(act("core.workflow", workflowId="{{ input.id }}", input={})))
     named = await bench.deployed(one(child(secret)))
+    constant = await bench.deployed(one(child(f"{{{{ {secret} }}}}")))
 
     async def ran(me: Any, workflow: int, given: dict[str, Any]) -> Any:
         return await bench.ended(await bench.core.runs.start(me, workflow=workflow, input=given))
 
     assert (await ran(bench.me, chosen, {"id": secret})).output == "secret"
     assert (await ran(bench.other, named, {})).output == "secret"
+    assert (await ran(bench.other, constant, {})).output == "secret"
     message, _ = why(await ran(bench.other, chosen, {"id": secret}))
     assert message == f"workflow `{secret}` does not exist, or may not be used here"
 

@@ -11,8 +11,8 @@ from typing import Protocol, TypeGuard
 
 import attrs
 
-from wfcore.domain.expressions.expression import ExpressionError, compile_expression
-from wfcore.domain.expressions.templates import expressions
+from wfcore.domain.expressions.expression import Expression, ExpressionError, compile_expression
+from wfcore.domain.expressions.templates import expressions, split
 from wfcore.domain.json.schema import schema_issues
 from wfcore.domain.kernel.errors import Issue, join_path, usable
 from wfcore.domain.kernel.ids import is_uuid, normalize_email, parse_id
@@ -282,6 +282,28 @@ def subordinate_of(tool_id: str) -> int | None:
     """The id of the skill in the tool id of a subordinate (`skill:7`); None for another tool."""
     kind, _, number = tool_id.partition(":")
     return parse_id(number) if kind == "skill" else None
+
+
+def workflow_of(params: JSON) -> int | None:
+    """The id of the workflow that the `params` of `core.workflow` name: a number, or a template that reads nothing.
+
+    None for an id that is only known when the call is made, and for what is no id.
+    """
+    number = params.get("workflowId") if isinstance(params, Mapping) else None
+    if isinstance(number, str):
+        number = _constant(number)
+    return int(number) if is_number(number) and number % 1 == 0 and number >= 1 else None
+
+
+def _constant(text: str) -> JSON:
+    """The value of a template that is one expression without variables; None for another one."""
+    match split(text):
+        case [Expression() as only]:
+            try:
+                return compile_expression(only.source, ()).evaluate({})
+            except ExpressionError:
+                return None
+    return None
 
 
 def _is_agent_tool(tool_id: str, catalog: ReferenceCatalog) -> bool:

@@ -1,9 +1,9 @@
 """The verdicts on the policies of an organization for the content of a workflow.
 
 A tool is reached by the action that calls it, by an agent whose skill may use it (less the node's restrictions, and
-with the skills below it), and by a node that calls a workflow, by a literal id, in which it is reached. An approval
-protects what follows it by `approved`, in the workflow itself and in the workflows that it calls. A workflow that is
-only known when it is called is not looked into.
+with the skills below it), and by a node that calls a workflow in which it is reached, by an id that the graph itself
+has. An approval protects what follows it by `approved`, in the workflow itself and in the workflows that it calls. A
+workflow that is only known when it is called is not looked into.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.graph.checks import subordinate_of
+from wfcore.domain.graph.checks import subordinate_of, workflow_of
 from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.graph.structure import Graph, Node, parse_graph, structure_of
 from wfcore.domain.kernel.errors import Issue
@@ -108,9 +108,7 @@ def references(content: WorkflowContent) -> tuple[set[int], set[int]]:
 
 
 def _called(node: Node) -> int | None:
-    params = optional_object(node.data.get("params")) if node.data.get("toolId") == WORKFLOW else None
-    number = (params or {}).get("workflowId")
-    return int(number) if isinstance(number, int | float) and not isinstance(number, bool) else None
+    return workflow_of(node.data.get("params")) if node.data.get("toolId") == WORKFLOW else None
 
 
 def _skill(node: Node) -> int | None:

@@ -12,6 +12,7 @@ import attrs
 
 from wfcore.domain.expressions.expression import Expression, compile_expression
 from wfcore.domain.expressions.templates import Template, compile_template
+from wfcore.domain.graph.checks import workflow_of
 from wfcore.domain.graph.node_types import (
     ActionData,
     AgentData,
@@ -348,15 +349,10 @@ def _action(data: Mapping[str, JSON]) -> dict[str, Any]:
         "concurrency_limit": given(action.concurrency_limit) or 1,
         "requires_approval": bool(given(action.requires_approval)),
         "binds_definition": bool(given(action.requires_approval)) and not is_built_in,
-        "names_child": action.tool_id == WORKFLOW and _names_child(params),
+        "names_child": action.tool_id == WORKFLOW and workflow_of(params) is not None,
         "retry": _retry(action.retry),
         "timeout": given(action.timeout_seconds),
     }
-
-
-def _names_child(params: JSON) -> bool:
-    number = params.get("workflowId") if isinstance(params, Mapping) else None  # an action's can be one template
-    return isinstance(number, int | float) and not isinstance(number, bool)
 
 
 def _condition(data: Mapping[str, JSON]) -> dict[str, Any]:

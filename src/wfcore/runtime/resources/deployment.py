@@ -8,7 +8,7 @@ free.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from wfcore.domain.agents.context_tools import skill_id
-from wfcore.domain.graph.checks import subordinate_of
+from wfcore.domain.graph.checks import subordinate_of, workflow_of
 from wfcore.domain.graph.rules import deploy_issues
 from wfcore.domain.graph.structure import Graph, NodeType, parse_graph, structure_of
 from wfcore.domain.kernel.errors import Issue, join_path
@@ -214,12 +214,11 @@ def _approver_groups(graph: Graph) -> Iterator[tuple[str, str, str]]:
 
 
 async def _uncallable_workflows(work: UnitOfWork, me: Principal, graph: Graph) -> list[Issue]:
-    """Workflows that nodes call by a literal id: errors where the deployer cannot use them, warnings until deployed."""
+    """Workflows whose ids the graph has: errors where the deployer cannot use them, warnings until deployed."""
     issues = []
     for index, node in enumerate(graph.nodes):
-        params = node.data.get("params") if node.data.get("toolId") == WORKFLOW else None
-        number = params.get("workflowId") if isinstance(params, Mapping) else None
-        if type(number) is int:
+        number = workflow_of(node.data.get("params")) if node.data.get("toolId") == WORKFLOW else None
+        if number is not None:
             flow = await work.workflows.get(number)
             path = f"workflowStructure.nodes[{index}].data.params.workflowId"
             if flow is None or flow.status is Status.DELETED or not derive(me, flow.access).can_use:

@@ -141,6 +141,10 @@ def test_tools_in_children_count() -> None:
     assert verdict(MONEY, "s -> ask", "ask -approved-> child", parts=bare, ask=asks(FINANCE), child=call(7)).is_kept
     kept = parts("t -> ask", "ask -approved-> pay", ask=asks(FINANCE), pay=REFUND)
     assert verdict(MONEY, "s -> child", parts=kept, child=call(7.0)).is_kept
+    for number in ("{{ 7 }}", "{{ 3 + 4 }}", "{{7.0}}"):  # they read nothing: the graph has the id
+        assert path(MONEY, "s -> child", parts=bare, child=call(number)) == ("s", "child", "child/t", "child/pay")
+    for number in ("7", " {{ 7 }}", "{{ has(input.n) ? 1 : 7 }}", "{{ 7 / 0 }}", "{{ 'a' }}", 7.5, 0):
+        assert verdict(MONEY, "s -> child", parts=bare, child=call(number)).is_kept
     assert verdict(MONEY, "s -> child", parts=bare, child=call(8)).is_kept
     assert verdict(MONEY, "s -> child", parts=bare, child=call("{{ input.n }}")).is_kept
     assert verdict(MONEY, "s -> child", parts=bare, child=call(True)).is_kept

@@ -112,8 +112,10 @@ class _Compiler:
     def on_name(self, tree: Construct) -> Code:
         if tree.text in TYPE_NAMES:
             return closures.constant(TYPE_NAMES[tree.text])
-        *most, last = (f"`{root}`" for root in self.roots)
-        message = f"unknown variable `{tree.text}`: use {', '.join(most)} or {last}"
+        message = f"unknown variable `{tree.text}`"
+        if self.roots:
+            *most, last = (f"`{root}`" for root in self.roots)
+            message += f": use {', '.join(most)} or {last}"
         raise ExpressionError(message, *place_of(self.source, tree.at))
 
     def on_select(self, tree: Construct) -> Code:
