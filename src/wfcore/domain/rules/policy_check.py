@@ -6,7 +6,7 @@ has. An approval protects what follows it by `approved`, in the workflow itself 
 workflow that is only known when it is called is not looked into.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -84,10 +84,27 @@ class PolicyVerdict:
         return Issue(path, message, "policy", self.policy.severity, counter_example=self.path)
 
 
-def check_policies(content: WorkflowContent, policies: Sequence[Policy], parts: Parts) -> list[PolicyVerdict]:
-    """The verdict on each policy, for a content that can be deployed. `parts` has what it refers to."""
+def check_policies(
+    content: WorkflowContent, policies: Sequence[Policy], parts: Parts, by_hand: Collection[str] = ()
+) -> list[PolicyVerdict]:
+    """The verdict on each policy, for a content that can be deployed. `parts` has what it refers to.
+
+    The approvals of the nodes `by_hand` do not count: people did not decide them.
+    """
     graphs = _Graphs()
-    return [_Check(policy, parts, graphs).verdict(content) for policy in policies]
+    return [_Check(policy, parts, graphs, by_hand).verdict(content) for policy in policies]
+
+
+def lost_by_hand(
+    content: WorkflowContent, policies: Sequence[Policy], parts: Parts, by_hand: Collection[str]
+) -> list[tuple[Policy, str]]:
+    """The policies that the content keeps only with the approvals of the nodes `by_hand`, each with such a node that
+    it counts.
+    """
+    kept = [one.policy for one in check_policies(content, policies, parts) if one.is_kept]
+    lost = [one.policy for one in check_policies(content, kept, parts, by_hand) if not one.is_kept]
+    nodes = [node for node in parse_graph(structure_of(content)).nodes if node.id in by_hand]
+    return [(policy, node.id) for policy in lost for node in nodes if _qualifies(policy, node)]
 
 
 def check_skill_policies(content: SkillContent, policies: Sequence[Policy], parts: Parts) -> list[PolicyVerdict]:
@@ -143,8 +160,8 @@ class _Break:
 class _Check:
     """Checks one policy."""
 
-    def __init__(self, policy: Policy, parts: Parts, graphs: _Graphs) -> None:
-        self._policy, self._parts, self._graphs = policy, parts, graphs
+    def __init__(self, policy: Policy, parts: Parts, graphs: _Graphs, by_hand: Collection[str]) -> None:
+        self._policy, self._parts, self._graphs, self._by_hand = policy, parts, graphs, by_hand
         self._known: dict[int, _Break | None] = {}
         self._open, self._cut, self._visited = set[int](), set[int](), 0
 
@@ -157,7 +174,10 @@ class _Check:
     def _first_break(self, content: WorkflowContent, depth: int) -> _Break | None:
         """The first node, in the order of the graph, that breaks the policy and can be reached."""
         graph, checker = self._graphs.of(content)
-        unless = [approved(node.id) for node in graph.nodes if self._qualifies(node)]
+        by_hand = () if depth else self._by_hand
+        unless = [
+            approved(node.id) for node in graph.nodes if node.id not in by_hand and _qualifies(self._policy, node)
+        ]
         reached = checker.reached(unless)
         for index, node in enumerate(graph.nodes):
             inner = self._within(node, depth) if node.id in reached else None
@@ -171,19 +191,6 @@ class _Check:
         verdict = checker.verdict(Never(node.id, tuple(unless)))
         self._graphs.left = max(self._graphs.left - verdict.states, 0)
         return verdict.counter_example.path if verdict.counter_example else ()
-
-    def _qualifies(self, node: Node) -> bool:
-        """Whether this humanApproval is one that the policy requires."""
-        required = optional_object(self._policy.require.get("approval"))
-        if required is None or node.type is not NodeType.HUMAN_APPROVAL or node.data.get("onTimeout") == "approve":
-            return False
-        if as_number(node.data.get("requiredApprovals", 1)) < as_number(required.get("requiredApprovals", 1)):
-            return False
-        groups = frozenset(as_texts(required.get("groups") or ()))
-        return not groups or (
-            "approvers" in node.data
-            and all(_only_of(node.data[key], groups) for key in ("approvers", "escalateTo") if key in node.data)
-        )
 
     # What is wrong at one node
 
@@ -285,6 +292,20 @@ class _Check:
         one, other = ([tool for tool in sorted(tools) if fnmatchcase(tool, glob)] for glob in globs)
         pair = next(((first, second) for first in one for second in other if first != second), None)
         return pair and f"an agent has `{pair[0]}` and `{pair[1]}` together"
+
+
+def _qualifies(policy: Policy, node: Node) -> bool:
+    """Whether this humanApproval is one that the policy requires."""
+    required = optional_object(policy.require.get("approval"))
+    if required is None or node.type is not NodeType.HUMAN_APPROVAL or node.data.get("onTimeout") == "approve":
+        return False
+    if as_number(node.data.get("requiredApprovals", 1)) < as_number(required.get("requiredApprovals", 1)):
+        return False
+    groups = frozenset(as_texts(required.get("groups") or ()))
+    return not groups or (
+        "approvers" in node.data
+        and all(_only_of(node.data[key], groups) for key in ("approvers", "escalateTo") if key in node.data)
+    )
 
 
 def _only_of(approvers: JSON, groups: frozenset[str]) -> bool:

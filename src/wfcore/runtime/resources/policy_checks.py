@@ -1,12 +1,12 @@
 """The policies of an organization at a deploy: what they need is read, and they are checked in a thread."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import attrs
 
-from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.errors import Issue, join_path
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.content import Content, SkillContent, WorkflowContent
 from wfcore.domain.resources.lifecycle import Status
@@ -17,9 +17,10 @@ from wfcore.domain.rules.policy_check import (
     PolicyVerdict,
     check_policies,
     check_skill_policies,
+    lost_by_hand,
     references,
 )
-from wfcore.ports.storage import UnitOfWork
+from wfcore.ports.storage import Storage, UnitOfWork
 
 MOST_PARTS: Final = 1_000
 """The most workflows, and skills, that one check looks into."""
@@ -73,6 +74,21 @@ async def check_inputs(inputs: PolicyInputs, known: PolicyCheck | None = None) -
     if isinstance(content, WorkflowContent):
         return PolicyCheck(inputs, await asyncio.to_thread(check_policies, content, policies, parts))
     return PolicyCheck(inputs, await asyncio.to_thread(check_skill_policies, content, policies, parts))
+
+
+async def by_hand_issues(
+    storage: Storage, me: Principal, workflow_id: int, variation_id: str, nodes: Collection[str]
+) -> list[Issue]:
+    """Issues of `outputs` that approve these nodes by hand, if a policy of severity `error` leaves that to people."""
+    async with storage.reading(me.org_uuid) as work:
+        variation = await work.workflows.variation(workflow_id, variation_id)
+        if variation is None:
+            return []  # a draft that is gone: policies are about what is deployed
+        inputs = await read_inputs(work, me, variation.workflow)
+    strict = [policy for policy in inputs.policies if policy.severity == "error"]
+    lost = await asyncio.to_thread(lost_by_hand, variation.workflow, strict, inputs.parts, nodes) if strict else []
+    why = "requires that people decide it: leave this output out"
+    return [Issue(join_path("outputs", name), f"policy `{policy.name[:100]}` {why}", "policy") for policy, name in lost]
 
 
 async def _workflows(

@@ -10,6 +10,7 @@ from typing import Final, Unpack
 import attrs
 
 from wfcore.api.repairs import ForkFields, ForkRun, RetryFields, RetryRun, RetryRuns
+from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.json.values import UNSET, given, to_json
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Issue, NotFound, WfcoreError, refuse
@@ -20,6 +21,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.entries.repair_entries import approvals_of, decided_at, has_begun
 from wfcore.domain.run.machine.machine import Machine
+from wfcore.domain.run.machine.states.interrupts import exit_by_hand
 from wfcore.domain.run.plan import Plan
 from wfcore.domain.run.state import IllegalEntry, RunStatus
 from wfcore.ports.journal import (
@@ -37,6 +39,7 @@ from wfcore.runtime.common.authorization import administer, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.run_views import RunView, Turn
 from wfcore.runtime.execution.append import Projection, new_run, settled
+from wfcore.runtime.resources.policy_checks import by_hand_issues
 from wfcore.runtime.runs.bodies import RequestedRun, of_the_client, short_fingerprint
 from wfcore.runtime.runs.filters import filter_issues, filter_of
 from wfcore.runtime.runs.reading import LATEST
@@ -142,7 +145,25 @@ class RepairableRuns(Runs):
             machine.check(entry)
         except IllegalEntry as error:
             raise _refused(error, skip) from None
+        await self._check_policies(me, execution, machine, chosen, entry)
         return machine, entry
+
+    async def _check_policies(
+        self, me: Principal, execution: Execution, machine: Machine, chosen: Chosen, entry: e.Retried
+    ) -> None:
+        """Invalid if an output given by hand approves what a policy leaves to people."""
+        approved = [
+            node.id
+            for node in chosen.plan.nodes
+            if node.kind is NodeType.HUMAN_APPROVAL
+            and node.id in entry.outputs
+            and exit_by_hand(node, entry.outputs[node.id], entry.by, entry.at)[1] == "approved"
+        ]
+        if not approved:
+            return
+        running = chosen.pinned or machine.pinned or (execution.kind, execution.resource_id, execution.variation_id)
+        _, number, variation_id = running
+        refuse(await by_hand_issues(self._ports.storage, me, number or 0, variation_id or "", approved))
 
     async def _write_retry(
         self, me: Principal, row: RunRow, execution: Execution, machine: Machine, entry: e.Retried, fingerprint: bytes

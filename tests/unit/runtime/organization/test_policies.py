@@ -131,6 +131,48 @@ class TestRecords:
             await bench.core.policies.create(admin, name="P", **RETRIED)
 
 
+class TestRetries:
+    """What people have to decide is not decided by hand."""
+
+    async def test_an_output_cannot_stand_for_an_approval(self, bench: Bench, admin: Principal) -> None:
+        """Of a node on which a policy rests: it can be denied by hand, or asked again; other approvals can be given."""
+        group = await finance(bench, admin)
+        more = {"approvers": {"groups": [group]}, "requiredApprovals": 2}
+        structure = graph(
+            "s>first first:approved>ask ask:approved>pay", first=ask(), ask=ask(**more), pay=act("echo", value=1)
+        )
+        number = await bench.deployed(structure)
+        runs = bench.core.runs
+        run = await bench.ended(await runs.start(bench.me, workflow=number, input={}))
+        await runs.cancel(bench.me, run.id)
+        for version in ("pinned", "published"):
+            with pytest.raises(Invalid) as error:
+                await runs.retry(bench.me, run.id, outputs={"first": "approve", "ask": "approve"}, version=version)
+            assert paths(error) == {("outputs.ask", "policy")}
+        parked = await bench.ended(await runs.retry(bench.me, run.id, outputs={"first": "approve"}))
+        assert (parked.status, [one.node_id for one in parked.interrupts]) == ("interrupted", ["ask"])
+        await runs.cancel(bench.me, parked.id)
+        denied = await bench.ended(await runs.retry(bench.me, parked.id, outputs={"ask": {"decision": "deny"}}))
+        assert (denied.status, bench.tools.calls) == ("done", [])
+
+    @pytest.mark.parametrize("case", ["warning", "broken before"])
+    async def test_where_no_policy_is_lost(self, bench: Bench, admin: Principal, case: str) -> None:
+        """A policy that only warns, or that the deployed graph does not keep anyway, prevents nothing."""
+        group = await finance(bench, admin, "warning")
+        structure = asking(group)
+        if case == "broken before":
+            structure["edges"].append({"id": "x", "source": "s", "target": "pay"})
+        number = await bench.deployed(structure)
+        if case == "broken before":
+            (policy,) = await bench.core.policies.page(admin)
+            await bench.core.policies.patch(admin, policy.id, severity="error")
+        runs = bench.core.runs
+        run = await bench.ended(await runs.start(bench.me, workflow=number, input={}))
+        await runs.cancel(bench.me, run.id)
+        done = await bench.ended(await runs.retry(bench.me, run.id, outputs={"ask": "approve"}))
+        assert (done.status, bench.tools.count("echo")) == ("done", 1)
+
+
 class TestDeploys:
     """What is deployed keeps the policies."""
 
