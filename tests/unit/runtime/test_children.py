@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from bench import Bench, Toolbox, act, agent, ask, graph, kinds, one, opened, private, start, why
+from bench import Bench, Toolbox, act, agent, ask, deployed_skill, graph, kinds, one, opened, private, start, why
 
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.domain.kernel.errors import Invalid
@@ -175,6 +175,26 @@ async def test_the_input_has_to_fit(bench: Bench) -> None:
     assert why(await bench.ran(one(child(inner, {"n": "x"}))))[0] == "`input.n`: must be integer"
     assert why(await bench.ran(one(child(inner))))[0] == "`input.n`: `n` is missing"
     assert bench.tools.count("echo") == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({}, "`input.message`: `message` is missing"),
+        ({"message": 5}, "`input.message`: must be string"),
+        ({"message": "hi", "tone": "kind"}, "`input.tone`: `tone` is not allowed"),
+    ],
+)
+async def test_a_subordinate_takes_a_message_alone(args: Any, message: str) -> None:
+    """The model that calls it with other arguments receives what is wrong, and the subordinate does not begin."""
+    call = {"toolCalls": [{"id": "c1", "name": "skill_skill", "args": args}]}
+    async with opened("sqlite://", models={"default": ScriptedModel([call, "sorry"])}) as bench:
+        helper = await deployed_skill(bench)
+        boss = await deployed_skill(bench, supervisionSubordinateIds=[str(helper)])
+        run = await bench.core.runs.start(bench.me, skill=boss, message="hello")
+        (result,) = [event.data for event in await bench.events(run.id) if event.kind == "tool_result"]
+        assert (result["error"]["message"], result["error"]["info"]["reason"]) == (message, "input")
+        assert (await bench.ended(run)).output == "sorry"
 
 
 async def test_cancelling_reaches_into_children(bench: Bench) -> None:

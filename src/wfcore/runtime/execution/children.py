@@ -1,5 +1,9 @@
 """Opening children: which variation of which workflow or skill is pinned, and whether it may be."""
 
+from typing import Final
+
+from wfcore.domain.agents.context_tools import MESSAGE_SCHEMA
+from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive
@@ -19,6 +23,8 @@ MAX_CHILD_DEPTH = 8
 """The depth of children inside each other."""
 MOST_ISSUES = 10
 """Issues of an input that are reported at once."""
+
+_MESSAGE: Final = compile_schema(MESSAGE_SCHEMA)
 
 
 class ChildRefused(Exception):
@@ -100,10 +106,11 @@ class Children:
         raise NotFound
 
     async def _check_input(self, org: str, key: PlanKey, given: JSON) -> None:
+        """Of a workflow as at a start of it; a skill takes the arguments that its caller was offered: a message."""
         if not isinstance(given, dict):
             raise ChildRefused("`input`: must be object", "input")
         plan = await self._plans.child(org, key)
-        schema = plan.nodes[plan.start].schema
+        schema = _MESSAGE if key[0] == Kind.SKILL else plan.nodes[plan.start].schema
         issues = schema.check(given, "input")[:MOST_ISSUES] if schema else []
         if issues:
             raise ChildRefused("; ".join(f"`{issue.path}`: {issue.message}" for issue in issues), "input")
