@@ -542,6 +542,9 @@ class TestHistory:
         found = (await ada.get("/agent/v1/runs/stats?since=2020-01-01T00:00:00Z")).json()
         assert (found["total"], [row["workflowId"] for row in found["byWorkflow"]]) == (2, [does])
         assert sum(row["total"] for row in found["byHour"]) == 2
+        earliest = "0001-01-01T00:00:00.000Z"
+        first = (await ada.get(f"/agent/v1/runs/stats?until={earliest}")).json()
+        assert (first["since"], first["until"], first["total"]) == (earliest, earliest, 0)
         backwards = await ada.get("/agent/v1/runs/stats?since=2020-01-02T00:00:00Z&until=2020-01-01T00:00:00Z")
         assert (
             assert_envelope(backwards, 400, "BAD_REQUEST", "INVALID_ARGUMENT")["info"]["errors"][0]["path"] == "since"

@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import aclosing
+from datetime import UTC, datetime
 from typing import TypeGuard, Unpack
 
 import attrs
 from msgspec import structs
 
 from wfcore.domain.graph.structure import structure_of
+from wfcore.domain.json.codec import to_ms
 from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
 from wfcore.domain.kernel.ids import is_run_id
 from wfcore.domain.kernel.json_readers import as_object
@@ -45,6 +47,9 @@ from wfcore.runtime.runs.stats import RunStats
 
 DAY = 86_400_000
 """Milliseconds."""
+
+EARLIEST = to_ms(datetime.min.replace(tzinfo=UTC))
+"""The first instant that can be written, in epoch milliseconds."""
 
 MOST_OPEN = 10_000
 """The most open interrupts that one caller is shown."""
@@ -102,7 +107,7 @@ class RunReading:
         Malformed when `since` is later than `until`.
         """
         until = self._ports.clock.now() + 1 if until is None else until
-        since = until - DAY if since is None else since
+        since = max(until - DAY, EARLIEST) if since is None else since
         if since > until:
             refuse([Issue("since", "must not be later than `until`", "query")])
         counts = await self._ports.journal.count_runs(me.org_uuid, since=since, until=until, principal=me)
