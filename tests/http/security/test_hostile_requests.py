@@ -12,6 +12,8 @@ from clients import APPROVAL, MALFORMED, World, assert_envelope, chain, deployed
 from starlette.types import Message
 
 from wfcore.adapters.http import app
+from wfcore.domain.kernel.errors import Unavailable
+from wfcore.extras import MissingExtra
 
 pytestmark = pytest.mark.anyio
 
@@ -305,6 +307,19 @@ class TestFailures:
         assert_envelope(answer, 500, "INTERNAL_ERROR", "INTERNAL")
         assert "SELECT" not in answer.text
         assert any(getattr(record, "request_id", "") == "r-1" and record.exc_info for record in caplog.records)
+
+    async def test_an_outage_is_503_with_a_time_to_retry(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A 503 of the store has `Retry-After`, as JSON and as a stream; what needs a missing extra does not."""
+        ada = await world.user()
+        for error, seconds in ((Unavailable("gone"), "1"), (MissingExtra("postgres", "this"), None)):
+
+            async def broken(*args: object, refused: Exception = error, **kwargs: object) -> None:
+                raise refused
+
+            monkeypatch.setattr(world.core.runs, "start", broken)
+            for accept in ("application/json", "text/event-stream"):
+                answer = await ada.post("/agent/v1/runs", json={"workflowId": 1}, headers={"Accept": accept})
+                assert (answer.status_code, answer.headers.get("Retry-After")) == (503, seconds)
 
     async def test_a_store_that_is_not_ready_is_503(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """`/readyz` is 503 without details; `/healthz` does not check the store."""

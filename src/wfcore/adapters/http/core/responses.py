@@ -1,15 +1,20 @@
 """JSON responses, the error envelope, and the headers that belong to each error."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from wfcore.domain.json.codec import dumps
-from wfcore.domain.kernel.errors import Malformed, RateLimited, Unauthenticated, WfcoreError
+from wfcore.domain.kernel.errors import Malformed, RateLimited, Unauthenticated, Unavailable, WfcoreError
 from wfcore.domain.kernel.json_readers import as_texts
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.extras import MissingExtra
 from wfcore.runtime.common.preconditions import tag_of_bytes
+
+RETRY_AFTER: Final = "1"
+"""Seconds until a request is worth repeating after a 503 (RFC 9110, 15.6.4): most restarts of a store take longer."""
 
 
 class MethodNotAllowed(Malformed):
@@ -66,6 +71,8 @@ def error_headers(error: WfcoreError, challenge: str) -> dict[str, str]:
         return {"Allow": ", ".join(as_texts(error.info["allow"]))}
     if error.http == 408:
         return {"Connection": "close"}
+    if isinstance(error, Unavailable) and not isinstance(error, MissingExtra):
+        return {"Retry-After": RETRY_AFTER}
     if isinstance(error, RateLimited):
         return {"Retry-After": str(error.info.get("retryAfterSeconds", 1))}
     return {}
