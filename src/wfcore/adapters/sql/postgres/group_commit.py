@@ -255,7 +255,7 @@ class PostgresCommits:
             except (RolledBack, Moving):
                 pass
             except Unavailable as error:
-                return [Unavailable(error.message) for _ in parts]
+                return [_copy(error) for _ in parts]
             except Exception:  # noqa: BLE001, S110 - raised again and attributed below, part by part
                 pass
         return [await self._by_itself(part) for part in parts]
@@ -468,6 +468,13 @@ def _element(value: str | bytes | None) -> str:
     if isinstance(value, bytes):
         return f'"\\\\x{value.hex()}"'
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _copy(error: Unavailable) -> Unavailable:
+    """A separate exception for one caller. The cause shows that the message has words of the database."""
+    copy = Unavailable(error.message)
+    copy.__cause__ = error.__cause__
+    return copy
 
 
 def _conflict() -> JournalConflict:

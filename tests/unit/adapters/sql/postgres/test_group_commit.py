@@ -20,7 +20,7 @@ from wfcore.adapters.sql.postgres.group_commit import PostgresCommitTransaction
 from wfcore.adapters.sql.postgres.pipeline import PipelineConnection
 from wfcore.adapters.sql.schema.named_tables import workers
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.domain.kernel.errors import Invalid, NotFound
+from wfcore.domain.kernel.errors import Invalid, NotFound, Unavailable
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Append, Claimed, JournalConflict, RunChange, RunExists
 from wfcore.testing.contracts.journal_values import NOW, ORG, begin, due, steps
@@ -57,6 +57,16 @@ class TestCommits:
         others = [commits.run(lambda hot: hot.execute(statement("SELECT 1")).fetchall()) for _ in range(company)]
         assert await commits.run(work) == 7
         assert [list(await other) for other in others] == [[(1,)]] * company
+
+    async def test_an_outage_has_its_cause_for_each_caller(self, database: PostgresDatabase) -> None:
+        """Each caller of a shared commit gets an exception whose cause shows that it has words of the database."""
+        commits = database.commits(None)
+        ending = statement("SELECT pg_terminate_backend(pg_backend_pid())")
+        parts = [commits.run(lambda hot: hot.execute(ending).fetchall(), number) for number in range(3)]
+        errors = await asyncio.gather(*parts, return_exceptions=True)
+        assert [type(error) for error in errors] == [Unavailable] * 3
+        assert all(isinstance(error, Unavailable) and error.__cause__ is not None for error in errors)
+        assert len(set(map(id, errors))) == 3
 
     async def test_repeated_rollbacks_are_an_error(self, database: PostgresDatabase) -> None:
         """A part that is rolled back every time raises RolledBack, and the next commit succeeds."""
