@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import Logger
 
 from wfcore.domain.kernel.errors import Unavailable, WfcoreError
 
@@ -33,6 +34,11 @@ def is_failure(error: BaseException) -> bool:
         task = asyncio.current_task()
         return task is None or task.cancelling() == 0
     return not isinstance(error, KeyboardInterrupt)
+
+
+def log_failure(log: Logger, what: str, error: BaseException, **extra: object) -> None:
+    """Log a failure of work that is repeated. An outage is one line, without a traceback: it fails every attempt."""
+    log.error("%s: %s", what, error, exc_info=None if isinstance(error, Unavailable) else error, extra=extra)
 
 
 @contextmanager

@@ -1,10 +1,12 @@
 """Faults of the installation are told apart from failures of an effect."""
 
+import logging
+
 import pytest
 
 from wfcore.domain.kernel.errors import Conflict, Unavailable
 from wfcore.extras import MissingExtra
-from wfcore.ports.faults import InternalFault, StoreUnavailable, own_work
+from wfcore.ports.faults import InternalFault, StoreUnavailable, log_failure, own_work
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,14 @@ def test_what_leaves_a_part_of_the_installation(raised: BaseException, seen: typ
     with pytest.raises(seen) as found, own_work(KeyError):
         raise raised
     assert type(found.value) is seen
+
+
+def test_an_outage_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The store fails every poll until it is back, so only other failures have a traceback."""
+    log = logging.getLogger("wfcore.test")
+    for error in (Unavailable("the database does not answer"), ValueError("a fault")):
+        log_failure(log, "a poll failed", error, organization="acme")
+    outage, fault = caplog.records
+    assert (outage.getMessage(), outage.exc_info) == ("a poll failed: the database does not answer", None)
+    assert (fault.getMessage(), vars(fault)["organization"]) == ("a poll failed: a fault", "acme")
+    assert fault.exc_info is not None

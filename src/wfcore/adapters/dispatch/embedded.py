@@ -23,7 +23,7 @@ from pathlib import Path
 import attrs
 
 from wfcore.ports.dispatcher import Capabilities, Handler
-from wfcore.ports.faults import is_failure
+from wfcore.ports.faults import is_failure, log_failure
 from wfcore.ports.journal import Claimed, ExecutionRef, Holder, Journal
 from wfcore.ports.system import Clock
 
@@ -217,8 +217,8 @@ class EmbeddedDispatcher:
             try:
                 await self._round()
                 moment = await self._next_round_at()
-            except Exception:
-                log.exception("a round of the dispatcher failed")
+            except Exception as error:  # noqa: BLE001 - logged
+                log_failure(log, "a round of the dispatcher failed", error)
                 moment = self._clock.monotonic() + int(HEARTBEAT * 1000)
             await self._wait_for_wake(moment)
 
@@ -368,7 +368,7 @@ class EmbeddedDispatcher:
         except BaseException as error:
             if not is_failure(error):
                 raise
-            log.exception("an execution could not be driven", extra={"execution": execution.id})
+            log_failure(log, "an execution could not be driven", error, execution=execution.id)
             await self._clock.sleep(RETRY_DELAY)
             self._wake_again.add(execution)
 
@@ -385,8 +385,8 @@ def _logged(message: str) -> Iterator[None]:
     """Log a failure, and continue."""
     try:
         yield
-    except Exception:
-        log.exception(message)
+    except Exception as error:  # noqa: BLE001 - logged
+        log_failure(log, message, error)
 
 
 @attrs.frozen

@@ -14,6 +14,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import attrs
 
 from wfcore.domain.triggers.webhooks import sign
+from wfcore.ports.faults import log_failure
 from wfcore.ports.outbound import Undelivered
 from wfcore.runtime.common.polling import ALL, LATEST, Poller, SetBacks
 from wfcore.runtime.common.ports import Ports
@@ -149,9 +150,9 @@ class DeliveryLoop(Generic[Due]):
     async def _try(self, due: Due) -> None:
         try:
             await self._deliver(due)
-        except Exception:
-            extra = {"organization": due.org, "delivery": due.id}
-            log.exception("one of the %s could not be made", self._what, extra=extra)
+        except Exception as error:  # noqa: BLE001 - logged
+            what = f"one of the {self._what} could not be made"
+            log_failure(log, what, error, organization=due.org, delivery=due.id)
 
 
 @attrs.frozen

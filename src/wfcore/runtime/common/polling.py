@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from wfcore.ports.faults import log_failure
 from wfcore.ports.system import Clock
 
 log = logging.getLogger("wfcore.beat")
@@ -48,8 +49,8 @@ class Poller:
         while True:
             try:
                 await self._poll()
-            except Exception:
-                log.exception("polling for %s failed", self._what)
+            except Exception as error:  # noqa: BLE001 - logged
+                log_failure(log, f"polling for {self._what} failed", error)
             await self._clock.sleep(self._interval)
 
 

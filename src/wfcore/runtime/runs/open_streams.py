@@ -18,6 +18,7 @@ from wfcore.domain.people.people import Member
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.ports.faults import log_failure
 from wfcore.runtime.common.authorization import authorize
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import RunView
@@ -134,8 +135,8 @@ class OpenStreams:
         for org, streams in by_org.items():
             try:
                 await self._check(streams, _Facts(self._ports, org))
-            except Exception:  # the store does not respond: the next check decides
-                log.exception("checking %d open streams failed", len(streams))
+            except Exception as error:  # noqa: BLE001 - the store does not respond: the next check decides
+                log_failure(log, f"checking {len(streams)} open streams failed", error)
 
     def _is_expired(self, stream: OpenStream) -> bool:
         expires = stream.me.expires_at

@@ -20,6 +20,7 @@ from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.schedule import Overlap, Schedule, has_zone, last_fires, overlap_of, schedule_of
+from wfcore.ports.faults import log_failure
 from wfcore.ports.journal import RunFilter
 from wfcore.ports.repositories.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
@@ -96,9 +97,8 @@ class Scheduler:
     async def _try(self, due: DueTimer) -> None:
         try:
             await self._serve(due)
-        except Exception:
-            extra = {"organization": due.org, "workflow": due.workflow_id}
-            log.exception("a schedule could not fire", extra=extra)
+        except Exception as error:  # noqa: BLE001 - logged
+            log_failure(log, "a schedule could not fire", error, organization=due.org, workflow=due.workflow_id)
 
     async def _serve(self, due: DueTimer) -> None:
         """Fire the latest due slot, record earlier ones as missed, and advance the timer to the next slot."""
