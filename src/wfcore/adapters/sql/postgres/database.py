@@ -37,9 +37,12 @@ LISTS: Final = 2
 """Connections for lists. A list waits for those before it on its connection, so that no look-up waits for a list."""
 
 _OPTIONS: Final[Mapping[Use, Mapping[str, Any]]] = {
-    "write": {"isolation_level": "READ COMMITTED"},
+    "write": {"isolation_level": "READ COMMITTED", "postgresql_readonly": None},
     "read": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
 }
+"""With None the server decides whether a transaction can write, as for appends: an operator can make it read-only. The
+library's reset after a read would be an explicit READ WRITE, which overrides that.
+"""
 
 
 SCRUB_SECONDS: Final = 10

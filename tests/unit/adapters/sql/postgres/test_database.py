@@ -167,6 +167,29 @@ class TestTransactions:
         with pytest.raises(Unavailable, match="read-only"):
             await database.scan(statement("DELETE FROM wfcore_organizations"))
 
+    async def test_a_server_that_an_operator_has_made_read_only(self, database: PostgresDatabase, url: str) -> None:
+        """It refuses every write, also on a connection that has read before, and is not ready."""
+        options = {"options": "-cdefault_transaction_read_only=on"}
+        address = sa.make_url(url).update_query_dict(options).render_as_string(hide_password=False)
+        async with opened(address) as read_only:
+            storage = SqlStorage(read_only)
+            for _ in range(2):
+                assert await storage.organization(ORG) is not None
+                with pytest.raises(Unavailable, match="read-only"):
+                    await storage.add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
+            assert "read-only" in (await storage.check_writes() or "")
+
+    @pytest.mark.parametrize("code", ["25P03", "25P04", "53100", "53300", "55P03", "57014", "57P01", "58030"])
+    async def test_limits_and_faults_of_the_server(self, database: PostgresDatabase, code: str) -> None:
+        """A timeout of a transaction or statement, a full disk, no connection left: the database does not answer."""
+        failing = statement(f"DO $$ BEGIN RAISE SQLSTATE '{code}'; END $$")
+        for use in (database.writing, database.reading):
+            with pytest.raises(Unavailable, match="does not answer"):
+                async with use() as connection:
+                    await connection.run(failing)
+        with pytest.raises(Unavailable, match="does not answer"):
+            await database.look_up(failing)
+
     async def test_lists_of_runs_use_no_transaction(self, database: PostgresDatabase) -> None:
         """Runs, open interrupts and whether there is a delegation are read with one exchange a statement."""
         journal, taken = SqlJournal(database), list[object]()
