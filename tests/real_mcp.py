@@ -4,11 +4,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
 
@@ -35,6 +36,19 @@ class Office:
         """From now on `add` is described otherwise."""
         self.mcp.remove_tool("add")
         self.mcp.add_tool(self.add, description=description)
+
+    def described(self, text: str) -> None:
+        """From now on this text describes `add` and its argument, and the pattern of an argument of a tool `odd`."""
+
+        async def add(a: Annotated[int, Field(description=text, title=text)], b: int) -> int:
+            return a + b
+
+        async def odd(a: Annotated[str, Field(json_schema_extra={"pattern": f"({text}"})]) -> str:
+            return a
+
+        self.mcp.remove_tool("add")
+        self.mcp.add_tool(add, description=text)
+        self.mcp.add_tool(odd)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

@@ -351,7 +351,11 @@ RUNS: Final = [
         f"{RUNTIME}/tools/connection_use.py",
         f"{CASES}/tools/test_connection_use.py",
         ("a secret in an error", "raise opened.redacted(error) from None", "raise"),
-        ("a secret in a result", "return _replaced(output, partial(pattern.sub,", "return _replaced(output, partial(re.compile(r'(?!)').sub,"),
+    ),
+    *planted(
+        "src/wfcore/domain/agents/secret_masks.py",
+        f"{CASES}/tools/test_connection_use.py",
+        ("a secret in a result", "return text if self._pattern is None else self._pattern.sub(MASK, text)", "return text"),
     ),
     *planted(
         f"{RUNTIME}/runs/decisions.py",

@@ -139,9 +139,9 @@ class ToolCalls:
 
         async def call(opened: OpenedConnection) -> JSON:
             async def publish_masked(progress: float | None, total: float | None, message: str) -> None:
-                await publish(progress, total, str(opened.masked(message)))
+                await publish(progress, total, opened.mask().text(message))
 
-            return opened.masked(await self._run(tool, execution, effect, publish_masked, opened.tool_connection))
+            return opened.mask().value(await self._run(tool, execution, effect, publish_masked, opened.tool_connection))
 
         return await self._use.used(user, connection, call)
 

@@ -1,18 +1,15 @@
 """The use of an organization's connections: select one for a call, and record whether its credentials work."""
 
 import asyncio
-import base64
 import logging
-import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Self, TypeVar
-from urllib.parse import quote, quote_plus
 
 import attrs
 
 from wfcore.domain.agents.connection_grants import REFUSED, grant_id, shown
 from wfcore.domain.agents.connections import Connection, ConnectionKind, ConnectionStatus, split
+from wfcore.domain.agents.secret_masks import SecretMask
 from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.kernel.json_readers import optional_object
 from wfcore.domain.kernel.json_type import JSON
@@ -76,50 +73,17 @@ class OpenedConnection:
     def secrets(self) -> Iterator[str]:
         yield from (value for value in split(self.tool_connection.config)[1].values() if isinstance(value, str))
 
-    def masked(self, output: JSON) -> JSON:
-        """The result of a tool with `***` in place of the connection's secrets, also of encoded ones."""
-        pattern = self._pattern(SHORTEST_MASKED)
-        if pattern is None:
-            return output
-        return _replaced(output, partial(pattern.sub, "***"))
+    def mask(self, shortest: int = SHORTEST_MASKED) -> SecretMask:
+        """Replaces the connection's secrets of at least this length in what its service sent."""
+        return SecretMask.of(self.secrets(), shortest)
 
     def redacted(self, error: BaseException) -> ToolFailed:
-        """The failure with the connection's secrets, also encoded ones, replaced by `***` in its message."""
+        """The failure with the connection's secrets, also encoded and cut ones, replaced by `***` in its message."""
         message = error.message if isinstance(error, ToolFailed) else f"{type(error).__name__}: {error}"
-        pattern = self._pattern(1)
-        message = message if pattern is None else pattern.sub("***", message)
+        message = self.mask(1).text(message)
         if isinstance(error, ConnectionRequired):
             return ConnectionMissing({"provider": self.row.provider, "connectionId": self.row.id}, message)
         return ToolFailed(message, retryable=error.retryable if isinstance(error, ToolFailed) else True)
-
-    def _pattern(self, shortest: int) -> re.Pattern[str] | None:
-        """Matches every form of the secrets of at least this length, the longest first; None without any."""
-        forms = {form for secret in self.secrets() if len(secret) >= shortest for form in _forms_of(secret)}
-        return re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
-
-
-def _forms_of(secret: str) -> Iterator[str]:
-    """The secret as it is, in a URL, and in base64 at each position of a longer text."""
-    yield from (secret, quote(secret, safe=""), quote(secret), quote_plus(secret))
-    raw = secret.encode()
-    for skipped in range(3):
-        start, end = -(-skipped * 8 // 6), (skipped + len(raw)) * 8 // 6
-        for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            inner = encode(bytes(skipped) + raw).decode()[start:end]
-            if len(inner) > 2 * SHORTEST_MASKED:
-                yield inner
-    yield from (base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode())
-
-
-def _replaced(value: JSON, replace: Callable[[str], str]) -> JSON:
-    """The JSON value with every string and key replaced."""
-    if isinstance(value, str):
-        return replace(value)
-    if isinstance(value, list):
-        return [_replaced(item, replace) for item in value]
-    if isinstance(value, dict):
-        return {replace(key): _replaced(item, replace) for key, item in value.items()}
-    return value
 
 
 @attrs.frozen

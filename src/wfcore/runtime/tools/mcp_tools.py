@@ -12,6 +12,8 @@ from typing import Final
 import attrs
 
 from wfcore.domain.agents.connections import Connection, ConnectionKind
+from wfcore.domain.agents.secret_masks import SecretMask
+from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import SERVED
 from wfcore.ports.faults import InternalFault
@@ -25,6 +27,12 @@ MOST_SERVERS: Final = 50
 
 LONGEST_PREFIX: Final = 30
 """The most characters of a connection's name in the names of its tools, which show the tools' origin."""
+
+SHORTEST_IN_LISTING: Final = 8
+"""The length from which a secret is masked in the texts of a listing: a shorter one can be a word of a description."""
+
+TEXTS: Final = frozenset({"description", "title"})
+"""The keywords of a JSON Schema whose text says what an argument is, without an effect on it."""
 
 ToolLookup = Mapping[str, Tool | ToolFailed]
 """Tools by id, or why one is missing. `ConnectionRequired`: unknown until the connection works."""
@@ -96,7 +104,7 @@ class ServedTools:
         async def listed(opened: OpenedConnection) -> ListedServer:
             with _own_faults():
                 listing = await self._servers.listing(user.org, opened.tool_connection, refresh=refresh)
-            return ListedServer(opened, listing)
+            return ListedServer(opened, _masked(listing, opened.mask(SHORTEST_IN_LISTING)))
 
         return await self._use.used(user, first, listed, is_listing=True)
 
@@ -124,7 +132,8 @@ class ServedTools:
             async def once(used: OpenedConnection) -> JSON:
                 connection = used.tool_connection
                 with _own_faults():
-                    return used.masked(await self._servers.call(user.org, connection, served.name, params, call.key))
+                    result = await self._servers.call(user.org, connection, served.name, params, call.key)
+                return used.mask().value(result)
 
             return await self._use.used(user, opened, once, passing=TimeoutError)
 
@@ -174,6 +183,32 @@ class ServedTools:
             return self.tool_of(user, server, server.tool(tool_id))
         except NoSuchTool as error:
             return error
+
+
+def _masked(listing: ToolListing, mask: SecretMask) -> ToolListing:
+    """The listing without secrets that its server repeats: in texts only, as names and schemas must stay the same."""
+    tools = [
+        attrs.evolve(
+            tool,
+            description=mask.text(tool.description),
+            parameters=as_object(_masked_texts(dict(tool.parameters), mask)),
+            output_schema=tool.output_schema and as_object(_masked_texts(dict(tool.output_schema), mask)),
+        )
+        for tool in listing.tools
+    ]
+    left_out = {mask.text(name): mask.text(reason) for name, reason in listing.left_out.items()}
+    return attrs.evolve(listing, tools=tools, left_out=left_out)
+
+
+def _masked_texts(schema: JSON, mask: SecretMask) -> JSON:
+    if isinstance(schema, list):
+        return [_masked_texts(item, mask) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: mask.text(value) if name in TEXTS and isinstance(value, str) else _masked_texts(value, mask)
+        for name, value in schema.items()
+    }
 
 
 def tool_exists(result: Tool | ToolFailed | None) -> bool | None:

@@ -26,6 +26,7 @@ _FORMS: dict[str, Callable[[str], str]] = {
     "path": lambda key: f"https://x.org/{quote(key)}",
     "form": lambda key: f"key={quote_plus(key)}",
     "basic": lambda key: f"Basic {base64.b64encode(f'u:{key}'.encode()).decode()}",
+    "cut": lambda key: key[:-3],
     "base64url": lambda key: base64.urlsafe_b64encode(key.encode()).decode(),
 }
 
@@ -83,9 +84,26 @@ async def echo(call: ToolCall) -> dict[str, Any]:
     }
 
 
+@tool(provider="payments", idempotent=True)
+async def reading(call: ToolCall) -> dict[str, Any]:
+    """Returns the header that it sent, and the token that a service reads in it."""
+    assert call.connection is not None
+    header = call.connection.config["apiKey"]
+    return {"header": header, "token": header.split()[1]}
+
+
+@tool(provider="payments", idempotent=True)
+async def telling(call: ToolCall) -> None:
+    """Reports its progress with the beginning of its key."""
+    assert call.connection is not None
+    call.progress(message=f"signed in with {call.connection.config['apiKey'][:9]}")
+
+
 @pytest.fixture
 async def bench(database: str) -> AsyncIterator[Bench]:
-    async with opened(database, tools=[pay, indiscreet, careless, panicking, refused, echo], secrets=KEY) as made:
+    async with opened(
+        database, tools=[pay, indiscreet, careless, panicking, refused, echo, reading, telling], secrets=KEY
+    ) as made:
         yield made
 
 
@@ -153,7 +171,7 @@ async def test_secrets_are_never_shown(bench: Bench, caplog: pytest.LogCaptureFi
     assert CANARY not in shown + caplog.text
 
 
-@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize("form", [form for form in _FORMS if form != "cut"])
 async def test_an_exception_shows_no_form_of_a_secret(bench: Bench, form: str) -> None:
     """As in results: the secret, and its forms in URLs and in base64."""
     key = "canary/5d8f secret+="
@@ -187,6 +205,22 @@ async def test_a_result_shows_no_secret(bench: Bench) -> None:
         assert "***" in text
         assert len(text) < 10
     assert "5d8f" not in dumps(output)
+
+
+async def test_a_result_shows_no_token_without_its_scheme(bench: Bench) -> None:
+    """A credential can be stored with its scheme, and a service names the token alone."""
+    await connect(bench, f"Bearer {CANARY}")
+    output = (await bench.ran(one(act("reading")))).output
+    assert output == {"header": "***", "token": "***"}
+
+
+async def test_a_message_that_is_cut_shows_no_part_of_a_secret(bench: Bench) -> None:
+    """Adapters cut what a service said, and can do so within the secret that it repeats."""
+    await connect(bench)
+    assert why(await bench.ran(one(act("careless", form="cut"))))[0] == "401 for ***"
+    run = await bench.ran(one(act("telling")))
+    reports = [event.data["message"] for event in await bench.events(run.id) if event.kind == "tool_progress"]
+    assert reports == ["signed in with ***"]
 
 
 async def test_a_short_secret_is_not_masked(bench: Bench) -> None:

@@ -373,6 +373,22 @@ class TestConnections:
         assert CANARY in dumps(calls)  # the model said it, not the connection
         assert CANARY not in dumps([shown, [event for event in events if event not in calls]]) + caplog.text
 
+    async def test_a_listing_shows_no_credentials(self, place: Place) -> None:
+        """A server that repeats them where it describes its tools: not in the catalog, nor in contexts and runs."""
+        place.server.described(f"Signed in with {CANARY}.")
+        skill = await deployed_skill(place.bench, toolset={place.id(): {"enabled": True}})
+        model = plays(place, "done")
+        run = await place.bench.ran(one(agent(agent_id=skill, message="go")))
+        context = await place.bench.core.contexts.compose(place.bench.me, skill)
+        page = await place.bench.core.tools.listed(place.bench.me)
+        (found,) = [one for one in page.tools if one.to_wire()["id"] == place.id()]
+        assert found.to_wire()["description"] == "Signed in with ***."
+        (listed,) = [one.to_wire() for one in page.servers]
+        assert "odd" in dumps(listed["leftOut"])
+        events = [event.to_wire() for event in await place.bench.events(run.id)]
+        shown = dumps([listed, context.to_wire(), run.to_wire(), events, *(one.to_wire() for one in page.tools)])
+        assert CANARY not in shown + repr(model.requests)
+
     async def test_tools_of_too_many_servers(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         """The first servers are queried; tools of others are left out of a context, and a warning before a deploy."""
         monkeypatch.setattr(served_tools, "MOST_SERVERS", 1)
