@@ -192,8 +192,9 @@ async def test_an_unknown_block_is_an_error() -> None:
         [starts(), opens(0), fills(0, text="hal"), closes(0), stops("end_turn")],
         [starts(), opens(0), fills(0, text="hal"), closes(0), LAST],
         [starts(), opens(0), fills(0, text="hal"), closes(0), stops(None), LAST],
+        [starts(), opens(0), fills(0, text="hal"), closes(0), stops("end_turn"), LAST, opens(1), fills(1, text="f")],
     ],
-    ids=["open block", "no last event", "no reason", "null reason"],
+    ids=["open block", "no last event", "no reason", "null reason", "a block after the end"],
 )
 async def test_an_incomplete_response(parts: list[bytes]) -> None:
     """A response without its last event, its reason, or the end of a block is incomplete."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from wire_stub import DONE, WireStub, event, frame, pieces, refuses, says, usage
@@ -130,12 +131,33 @@ async def test_usage_of_a_failure_is_reported() -> None:
         ([frame(refusal="I "), frame(refusal="can't"), frame(finish="stop")], "refusal"),
         ([frame(finish="stop"), event({"choices": []})], "stop"),
         ([frame("", finish=""), frame(finish="stop")], "stop"),
+        ([frame(finish="length"), frame(finish="stop")], "length"),
+        ([frame(finish="length"), frame(finish="content_filter")], "refusal"),
+        ([frame(finish="content_filter"), frame(finish="length")], "refusal"),
     ],
 )
 async def test_endings(last: list[bytes], reason: str) -> None:
     """The reason of the end is one of the port's, and a refusal is not part of the text."""
     async with on_the_wire(frame("well"), *last, DONE) as (model, _):
         assert await deltas(model) == [TextDelta("well"), Finished(reason)]
+
+
+async def test_a_second_choice_is_not_part_of_the_response() -> None:
+    """Only one is requested. Servers can send it in several entries of one event, or none of it."""
+
+    def choice(index: int | None, **delta: Any) -> dict[str, Any]:
+        return {"index": index, "delta": delta, "finish_reason": None}
+
+    call = {"index": 0, "id": "a", "function": {"name": "time", "arguments": "{}"}}
+    sent = (
+        event({"choices": [choice(1, content="other")]}),
+        event({"choices": [choice(0, content="we"), choice(1, content="other"), choice(0, tool_calls=[call])]}),
+        event({"choices": [choice(None, content="ll")]}),
+    )
+    async with on_the_wire(*sent, frame(finish="tool_calls"), DONE) as (model, _):
+        parts = await deltas(model, WITH_TOOLS)
+    assert [part.text for part in parts if isinstance(part, TextDelta)] == ["we", "ll"]
+    assert collect_calls(parts) == [{"id": "a", "name": "time", "args": {}}]
 
 
 TWO = [{"id": "a", "name": "time", "args": {"n": 1}}, {"id": "b", "name": "bare", "args": {}}]

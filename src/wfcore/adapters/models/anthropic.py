@@ -226,7 +226,7 @@ class Messages(Completion):
                     self.set_ending(self._stop, ENDINGS)
 
     def _open_block(self, index: Any, block: Any) -> Iterator[Delta]:
-        if not isinstance(index, int) or index in self._blocks:
+        if not isinstance(index, int) or index in self._blocks or self._reason is not None:
             raise unreadable()
         kind = getattr(block, "type", None)
         self._blocks[index] = self.calls_begun if kind == "tool_use" else None

@@ -17,6 +17,8 @@ from wfcore.ports.providers import CallCollector, Delta, Finished, ModelError, T
 LONGEST_TEXT: Final = 1_000_000
 """Characters of a completion's text; a longer one is refused."""
 LONGEST_CALL_NAME: Final = 64
+FINAL: Final = frozenset({"length", "refusal"})
+"""Endings that a later one does not replace."""
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII)
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]", re.ASCII)
@@ -76,7 +78,8 @@ class Completion(ABC):
         return len(self._calls)
 
     def set_ending(self, reason: Any, known: Mapping[str, str]) -> None:
-        """Set why the completion ended, from the wire's `reason`; None is ignored, and a refusal is final.
+        """Set why the completion ended, from the wire's `reason`; None is ignored. A refusal is final, and a completion
+        that was cut does not become whole.
 
         `known` maps reasons of the wire to those of `Finished`.
         """
@@ -85,7 +88,8 @@ class Completion(ABC):
         ending = known.get(str(reason))
         if ending is None:
             raise ModelError(f"the model ended with the unknown reason `{str(reason)[:40]}`", retryable=False)
-        self._reason = "refusal" if self._reason == "refusal" else ending
+        if self._reason not in FINAL or ending == "refusal":
+            self._reason = ending
 
     def _added(self, delta: ToolCallDelta) -> ToolCallDelta:
         self._calls.add(delta)

@@ -146,7 +146,9 @@ class ChatCompletion(Completion):
 
     def read_event(self, event: Any) -> Iterator[Delta]:
         self.usage = _usage(event) or self.usage
-        for choice in list_or_empty(getattr(event, "choices", None))[:1]:
+        for choice in list_or_empty(getattr(event, "choices", None)):
+            if getattr(choice, "index", None) not in (None, 0):
+                continue  # one choice was requested: the text of another would be mixed into it
             delta = getattr(choice, "delta", None)
             yield from self.add_text(getattr(delta, "content", None))
             for fragment in list_or_empty(getattr(delta, "tool_calls", None)):
