@@ -5,10 +5,12 @@ only `Accept`, `Accept-Encoding`, `User-Agent` and what HTTP/1.1 requires.
 """
 
 import asyncio
+import logging
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Final, Self
 
@@ -30,6 +32,11 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 DEFAULTS: Final = {"accept": "*/*", "accept-encoding": "gzip", "user-agent": "wfcore"}
 FORWARDED_HEADERS: Final = frozenset({*DEFAULTS, "accept-language", "content-language", "content-type"})
 """The headers that a redirect sends to another origin. Any other header can be a credential."""
+
+LOGGERS: Final = ("httpcore2.connection", "httpcore2.http11", "httpx2")
+"""Loggers of the libraries, whose messages have headers of responses, which can repeat the credentials."""
+
+_logs_muted: Final = ContextVar("_logs_muted", default=False)
 
 
 class RequestFailed(Exception):
@@ -91,6 +98,22 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 def tls() -> ssl.SSLContext:
     """Cached: loading the certificate authorities takes tens of milliseconds, so call it in a thread first."""
     return httpcore2.default_ssl_context()
+
+
+@contextmanager
+def muted_logs(names: Iterable[str] = LOGGERS) -> Iterator[None]:
+    """Nothing is logged with these names by the block, or by tasks that it begins; others that use the same do log."""
+    for name in names:
+        logging.getLogger(name).addFilter(_may_log)
+    token = _logs_muted.set(True)
+    try:
+        yield
+    finally:
+        _logs_muted.reset(token)
+
+
+def _may_log(record: logging.LogRecord) -> bool:
+    return not _logs_muted.get()
 
 
 @attrs.frozen
@@ -162,8 +185,9 @@ class Client:
         """A transport for one call. Raises RequestFailed for a timeout or an error of the transport."""
         try:
             await asyncio.to_thread(tls)
-            async with asyncio.timeout(self._seconds), GuardedTransport(self._guard) as transport:
-                yield transport
+            with muted_logs():
+                async with asyncio.timeout(self._seconds), GuardedTransport(self._guard) as transport:
+                    yield transport
         except TimeoutError:
             raise RequestFailed(f"no complete response within {self._seconds:g} seconds") from None
         except httpx2.HTTPError as error:

@@ -6,18 +6,17 @@ session, so that nothing is shared between two customers.
 """
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar, cast
 
 import httpx2
 
-from wfcore.adapters.outbound.client import MOST_BYTES, GuardedTransport
+from wfcore.adapters.outbound.client import LOGGERS as HTTP_LOGGERS
+from wfcore.adapters.outbound.client import MOST_BYTES, GuardedTransport, muted_logs
 from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused, check_url
 from wfcore.adapters.outbound.mcp_listing import LONGEST_MESSAGE, MOST_TOOLS, ListingFilter, listing_of, strict
 from wfcore.adapters.outbound.tool import checked_headers
@@ -40,17 +39,13 @@ MOST_PAGES: Final = 20
 NOT_MCP: Final = "the response is not that of an MCP server"
 
 LOGGERS: Final = (
+    *HTTP_LOGGERS,
     "client",
-    "httpcore2.connection",
-    "httpcore2.http11",
-    "httpx2",
     "mcp.client.client",
     "mcp.client.streamable_http",
     "mcp.shared.jsonrpc_dispatcher",
 )
 """Loggers that log messages of a server, which can repeat the credentials: they are muted during sessions here."""
-
-_logs_muted: Final = ContextVar("_logs_muted", default=False)
 
 T = TypeVar("T")
 
@@ -160,10 +155,10 @@ class McpTools:
     async def _run_session(
         self, transport: "_Transport", use: Callable[["Client", ListingFilter], Awaitable[T]], result: asyncio.Future[T]
     ) -> None:
-        _logs_muted.set(True)
         check_url(self._url)
-        async with self._session(transport) as client:
-            result.set_result(await use(client, transport.listing_filter))
+        with muted_logs(LOGGERS):
+            async with self._session(transport) as client:
+                result.set_result(await use(client, transport.listing_filter))
 
     @asynccontextmanager
     async def _session(self, transport: "_Transport") -> AsyncIterator["Client"]:
@@ -216,13 +211,7 @@ def sdk() -> ModuleType:
         import mcp
         import mcp.client.streamable_http
 
-    for name in LOGGERS:
-        logging.getLogger(name).addFilter(_may_log)
     return mcp
-
-
-def _may_log(record: logging.LogRecord) -> bool:
-    return not _logs_muted.get()
 
 
 @cache

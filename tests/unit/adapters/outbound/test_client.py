@@ -1,6 +1,7 @@
 """The client behind the guard: its connections, its redirects, and the bounds of size and time."""
 
 import gzip
+import logging
 import ssl
 import tracemalloc
 from pathlib import Path
@@ -258,6 +259,25 @@ class TestRedirects:
             world.places = {PUBLIC: server}
             await get(world, "http://a.example/")
         assert "cookie" not in server.received[1].headers
+
+
+async def test_no_response_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Its headers can repeat a credential, in an echo or in the address of a redirect."""
+    caplog.set_level(logging.DEBUG)
+    async with serving(redirect("/?token=canary"), answer(200, x_echo="canary")) as server:
+        world.places = {PUBLIC: server}
+        assert (await get(world, "http://a.example/", **SECRETS)).headers["x-echo"] == "canary"
+    assert "canary" not in caplog.text
+
+
+async def test_responses_of_others_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A product that uses the same library for its own requests sees them."""
+    caplog.set_level(logging.DEBUG)
+    async with serving(answer()) as server:
+        await Client(AddressGuard.allowing(["127.0.0.1"])).send("GET", server.url, {})
+    async with serving(answer(200, x_echo="product")) as server, httpx2.AsyncClient(trust_env=False) as own:
+        await own.get(server.url)
+    assert "product" in caplog.text
 
 
 def chunked(*parts: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
