@@ -13,7 +13,11 @@ from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
 
 SHORTEST: Final = 4
-"""The length from which a part of a secret is a secret too, and of the least beginning of one that is replaced."""
+"""The length from which a part of a secret is a secret too."""
+SHORTEST_CUT: Final = 8
+"""The length from which the beginning of a secret at the end of a message is replaced: keys begin with words such as
+`test` and `live`, and so few characters of a secret are of no use to others.
+"""
 MASK: Final = "***"
 
 _CREDENTIALS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9_-]*) +(?P<token>\S+)", re.ASCII)
@@ -85,12 +89,12 @@ def _forms_of(secret: str) -> Iterator[str]:
 
 
 def _begins_at(form: str, text: str) -> int | None:
-    """Where the text ends with the beginning of the form, of at least SHORTEST characters; None without that."""
-    start = text.find(form[:SHORTEST], max(0, len(text) - len(form)))
+    """Where the text ends with the beginning of the form, of at least SHORTEST_CUT characters; None without that."""
+    start = text.find(form[:SHORTEST_CUT], max(0, len(text) - len(form)))
     while start >= 0:
-        if len(text) - start >= SHORTEST and form.startswith(text[start:]):
+        if len(text) - start >= SHORTEST_CUT and form.startswith(text[start:]):
             return start
-        start = text.find(form[:SHORTEST], start + 1)
+        start = text.find(form[:SHORTEST_CUT], start + 1)
     return None
 
 

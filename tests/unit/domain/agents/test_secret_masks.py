@@ -62,13 +62,13 @@ def test_other_texts_with_spaces_are_one_secret(value: str) -> None:
 
 @pytest.mark.parametrize("form", [TOKEN, base64.b64encode(TOKEN.encode()).decode().rstrip("=")[:-1]])
 def test_a_secret_that_is_cut_at_the_end(form: str) -> None:
-    """At least four characters of it; fewer are part of any text, and so is what is in the middle."""
-    for length in range(4, len(form) + 1):
+    """At least eight characters of it; fewer are part of any text, and so is what is in the middle."""
+    for length in range(8, len(form) + 1):
         assert shown(f"form {form} or {form[:length]}", f"Bearer {TOKEN}") == "form *** or ***"
-    assert shown(f"form {form[:3]}", TOKEN) == f"form {form[:3]}"
-    assert shown(f"{form[:6]} is the beginning", TOKEN) == f"{form[:6]} is the beginning"
+    assert shown(f"form {form[:7]}", TOKEN) == f"form {form[:7]}"
+    assert shown(f"{form[:9]} is the beginning", TOKEN) == f"{form[:9]} is the beginning"
     assert shown("the token is missing: Bearer", f"Bearer {TOKEN}") == "the token is missing: Bearer"
-    assert shown("aaaab aaa-aaaa", "aaaa-aaaaaaab") == "aaaab aaa-***"
+    assert shown("aaaaaab aaaaaa-aaaaaaaa", "aaaaaaaa-aaaaaaaaab") == "aaaaaab aaaaaa-***"
 
 
 def test_short_secrets() -> None:
