@@ -287,7 +287,7 @@ def subordinate_of(tool_id: str) -> int | None:
 def workflow_of(params: JSON) -> int | None:
     """The id of the workflow that the `params` of `core.workflow` name: a number, or a template that reads nothing.
 
-    None for an id that is only known when the call is made, and for what is no id.
+    None for an id that is only known when the call is made, and for any other value.
     """
     number = params.get("workflowId") if isinstance(params, Mapping) else None
     if isinstance(number, str):
