@@ -62,10 +62,17 @@ class OAuthClient:
     """Whether the authorization server no longer accepts a client that it had registered."""
 
     def is_answered_by(self, issuer: str | None) -> bool:
-        """Whether an authorization response with this `iss` can be one of its authorization server (RFC 9207, 2.4)."""
+        """Whether an authorization response with this `iss` can be one of its authorization server (RFC 9207, 2.4).
+
+        Of a server whose issuer is not known, as its URLs are configured, the issuer has to be at the host of one of
+        them.
+        """
         if issuer is None:
             return not self.sends_issuer
-        return self.issuer in ("", issuer)
+        if self.issuer:
+            return issuer == self.issuer
+        hosts = {urlsplit(url).hostname for url in (self.authorize_url, self.token_url) if url}
+        return is_url(issuer) and urlsplit(issuer).hostname in hosts
 
 
 @attrs.frozen

@@ -207,7 +207,20 @@ def test_the_issuer_of_a_response(sends: Any, missing: bool) -> None:
     client = client_at(server_metadata(sent(**SERVER, **change), "https://as.org/"), "c", "", (), "")
     found = [client.is_answered_by(one) for one in ("https://as.org", "https://as.org/", "https://evil.org", "", None)]
     assert found == [True, False, False, False, missing]
-    assert OAuthClient("c", "https://as.org/t").is_answered_by("https://any.org")
+
+
+@pytest.mark.parametrize(
+    ("issuer", "accepted"),
+    [
+        (None, True), ("https://as.org", True), ("https://AS.org:8443/tenant", True), ("https://api.org/oauth", True),
+        ("https://evil.org", False), ("https://as.org.evil.org", False), ("https://as.org@evil.org", False),
+        ("as.org", False), ("", False), ("https://[", False),
+    ],
+)  # fmt: skip
+def test_the_issuer_of_a_response_to_a_configured_client(issuer: Any, accepted: bool) -> None:
+    """Its issuer is not known: it has to be at the host of one of the configured URLs."""
+    client = OAuthClient("c", "https://api.org/token", authorize_url="https://as.org/authorize")
+    assert client.is_answered_by(issuer) is accepted
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,15 @@ async def connected(bench: Bench, **config: Any) -> str:
     return row
 
 
+async def test_a_code_of_another_server_is_sent_to_nobody(bench: Bench, server: Server) -> None:
+    """The response names an issuer at another host than the URLs of the connection."""
+    body = {"name": "CRM", "provider": "crm", "kind": "oauth2", "config": CONFIG}
+    row = (await bench.core.connections.create(bench.me, body)).id
+    finished = await bench.core.connects.finish(await state_of(bench, row), "code", None, "https://evil.org")
+    assert finished.reason == "the response came from another authorization server"
+    assert server.urls == []
+
+
 async def test_an_authorization_server_that_is_away(bench: Bench, server: Server) -> None:
     """A call fails for now, without an interrupt, and the next one renews the token; deletion does not need it."""
     row = await connected(bench)
