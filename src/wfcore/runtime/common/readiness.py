@@ -31,13 +31,14 @@ class SharedCall(Generic[T]):
 
     async def result(self, *, again: bool = True) -> T:
         """Its result; that of the last call if it is not to be called `again`. TimeoutError after `PATIENCE`."""
-        if self._task is None or (self._task.done() and again):
-            self._task = asyncio.create_task(self._call())
-            self._task.add_done_callback(_seen)
-        done, _ = await asyncio.wait([self._task], timeout=PATIENCE)
+        task = self._task
+        if task is None or (task.done() and again):
+            task = self._task = asyncio.create_task(self._call())
+            task.add_done_callback(_seen)
+        done, _ = await asyncio.wait([task], timeout=PATIENCE)  # meanwhile another caller can begin the next one
         if not done:
             raise TimeoutError
-        return self._task.result()
+        return task.result()
 
 
 def _seen(task: asyncio.Task[Any]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from bench import Bench
 
 from wfcore.runtime.common import readiness
-from wfcore.runtime.common.readiness import Readiness
+from wfcore.runtime.common.readiness import Readiness, SharedCall
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +96,27 @@ async def test_a_read_that_does_not_end_is_not_ready(bench: Bench, monkeypatch: 
 async def test_a_store_that_takes_writes_is_ready(bench: Bench) -> None:
     """The real stores: their own check writes."""
     assert await Readiness(bench.core.ports.storage, bench.clock).problem() is None
+
+
+async def test_a_call_that_begins_as_one_ends() -> None:
+    """Who waited for the call that has ended gets its result, and not that of the next one."""
+    free, calls = asyncio.Event(), list[int]()
+
+    async def call() -> int:
+        calls.append(len(calls))
+        number = calls[-1]
+        await free.wait()
+        return number
+
+    async def next_one() -> int:
+        await free.wait()
+        return await shared.result()
+
+    shared = SharedCall(call)
+    first = asyncio.create_task(shared.result())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    second = asyncio.create_task(next_one())
+    await asyncio.sleep(0)
+    free.set()
+    assert await asyncio.gather(first, second) == [0, 1]
