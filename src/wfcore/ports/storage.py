@@ -396,7 +396,8 @@ class Storage(Protocol):
         """The pending deliveries of all organizations that are due now, shared out as in `due_timers`.
 
         Those for hooks, or for the handler of this name; those of one organization and `next_at` in their own order.
-        It is called every second, so it must be cheap.
+        When `limit` or more are due, those of one organization that are new (`next_at` is 0) and that are repeated come
+        in turn: a flood of new ones does not hold up the others. It is called every second, so it must be cheap.
         """
         ...
 

@@ -186,7 +186,10 @@ class MemoryStorage:
             for number, row in log.rows.items()
             if row.handler == handler and row.next_at is not None and row.next_at <= now
         ]
-        return _shared([one for *_, one in sorted(due, key=lambda found: found[:2])], limit)
+        due.sort(key=lambda found: found[:2])
+        if len(due) >= limit:
+            due = in_turn(due, lambda found: (found[2].org, found[0] == 0))
+        return _shared([one for *_, one in due], limit)
 
     async def register_handler(self, name: str, events: Collection[str]) -> None:
         self._check_open()

@@ -61,9 +61,10 @@ WHERE d.handler = {d[3]} AND d.next_at <= {d[1]} ORDER BY d.next_at, d.key LIMIT
 
 
 def _due_of_one(d: Dialect) -> str:
+    of_one = f"SELECT key FROM {d[deliveries]} WHERE handler = {d[3]} AND org = w.org AND next_at"
     return f"""
-SELECT key FROM {d[deliveries]} WHERE handler = {d[3]} AND org = w.org AND next_at <= {d[1]}
-ORDER BY next_at, key LIMIT {d[2]}"""
+SELECT key FROM ({of_one} = 0 ORDER BY key LIMIT {d[2]}) fresh UNION ALL
+SELECT key FROM ({of_one} BETWEEN 1 AND {d[1]} ORDER BY next_at, key LIMIT {d[2]}) repeated"""
 
 
 DUE_OF_EACH: Final = Statement(
@@ -77,10 +78,10 @@ WITH RECURSIVE waiting (org) AS (
 )
 SELECT o.uuid, d.key FROM {d.for_each("waiting w", _due_of_one(d), d[deliveries])}
 {d.join()} {d[organizations]} o ON o.key = w.org {d.join()} {d[deliveries]} d ON d.key = x.key
-ORDER BY d.next_at, d.key"""
+ORDER BY row_number() OVER (PARTITION BY d.org, d.next_at = 0 ORDER BY d.next_at, d.key), d.next_at"""
     )
 )
-"""The same with the limit for each organization."""
+"""The same with the limit for each organization, its new deliveries and those that are repeated in turn."""
 
 
 @attrs.frozen

@@ -173,6 +173,21 @@ class HooksContract:
         assert sorted(one.org for one in shared[:2]) == [ORG, OTHER_ORG]
         assert set(shared) in ({first, others[0], middle}, {first, *others})
 
+    async def test_new_deliveries_do_not_hold_up_repeated_ones(self, stores: Stores) -> None:
+        """With `limit` or more due, new ones and repeated ones of an organization come in turn, each in order."""
+        store, _ = stores
+        await subscribe(store, HOOK, "run.finished")
+        await add(store, *(structs.replace(DONE, at=at) for at in range(9)))
+        rows = list(reversed(await of(store, HOOK)))
+        async with store.transaction(ORG) as work:
+            for row, next_at in zip(rows[:3], (5, 4, 10), strict=True):
+                await work.deliveries.put(attrs.evolve(row, next_at=next_at))
+        ids = [row.id for row in rows]
+        due = [one.id for one in await store.due_deliveries(9, limit=5)]
+        assert [key for key in due if key in ids[3:]] == ids[3:6]
+        assert [key for key in due if key in ids[:3]] == [ids[1], ids[0]]
+        assert len(due) == 5
+
     async def test_handlers_get_the_events_of_all_organizations(self, stores: Stores) -> None:
         """From `register_handler` on, by name, apart from hooks; without events it ends, and its deliveries go."""
         store, _ = stores
