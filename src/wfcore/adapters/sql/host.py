@@ -315,7 +315,7 @@ class HostStore:
     async def joined(self, connection: object) -> Store:
         return await self._database.joined(connection)
 
-    def space_problem(self) -> str | None:
+    async def commit_problem(self) -> str | None:
         return None
 
     async def scrub(self) -> None:

@@ -324,7 +324,7 @@ class SqlStorage:
                     await connection.execute(organizations.delete().where(organizations.c.key == PROBE["key"]))
         except Unavailable as error:
             return error.message
-        return self.database.space_problem()
+        return await self.database.commit_problem()
 
     @property
     def maintenance(self) -> "SqlMaintenance":

@@ -160,8 +160,10 @@ class Store(Protocol):
         """
         ...
 
-    def space_problem(self) -> str | None:
-        """Says so when the disk of a file is full; None otherwise, and for a server."""
+    async def commit_problem(self) -> str | None:
+        """Why runs cannot be written although a write transaction succeeds: the disk of a file is nearly full, or a
+        server gives the connection for commits no turn. None when they can.
+        """
         ...
 
     async def scrub(self) -> None:

@@ -48,6 +48,8 @@ library's reset after a read would be an explicit READ WRITE, which overrides th
 SCRUB_SECONDS: Final = 10
 """How long the rewriting of a table waits for its lock."""
 
+_ALIVE: Final = Statement(lambda _: "SELECT 1")
+
 _COUNTED: Final = {"preserve_rowcount": True}
 
 
@@ -141,7 +143,12 @@ class PostgresDatabase:
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return PostgresCommits(self, on_commit)
 
-    def space_problem(self) -> str | None:
+    async def commit_problem(self) -> str | None:
+        try:
+            async with self.commit_client.exclusive() as connection:
+                await connection.send([(_ALIVE, ())])
+        except Unavailable as error:
+            return error.message
         return None
 
     async def scrub(self) -> None:

@@ -214,7 +214,7 @@ class Database:
     def commits(self, on_commit: Callable[[float], None] | None = None) -> Commits:
         return GroupCommit(self, on_commit)
 
-    def space_problem(self) -> str | None:
+    async def commit_problem(self) -> str | None:
         """Small writes succeed on a full disk for a while: they overwrite free pages and the old write-ahead log."""
         if disk_usage(self.path.parent).free < SPACE:
             return f"the disk of the database is full: it has less than {SPACE // 1024} KiB left"

@@ -179,6 +179,24 @@ class TestTransactions:
                     await storage.add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
             assert "read-only" in (await storage.check_writes() or "")
 
+    async def test_no_connection_is_left_for_commits(self, database: PostgresDatabase, url: str) -> None:
+        """Transactions have their connection and succeed; no run can start, so the database takes no writes."""
+        storage, name = SqlStorage(database), sa.make_url(url).database
+        assert await storage.check_writes() is None
+        async with database.commit_client.exclusive() as connection:
+            ((pid,),) = (await connection.send([(statement("SELECT pg_backend_pid()"), ())]))[0].rows
+        server = sa.make_url(url).set(database="postgres").render_as_string(hide_password=False)
+        with psycopg.connect(server, autocommit=True) as other:
+            other.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")  # type: ignore[arg-type]
+            try:
+                other.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
+                await idle()
+                await storage.add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
+                assert "not currently accepting connections" in (await storage.check_writes() or "")
+            finally:
+                other.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")  # type: ignore[arg-type]
+        assert await storage.check_writes() is None
+
     @pytest.mark.parametrize("code", ["25P03", "25P04", "53100", "53300", "55P03", "57014", "57P01", "58030"])
     async def test_limits_and_faults_of_the_server(self, database: PostgresDatabase, code: str) -> None:
         """A timeout of a transaction or statement, a full disk, no connection left: the database does not answer."""
