@@ -76,7 +76,10 @@ def server_options(url: str) -> dict[str, Any]:
         _ = [int(port) for port in str((options or {}).get("port", "")).split(",") if port]
     except (ProgrammingError, ValueError):
         options = None
-    if options is None:
-        raise ValueError("the database URL is not valid: use `postgresql://host/name`")
-    several = "," in f"{options.get('host')}{options.get('hostaddr')}"
+    hosts = "" if options is None else f"{options.get('host')}{options.get('hostaddr')}"
+    if options is None or "@" in hosts:  # libpq takes what follows the first `@` of a password as the host
+        raise ValueError(
+            "the database URL is not valid: use `postgresql://host/name`, and write `@` in a password as `%40`"
+        )
+    several = "," in hosts
     return {**_CONNECTING, **({"target_session_attrs": "read-write"} if several else {}), **options}

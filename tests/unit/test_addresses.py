@@ -88,9 +88,19 @@ def test_the_options_of_a_url_have_precedence() -> None:
     assert (found["target_session_attrs"], found["tcp_user_timeout"]) == ("any", "1")
 
 
-@pytest.mark.parametrize("url", ["", "mysql://h", "postgresql://u:secret@h1:1,h2:x/n", "postgresql://u:secret@h/n?a=b"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "mysql://h",
+        "postgresql://u:secret@h1:1,h2:x/n",
+        "postgresql://u:secret@h/n?a=b",
+        "postgresql://u:my@secret@h/n",
+        "postgresql://u:my@secret@h1,h2/n",
+    ],
+)
 def test_what_is_not_a_url_of_postgresql(url: str) -> None:
-    """The message does not show the password."""
+    """The message does not show the password, nor what follows an `@` in it, which libpq takes as the host."""
     with pytest.raises(ValueError, match="postgresql://host/name") as caught:
         server_options(url)
     assert "secret" not in str(caught.value)

@@ -241,6 +241,11 @@ def test_a_copy_with_its_attachments(acme: Organization) -> None:
     assert (wrong.status, "`no` is not a directory" in wrong.err) == (2, True)
     usage = acme.call("db", "copy", "sqlite:///wfcore.db", "mysql://x")
     assert (usage.status, "use a database that is stored" in usage.err) == (2, True)
+    for url in ("postgresql://u:secret@h:x/n", "postgresql://u:my@secret@h/n"):
+        for command in (("db", "copy", "sqlite:///wfcore.db", url), ("db", "backup", "d.backup", "--database", url)):
+            invalid = acme.call(*command)
+            assert (invalid.status, "the database URL is not valid" in invalid.err) == (2, True)
+            assert "secret" not in invalid.err + invalid.out
     refused = acme.call("db", "copy", "sqlite:///wfcore.db", "sqlite:///b.db")
     assert (refused.status, "the target has rows" in refused.err) == (1, True)
 

@@ -83,7 +83,7 @@ class CopyDatabase(CopySource, Protocol):
 class Address:
     """The URL of a database, `sqlite:///path` or `postgresql://...`, and its PostgreSQL schema.
 
-    Raises ValueError for any other URL, and for a schema that is not a plain name.
+    Raises ValueError for any other URL, one that is not valid, and a schema that is not a plain name.
     """
 
     url: str = attrs.field(converter=address_of, repr=False)
@@ -92,6 +92,9 @@ class Address:
     def __attrs_post_init__(self) -> None:
         if not is_server(self.url) and self.file is None:
             raise ValueError("use a database that is stored: `sqlite:///path` or `postgresql://user@host/name`")
+        if is_server(self.url):
+            with needs_extra("postgres", "a PostgreSQL database"):
+                server_options(self.url)
 
     @property
     def file(self) -> Path | None:
