@@ -440,7 +440,7 @@ def _rate_limiter(given: _Given, clock: Clock) -> RateLimiter:
         return MemoryRateLimiter(now=clock.monotonic)
     if backend != "database":
         if not backend.startswith(("redis", "valkey")):
-            raise ValueError(f"unknown `limits_backend` `{backend}`: use `memory`, `database` or a URL `valkey://host`")
+            raise ValueError("unknown `limits_backend`: use `memory`, `database` or a URL `valkey://host`")
         with needs_extra("valkey", "a Valkey or Redis server"):
             from wfcore.adapters.rate_limits.valkey import ValkeyRateLimiter
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from wfcore.ports.shards import MAIN
 from wfcore.runtime.common.installation import Dispatch
-from wfcore.settings.models import BadSettings
+from wfcore.settings.models import BadSettings, is_address
 
 URLS: Final = {
     "nats": (r"(nats|tls|wss?)://[^,\s]+(,(nats|tls|wss?)://[^,\s]+)*", "nats://127.0.0.1:4222"),
@@ -51,7 +51,9 @@ class DispatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise BadSettings("`dispatch`: the other keys are for the engines `nats` and `temporal`")
         if self.engine != "database":
             pattern, example = URLS[self.engine]
-            if self.url is None or not re.fullmatch(pattern, self.url):
+            urls = [] if self.url is None else self.url.split(",")
+            is_url = self.url is not None and re.fullmatch(pattern, self.url) is not None
+            if not (is_url and all(is_address(url if "://" in url else f"//{url}") for url in urls)):
                 raise BadSettings(f"`dispatch.url`: must be the address of the engine, such as `{example}`")
         if self.engine == "nats" and self.namespace != "default":
             raise BadSettings("`dispatch.namespace`: is for the engine `temporal`")

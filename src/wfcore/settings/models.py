@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -28,6 +29,15 @@ Url = Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(?:/[^\s?#]*)?\Z")]
 
 class BadSettings(ValueError):
     """A setting is not valid; the message names its key and its source."""
+
+
+def is_address(url: str) -> bool:
+    """Whether the host and the port of a URL can be read. Libraries quote one that they cannot, with its password."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

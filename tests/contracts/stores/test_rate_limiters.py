@@ -5,6 +5,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from traceback import format_exception
 from types import SimpleNamespace
 
 import psycopg
@@ -183,10 +184,18 @@ async def test_servers_share_the_counts_that_a_setting_names() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("backend", "named"), [("database", "only on PostgreSQL"), ("other", "unknown `limits_backend`")]
+    ("backend", "named"),
+    [
+        ("database", "only on PostgreSQL"),
+        ("other", "unknown `limits_backend`"),
+        ("Redis://ann:canary@h", "unknown `limits_backend`"),
+        ("redis://ann:canary@h:port", "is not valid"),
+        ("valkey://ann:canary@h:99999/0", "is not valid"),
+    ],
 )
 async def test_a_backend_that_cannot_be_used(backend: str, named: str) -> None:
-    """An error that says what can be used."""
-    with pytest.raises(ValueError, match=named):
+    """An error that says what can be used, and does not show the password of a URL."""
+    with pytest.raises(ValueError, match=named) as caught:
         async with opened("sqlite://", settings=Settings(limits_backend=backend)):
             pass
+    assert "canary" not in "".join(format_exception(caught.value))

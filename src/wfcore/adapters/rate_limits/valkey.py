@@ -9,6 +9,7 @@ from typing import Any, Final
 from limits import RateLimitItemPerSecond
 from limits.aio.storage import RedisStorage
 from limits.aio.strategies import MovingWindowRateLimiter
+from limits.errors import ConfigurationError
 from valkey.exceptions import ValkeyError
 
 from wfcore.domain.kernel.errors import Unavailable
@@ -29,9 +30,15 @@ class ValkeyRateLimiter:
     """Implements the port `RateLimiter` with a moving window for each key, on the clocks of the processes."""
 
     def __init__(self, url: str) -> None:
-        """`url`: `redis://[user:password@]host:port/0`, `rediss://` for TLS, or the same with `valkey` for `redis`."""
-        self._storage = RedisStorage(f"async+{url}", implementation="valkey", key_prefix="wfcore",
-                                     socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT)  # fmt: skip
+        """`url`: `redis://[user:password@]host:port/0`, `rediss://` for TLS, or the same with `valkey` for `redis`.
+
+        Raises ValueError, without the password, for a URL that is not valid.
+        """
+        try:
+            self._storage = RedisStorage(f"async+{url}", implementation="valkey", key_prefix="wfcore",
+                                         socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT)  # fmt: skip
+        except (ConfigurationError, ValueError):
+            raise ValueError("the URL of the rate limits is not valid: use `valkey://host:6379/0`") from None
         self._windows = MovingWindowRateLimiter(self._storage)
         self._turns = asyncio.Semaphore(CONNECTIONS)
 
