@@ -7,6 +7,8 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
 from wfcore.domain.channels.hooks import HookEvent as HookEventName
+from wfcore.domain.json.parsing import SURROGATE
+from wfcore.domain.kernel.errors import usable
 from wfcore.domain.kernel.ids import is_uuid, normalize_email
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
 from wfcore.imports import without_collections
@@ -88,6 +90,9 @@ AREAS: Final[Mapping[str, tuple[str, str, str]]] = {
     "exports": ("data.exports", "Exports", "ports"),
 }
 """The module below `wfcore.runtime` and the class of each area, and the attributes that it is made of."""
+
+
+ROLES: Final = [*Role]
 
 
 def module_of(area: str) -> str:
@@ -192,15 +197,28 @@ class Core:
         is not given by its id, ValueError for an organization or a group whose id is not a UUID, and for a user whose
         id does not have 1 to 255 characters.
         """
-        ids = {"org": [org], "user": [user], "groups": list(groups)}
+        ids = {"org": [org], "user": [user], "groups": _listed("groups", groups)}
         for name, given in ids.items():
             if not all(isinstance(each, str) for each in given):
                 raise TypeError(f"`{name}` must be given by id, as a string")
+        if not isinstance(email, str | None):
+            raise TypeError(f"`email` must be a string or None, not `{type(email).__name__}`")
+        if role not in ROLES:
+            raise ValueError(f"`role`: `{role}` is not a role{usable(ROLES)}")
         for name in ("org", "groups"):
             for each in ids[name]:
                 if not is_uuid(each):
                     raise ValueError(f"`{name}`: `{each}` is not a UUID in lower case with hyphens")
         if not 1 <= len(user) <= 255:  # as a member and the claim of an access token
             raise ValueError("`user`: must have 1 to 255 characters")
+        if "\0" in user or SURROGATE.search(user):
+            raise ValueError("`user`: must have neither NUL nor a lone surrogate")
         address = normalize_email(email) if email else None
-        return Principal(org, user, address, frozenset(ids["groups"]), frozenset(scopes), Role(role))
+        return Principal(org, user, address, frozenset(ids["groups"]), frozenset(_listed("scopes", scopes)), Role(role))
+
+
+def _listed(name: str, texts: Iterable[str]) -> list[str]:
+    """The texts of an argument. TypeError for a single text, which would be a list of its characters."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise TypeError(f"`{name}` must be a list of strings, not `{type(texts).__name__}`")
+    return list(texts)

@@ -58,7 +58,7 @@ def mask_paths(mask: str | None, body: Mapping[str, JSON]) -> list[Path]:
     The text after the first dot is one key of the metadata, with any further dots.
     """
     if mask is None:
-        return [(field,) for field in FIELDS if field in body]
+        return [(field,) for field in FIELDS if isinstance(body, Mapping) and field in body]
     return [tuple(path.split(".", 1)) for path in dict.fromkeys(mask.split(","))]
 
 

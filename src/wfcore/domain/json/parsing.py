@@ -185,7 +185,7 @@ def _scalar_fault(value: object) -> str | None:
 def _text_fault(text: str) -> str | None:
     if "\0" in text:
         return "NUL"
-    return None if text.isascii() or not _SURROGATE.search(text) else "a lone surrogate"
+    return None if text.isascii() or not SURROGATE.search(text) else "a lone surrogate"
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")

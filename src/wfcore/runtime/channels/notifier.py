@@ -24,6 +24,7 @@ from wfcore.ports.repositories.hooks import Attempt, Delivery, DeliveryState, Du
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION, Answer, DeliveryLoop, post_signed
 from wfcore.runtime.channels.hooks import open_secrets, webhook_id_of
+from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import authorize
 from wfcore.runtime.common.handlers import Handler, HookEvent
@@ -64,6 +65,7 @@ class Notifier(DeliveryLoop[DueDelivery]):
                 self._registered[name] = event
                 self._are_listed = False
 
+    @checks_arguments
     async def forget(self, name: str) -> None:
         """End the registration of a handler, and delete its deliveries."""
         self._ports.handlers.remove(name)

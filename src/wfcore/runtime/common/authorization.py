@@ -11,6 +11,7 @@ from wfcore.domain.resources.access import Access, Principal, Role, derive, miss
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.ownership import is_owner, is_pending_owner
 from wfcore.domain.resources.resource import Resource
+from wfcore.runtime.common.arguments import argument_check
 from wfcore.runtime.common.loop_slice import within_slice
 
 P = ParamSpec("P")
@@ -20,17 +21,21 @@ R = TypeVar("R")
 def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare the token scopes of a use case (a method whose first argument is the principal).
 
-    They are checked first on every call, from any adapter. `*` stands for the `area` of the method's object. An adapter
-    reads them with `scopes_of`, to check them before it reads a body. A coroutine begins within the loop's time slice.
+    They are checked first on every call, from any adapter, and then the types of the arguments. `*` stands for the
+    `area` of the method's object. An adapter reads them with `scopes_of`, to check them before it reads a body. A
+    coroutine begins within the loop's time slice.
     """
 
     def decorate(use_case: Callable[P, R]) -> Callable[P, R]:
         begun: Callable[[Any], Any] = within_slice if inspect.iscoroutinefunction(use_case) else _unchanged
         has_area = any("*" in scope for scope in scopes)
+        check_arguments = argument_check(use_case, 2)
 
         @wraps(use_case)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            check_scopes(_principal(args[1]), _named(scopes, args[0]) if has_area else scopes)
+            me = args[1] if len(args) > 1 else kwargs.get("me")
+            check_scopes(_principal(me), _named(scopes, args[0]) if has_area else scopes)
+            check_arguments(args, kwargs)
             result: R = begun(use_case(*args, **kwargs))
             return result
 
@@ -63,7 +68,7 @@ def _named(scopes: tuple[str, ...], owner: Any) -> tuple[str, ...]:
 
 def _principal(value: Any) -> Principal:
     if not isinstance(value, Principal):
-        raise TypeError("the first argument of a use case must be a Principal")
+        raise TypeError(f"the first argument of a use case must be a Principal, not `{type(value).__name__}`")
     return value
 
 

@@ -60,7 +60,14 @@ class Handlers:
         return None if found is None else found[1]
 
     def add(self, event: str, function: Handler, name: str) -> None:
-        """ValueError for an unknown event, and for a name that is empty, too long or taken."""
+        """ValueError for an unknown event, and for a name that is empty, too long or taken.
+
+        TypeError for what is not a function, and for a name that is not a text.
+        """
+        if not callable(function):
+            raise TypeError(f"`handler` must be a function of one event, not `{type(function).__name__}`")
+        if not isinstance(name, str):
+            raise TypeError(f"`name` must be a `str`, not `{type(name).__name__}`")
         if event not in EVENTS:
             raise ValueError(f"unknown event `{event}`: use {', '.join(f'`{one}`' for one in EVENTS)}")
         if not 0 < len(name) <= MAX_NAME:

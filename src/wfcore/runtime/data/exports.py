@@ -27,6 +27,7 @@ from wfcore.domain.run.entries import Resumed, Started
 from wfcore.ports.journal import RunFilter
 from wfcore.ports.repositories.audit import AuditFilter
 from wfcore.ports.storage import RecordRepository, UnitOfWork
+from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.audit import AuditView
 from wfcore.runtime.common.authorization import administer, check_not_limited, needs
 from wfcore.runtime.common.ports import Ports
@@ -98,6 +99,7 @@ class Exports:
             raise NotFound
         return await self._export(me.org_uuid, principal_of(me.org_uuid, found), me, on_progress)
 
+    @checks_arguments
     async def organization(self, org: str, on_progress: OnProgress = ignored) -> AsyncIterator[bytes]:
         """The archive with the data of an organization, for the operator. NotFound for an unknown one."""
         return await self._export(org, None, None, on_progress)

@@ -14,6 +14,7 @@ import attrs
 
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.maintenance import EXPIRING
+from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.installation import Retention
 from wfcore.runtime.common.polling import Poller
@@ -125,6 +126,7 @@ class DataRetention:
                 yield row.uuid
             after = rows[-1].uuid
 
+    @checks_arguments
     async def delete_organization(self, org: str) -> bool:
         """Delete an organization with all of its rows and attachments; False when there is none.
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 import attrs
 
 from wfcore.api.organization import CreateGroup, CreateMember, PatchMember
-from wfcore.domain.json.codec import CENTURY, check
+from wfcore.domain.json.codec import CENTURY, check, value_issues
 from wfcore.domain.json.values import UNSET, given, structure
 from wfcore.domain.kernel.errors import Conflict, Issue, NotFound, Unauthenticated, refuse
 from wfcore.domain.kernel.ids import format_token, hash_secret, is_uuid, normalize_email, parse_token, secret_matches
@@ -19,6 +19,7 @@ from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
 from wfcore.domain.resources.resource import Variation
 from wfcore.ports.identity import Identity
 from wfcore.ports.storage import Duplicate, UnitOfWork
+from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import conflict
 from wfcore.runtime.common.ports import Ports
@@ -36,6 +37,7 @@ class Directory:
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
 
+    @checks_arguments
     async def create_organization(self, name: str, *, id: str | None = None) -> Organization:
         """A new organization. `id` is its UUID; Conflict when it is taken."""
         uuid = self._ports.ids.uuid() if id is None else id
@@ -47,6 +49,7 @@ class Directory:
             raise Conflict(f"organization `{uuid}` already exists", {"reason": "duplicate"}) from None
         return organization
 
+    @checks_arguments
     async def ensure_organization(self, name: str, *, id: str) -> Organization:
         """The organization with this UUID: a new one, or the existing one, which gets this name. Safe to repeat."""
         with suppress(Conflict):
@@ -59,6 +62,7 @@ class Directory:
                 await audit(work, None, self._ports.now(), "organization", "update", id, {"name": name})
         return attrs.evolve(found, name=name)
 
+    @checks_arguments
     async def limit_runs(self, org: str, max_concurrent_runs: int | None, *, workflow: int | None = None) -> None:
         """Limit how many runs of the organization workers drive at the same time, in all processes together.
 
@@ -83,11 +87,13 @@ class Directory:
             changed = ("organization", org) if workflow is None else ("workflow", str(workflow))
             await audit(work, None, self._ports.now(), changed[0], "update", changed[1], details)
 
+    @checks_arguments
     async def run_limits(self, org: str) -> Mapping[int, int]:
         """The limits of `limit_runs` for workflows, by id."""
         async with self._ports.storage.transaction(org) as work:
             return await work.directory.run_limits()
 
+    @checks_arguments
     async def ensure_group(self, org: str, name: str, *, id: str) -> Group:
         """The group with this UUID: a new one, or the existing one, which gets this name. Safe to repeat."""
         refuse([*_name_issues(name), *_uuid_issues("id", [id])])
@@ -104,6 +110,7 @@ class Directory:
                     await audit(work, None, self._ports.now(), "group", "update", id, {"name": name})
         return group
 
+    @checks_arguments
     async def add_member(
         self,
         org: str,
@@ -120,7 +127,7 @@ class Directory:
         """
         fields = {"email": email, "name": name, "role": role, "groups": None if groups is None else list(groups)}
         data = {key: value for key, value in fields.items() if value is not None}
-        issues = [*check(CreateMember, {"userId": user_id, **data}), *_uuid_issues("groups", groups or ())]
+        issues = [*_issues(CreateMember, {"userId": user_id, **data}), *_uuid_issues("groups", groups or ())]
         refuse([*issues, *email_issues(email)])
         async with self._ports.storage.transaction(org) as work:
             old = await work.directory.member(user_id)
@@ -129,6 +136,7 @@ class Directory:
             await audit_member(work, None, self._ports.now(), old, member)
         return member
 
+    @checks_arguments
     async def create_group(self, org: str, name: str) -> Group:
         """A new group, empty."""
         refuse(_name_issues(name))
@@ -138,6 +146,7 @@ class Directory:
             await audit(work, None, self._ports.now(), "group", "create", group.id, {"name": name})
         return group
 
+    @checks_arguments
     async def create_token(
         self, org: str, user_id: str, *, scopes: Collection[str], name: str = "token", expires_in: int | None = None
     ) -> str:
@@ -353,7 +362,12 @@ def unauthenticated() -> Unauthenticated:
 
 
 def _name_issues(name: str) -> list[Issue]:
-    return check(CreateGroup, {"name": name})
+    return _issues(CreateGroup, {"name": name})
+
+
+def _issues(shape: type, fields: Mapping[str, JSON]) -> list[Issue]:
+    """The issues of fields that Python code gave: no JSON of a client has been read."""
+    return value_issues(fields) or check(shape, fields)
 
 
 def _uuid_issues(path: str, uuids: Iterable[str]) -> list[Issue]:

@@ -20,13 +20,13 @@ from wfcore.api.resources import (
 )
 from wfcore.domain.json.codec import check, value_issues
 from wfcore.domain.json.values import UNSET, changed, given, structure, to_json, without_ignored, without_nulls
-from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.errors import Issue, refuse, usable
 from wfcore.domain.kernel.ids import slugify_name
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Access, Principal, derive
 from wfcore.domain.resources.content import Content, content_of, every_field, given_fields
-from wfcore.domain.resources.lifecycle import Operation, move
+from wfcore.domain.resources.lifecycle import Operation, Status, move
 from wfcore.domain.resources.resource import CONTENTS, Change, Resource, Variation
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
@@ -52,6 +52,8 @@ Creation = TypeVar("Creation", CreateWorkflow, CreateSkill)
 Edit = TypeVar("Edit", PatchWorkflow, PatchSkill)
 Fields = Mapping[str, object]
 
+
+STATUSES: Final = [*Status]
 
 LIMITED_PAGE: Final = 100
 """Resources that are read at once for a list of a credential that is limited to some workflows."""
@@ -143,6 +145,8 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         self, me: Principal, *, limit: int = 25, after: int = 0, status: str | None = None, query: str | None = None
     ) -> list[ResourceView]:
         """Resources that the principal can use or manage, by id ascending; deleted ones only with that `status`."""
+        if status is not None and status not in STATUSES:
+            refuse([Issue("status", f"unknown status `{status}`{usable(STATUSES)}", "query")])
         found, size = list[Resource](), limit if me.workflows is None else LIMITED_PAGE
         async with self._ports.storage.reading(me.org_uuid) as work:
             while len(found) < limit:
@@ -250,6 +254,8 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         size = size_of(body)
         if found := await beside_loop(size, value_issues, body):
             return found
+        if not isinstance(body, Mapping):
+            return check(self.validate_body, body)
         body = without_nulls(self.validate_body, without_ignored(self.validate_body, body))
         found = [*check(self.validate_body, body), *await beside_loop(size, self._rule_issues, body)]
         if isinstance(access := body.get("accessConfig"), dict):

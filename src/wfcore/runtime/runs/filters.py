@@ -1,20 +1,24 @@
 """The filters of lists of runs, as keyword arguments."""
 
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from wfcore.api.repairs import RunSelection
 from wfcore.domain.json.codec import parse_iso
 from wfcore.domain.json.values import given
-from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.errors import Issue, refuse, usable
 from wfcore.domain.kernel.ids import is_uuid
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunFilter
+from wfcore.runtime.common.arguments import filter_check
 
 
 class RunFilters(TypedDict, total=False):
-    """Filters of a list of runs, as in `RunFilter`. `assistant`: only runs of the assistant."""
+    """Filters of a list of runs, as in `RunFilter`. `assistant`: only runs of the assistant.
+
+    `since` (inclusive) and `until` (exclusive) are times of creation in milliseconds since 1970.
+    """
 
     status: RunStatus | None
     assistant: bool
@@ -26,11 +30,19 @@ class RunFilters(TypedDict, total=False):
     until: int | None
 
 
+STATUSES: Final = [*RunStatus]
+_check = filter_check(RunFilters)
+
+
 def run_filter(workflow: int | None, skill: int | None, filters: RunFilters) -> RunFilter:
-    """The filter of these arguments."""
+    """The filter of these arguments. Malformed or Invalid for what cannot filter anything."""
+    _check(filters)
+    status = filters.get("status")
+    if status is not None and status not in STATUSES:
+        refuse([Issue("status", f"`{status}` is not a status of a run{usable(STATUSES)}", "enum")])
     kind = "workflow" if workflow is not None else "skill" if skill is not None else None
     return RunFilter(
-        filters.get("status"),
+        None if status is None else RunStatus(status),
         "assistant" if filters.get("assistant") else kind,
         workflow if workflow is not None else skill,
         filters.get("thread_id"),

@@ -25,6 +25,7 @@ from wfcore.domain.run.recording import Recording
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import Execution, OpenInterrupt, RunFilter, RunRow
 from wfcore.ports.storage import Storage
+from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import (
@@ -176,6 +177,7 @@ class RunReading:
             async for batch in found:
                 yield batch
 
+    @checks_arguments
     async def result(self, run: RunView, timeout: float | None = None) -> JSON:
         """The output of the run's execution, when it has ended: also after interrupts and the turns that resume it.
 
