@@ -1,9 +1,11 @@
 """Parsing of request bodies: the one place where the body of a use case becomes a value."""
 
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from typing import Any, TypeVar
 
 from wfcore.domain.json.codec import check, value_issues
+from wfcore.domain.json.parsing import faults_of
 from wfcore.domain.json.values import is_value, structure, to_json, wire_names, without_ignored, without_nulls
 from wfcore.domain.kernel.errors import Issue, refuse
 from wfcore.domain.kernel.json_type import JSON
@@ -39,7 +41,7 @@ def checked(
     """The object of a body, which the caller gave as a value, as an object in wire names, or as keyword arguments.
 
     `fields` are the keyword arguments, in snake case; `names` has short forms of theirs. `rules` are the rules of the
-    domain on the tree; each must accept a tree of any shape. `key` is the Idempotency-Key. Null for an optional
+    domain on the tree; each must accept an object of any shape. `key` is the Idempotency-Key. Null for an optional
     field of a `creation`, or of a part of the body that is one, is the same as absent: what was read can be created
     again, and equal requests have one fingerprint.
     Raises Malformed for what is not JSON; Malformed or Invalid with every fault of the key, the shape and the rules;
@@ -48,10 +50,21 @@ def checked(
     tree = tree_of(cls, body, fields, names)
     if issues := value_issues(tree):
         refuse(issues)
-    if type(tree) is dict or isinstance(tree, Mapping):  # a union is a new object for each call
-        tree = without_nulls(cls, without_ignored(cls, tree))
-    refuse([*key_issues(key), *check(cls, tree), *(issue for rule in rules for issue in rule(tree))])
+    if not (type(tree) is dict or isinstance(tree, Mapping)):  # a union is a new object for each call
+        refuse([*key_issues(key), *_shape_issues(cls, tree)])
+    tree = without_nulls(cls, without_ignored(cls, tree))
+    refuse([*key_issues(key), *_shape_issues(cls, tree), *(issue for rule in rules for issue in rule(tree))])
     return tree
+
+
+def _shape_issues(cls: type, tree: Tree) -> list[Issue]:
+    """The issues of the shape, or of a value that its check does not know: orjson takes a UUID for a string."""
+    try:
+        return check(cls, tree)
+    except ValueError:
+        if issues := faults_of(tree):
+            return issues
+        raise
 
 
 def tree_of(cls: type, body: Any, fields: Mapping[str, object], names: Mapping[str, str] = NO_NAMES) -> Tree:
@@ -73,5 +86,9 @@ def _plain(value: Any) -> JSON:
         return [_plain(item) for item in value]
     if type(value) is dict or isinstance(value, Mapping):  # a dict is recognized much faster
         return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, str):  # of a subclass, such as that of a template engine: JSON has only texts
+        return str.__str__(value)
+    if isinstance(value, Enum):
+        return _plain(value.value)
     tree: JSON = to_json(value) if is_value(type(value)) else value
     return tree

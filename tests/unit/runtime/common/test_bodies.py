@@ -1,7 +1,9 @@
 """Bodies of use cases: one value, whichever way the caller gave it."""
 
+from enum import Enum
 from types import MappingProxyType
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -35,6 +37,38 @@ def test_values_within_keyword_arguments() -> None:
     """A field may be given as a value, in lists and objects too."""
     skill = parsed(CreateSkill, None, {"name": "a", "toolset": {"t": ToolSetting(enabled=True)}})
     assert skill.toolset == {"t": ToolSetting(enabled=True)}
+
+
+class Markup(str):
+    """A text of a template engine."""
+
+    __slots__ = ()
+
+
+class Choice(Enum):
+    """A choice of the embedding program, which JSON has as its value."""
+
+    FIRST = "first"
+
+
+def test_texts_of_other_classes_within_keyword_arguments() -> None:
+    """What JSON has as a text is a plain text afterwards, for the checks and every store."""
+    body = parsed(CreateSkill, None, {"name": Markup("a"), "description": Choice.FIRST, "instructions": [Markup("b")]})
+    assert (body.name, body.description, body.instructions) == ("a", "first", ["b"])
+    assert {type(body.name), type(body.description), type(body.instructions[0])} == {str}
+
+
+def test_an_id_in_place_of_a_text() -> None:
+    """orjson writes a UUID as a text, but the field must be one already."""
+    with pytest.raises(Malformed, match="`name`: a value of type `UUID`"):
+        parsed(CreateSkill, None, {"name": uuid4()})
+
+
+@pytest.mark.parametrize("body", ["Refunds", 7, 1.5, True, [{}]])
+def test_a_body_that_is_no_object(body: Any) -> None:
+    """The rules see objects only."""
+    with pytest.raises(Malformed, match="must be of type object, not "):
+        parsed(CreateWorkflow, body, {}, lambda tree: [Issue("", str(tree.get("name")), "x")])
 
 
 def test_all_faults_are_reported_at_once() -> None:
