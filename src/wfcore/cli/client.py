@@ -149,16 +149,18 @@ class Api:
                 break
         return rows
 
-    async def number_of(self, kind: str, reference: str) -> int:
-        """The id of the workflow or skill with this number or slug. Raises NotFound."""
+    async def number_of(self, kind: str, reference: str, status: str | None = None) -> int:
+        """The id of the workflow or skill with this number or slug: one with this status, which is a deleted one only
+        for `deleted`. Raises NotFound.
+        """
         if reference.isascii() and reference.isdigit():
             return int(reference)
         if not reference:
             raise CycloptsError(msg=f"a {kind} is named by its number or its slug")
-        for row in await self.pages(f"/api/v1/{kind}s", f"{kind}s"):
+        for row in await self.pages(f"/api/v1/{kind}s", f"{kind}s", status=status):
             if row["slug"] == reference:
                 return as_integer(row["id"])
-        raise NotFound(f"no {kind} has the slug `{reference}`")
+        raise NotFound(f"no {status + ' ' if status else ''}{kind} has the slug `{reference}`")
 
     async def _request(
         self,

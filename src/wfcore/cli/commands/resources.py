@@ -145,15 +145,11 @@ class ResourceCommands:
             await confirm(f"delete {self._kind} {number}?", yes=yes)
             print_result(await api.delete(f"{self._path}/{number}"))
 
-    async def restore(
-        self, reference: Annotated[int, Parameter(help="Its number.")], /, *, target: CommandTarget = TARGET
-    ) -> None:
+    async def restore(self, reference: Reference, /, *, target: CommandTarget = TARGET) -> None:
         """Undo a delete."""
-        await self._do(str(reference), "restore", target)
-
-    async def _do(self, reference: str, what: str, target: CommandTarget) -> None:
         async with connected(target) as api:
-            print_result(await api.post(f"{self._path}/{await api.number_of(self._kind, reference)}/{what}"))
+            number = await api.number_of(self._kind, reference, "deleted")
+            print_result(await api.post(f"{self._path}/{number}/restore"))
 
 
 workflow = ResourceCommands("workflow").app()

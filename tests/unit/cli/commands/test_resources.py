@@ -26,7 +26,9 @@ def test_a_deleted_workflow_is_restored(acme: Organization) -> None:
     assert acme.call("workflow", "delete", "refund", "--yes").json["status"] == "deleted"
     assert acme.call("workflow", "list", "--json").json == []
     assert [row["id"] for row in acme.call("workflow", "list", "--deleted", "--json").json] == [1]
-    assert acme.call("workflow", "restore", "1").json["status"] == "active"
+    unknown = acme.call("workflow", "restore", "nope")
+    assert (unknown.status, unknown.err) == (1, "error: no deleted workflow has the slug `nope`\n")
+    assert acme.call("workflow", "restore", "refund").json["status"] == "active"
 
 
 def test_an_earlier_variation_is_deployed_again(acme: Organization) -> None:
