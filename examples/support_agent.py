@@ -68,12 +68,15 @@ async def main() -> None:
 
         session, lines = str(uuid4()), Lines(sys.stdin.fileno())
         while message := await prompt(lines, "you> "):
-            turn = core.runs.chat(me, skill.id, message=message, session_id=session)
-            while (run := await shown(core, me, turn)).interrupts:
-                call = run.interrupts[0].call
-                lines.discard_typed_ahead()  # a line pasted before the prompt must not answer it
-                allowed = await prompt(lines, f"allow {call['toolId']} {call['arguments']}? (y/n) ") == "y"
-                turn = core.runs.resume(me, run.id, decision="approve" if allowed else "deny")
+            try:
+                turn = core.runs.chat(me, skill.id, message=message, session_id=session)
+                while (run := await shown(core, me, turn)).interrupts:
+                    call = run.interrupts[0].call
+                    lines.discard_typed_ahead()  # a line pasted before the prompt must not answer it
+                    allowed = await prompt(lines, f"allow {call['toolId']} {call['arguments']}? (y/n) ") == "y"
+                    turn = core.runs.resume(me, run.id, decision="approve" if allowed else "deny")
+            except wfcore.WfcoreError as error:  # such as for a message with NUL
+                note(f"error: {error}\n")
 
 
 async def shown(core: wfcore.Core, me: wfcore.Principal, turn: Any) -> Any:

@@ -24,11 +24,17 @@ def load(name: str) -> ModuleType:
 def test_support_refunds_only_with_approval(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through a pipe: an order lookup needs no approval, a refund waits for a `y`, an empty line ends the chat."""
+    """Through a pipe: an order lookup needs no approval, a refund waits for a `y`, an empty line ends the chat.
+
+    A message that is not valid is refused, and the chat goes on.
+    """
     monkeypatch.delenv("OPENAI_MODEL", raising=False)
     support = load("support_agent")
     reads, writes = os.pipe()
-    os.write(writes, b"hello\norder 7 arrived broken\nn\norder 7 arrived broken\ny\nwhere is order 9?\n\nnever read\n")
+    os.write(
+        writes,
+        b"hel\0lo\nhello\norder 7 arrived broken\nn\norder 7 arrived broken\ny\nwhere is order 9?\n\nnever read\n",
+    )
     os.close(writes)
     with os.fdopen(reads) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -40,6 +46,7 @@ def test_support_refunds_only_with_approval(
         "agent> About order 7: 40 euros for order 7 are on their way.",
         "agent> About order 9: error: there is no order 9.",
     ]
+    assert "error: `message`: NUL in a string\n" in output.err
     assert output.err.count("allow refund {'order': 7, 'amount': 40}? (y/n)") == 2
     assert list(support.REFUNDS.values()) == [(7, 40)]
 
