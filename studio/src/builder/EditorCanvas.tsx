@@ -1,6 +1,6 @@
 import {
   applyNodeChanges, type Connection, type Edge, getNodesBounds, getViewportForBounds, Handle, MarkerType, type Node, type NodeChange, type NodeHandle,
-  type NodeProps, Position, ReactFlow, ReactFlowProvider, useReactFlow, useStore, type Viewport,
+  type NodeProps, Position, ReactFlow, ReactFlowProvider, useReactFlow, type Viewport,
 } from "@xyflow/react";
 import { type DragEvent, type KeyboardEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { GraphNode, NodeType, Structure } from "../api/types";
@@ -10,6 +10,7 @@ import { Icon } from "../kit/icons";
 import { brief } from "../kit/safe";
 import { type Box, frameOf, groupKey, groupOf, groupsOf, NOTE_SIZE, noteKey, notesOf } from "./annotations";
 import { handlesOf, type Point, titleOf } from "./document";
+import { FIT, InSight, useScrolls } from "./InSight";
 import { Overview } from "./Overview";
 import { type Marks, toneOfOutcome } from "./playing";
 import { GroupNode, NoteNode, type ShownGroup, type ShownNote } from "./Marks";
@@ -19,8 +20,6 @@ const HEAD = 54;
 const ROW = 24;
 const CULL_FROM = 300;
 const MARKER = { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--muted)" };
-const MARGIN = 24;
-const FIT = { padding: 0.12, maxZoom: 1, minZoom: 0.25 };
 /** One list for all renderings: with a new one, the canvas would begin to listen again and could miss a key. */
 const DELETE_KEYS = ["Backspace", "Delete"];
 /** What a drag from the palette carries. */
@@ -247,6 +246,8 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
     setNodes(wanted);
   }, [wanted]);
   const [picked, setPicked] = useState<string | null>(null);
+  const [isDragging, setDragging] = useState(false);
+  const scrolls = useScrolls();
   const edges = useMemo(() => (picked === null ? lines : lines.map((edge) => (edge.id === picked ? { ...edge, selected: true } : edge))), [lines, picked]);
 
   useImperativeHandle(props.ref, () => ({
@@ -302,11 +303,12 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
     props.onDrop(text, { x: Math.round(point.x - WIDTH / 2), y: Math.round(point.y - HEAD / 2) });
   };
   return (
-    <div className="drop" onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()} onKeyDownCapture={onEscape}>
+    <div className="drop" onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()} onKeyDownCapture={onEscape} {...scrolls}>
       <ReactFlow
         nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
-        nodesDraggable={canEdit} nodesConnectable={canEdit} elementsSelectable edgesFocusable={false} zoomOnDoubleClick={false}
+        nodesDraggable={canEdit} nodesConnectable={canEdit} elementsSelectable edgesFocusable={false} autoPanOnNodeFocus={false} zoomOnDoubleClick={false}
         deleteKeyCode={canEdit ? DELETE_KEYS : null} onlyRenderVisibleElements={structure.nodes.length >= CULL_FROM}
+        onNodeDragStart={() => setDragging(true)} onNodeDragStop={() => setDragging(false)}
         onNodesChange={onNodesChange} onEdgesChange={(changes) => {
           for (const change of changes) if (change.type === "select") setPicked(change.selected ? change.id : null);
         }}
@@ -318,7 +320,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
         connectionRadius={36} proOptions={{ hideAttribution: true }}
       />
       {structure.nodes.length > 8 && <Overview nodes={wanted} label={t("builder.map")} />}
-      <InSight id={selected.length === 1 ? selected[0]! : null} isWhole={props.marks !== null} />
+      <InSight id={selected.length === 1 ? selected[0]! : null} isWhole={props.marks !== null} isDragging={isDragging} />
       <div className="gtools">
         <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
         <button type="button" className="button square" aria-label={t("run.zoomOut")} onClick={() => void flow.zoomOut()}><Icon name="minus" /></button>
@@ -326,26 +328,4 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
       </div>
     </div>
   );
-}
-
-/** Keeps the selected node in sight, or the whole graph, also when the canvas changes its size. */
-function InSight({ id, isWhole }: { id: string | null; isWhole: boolean }) {
-  const flow = useReactFlow();
-  const width = useStore((store) => store.width);
-  const height = useStore((store) => store.height);
-  const isThere = useStore((store) => id !== null && store.nodeLookup.has(id));
-  useEffect(() => {
-    const node = id === null ? undefined : flow.getNode(id);
-    if (!node || !width || !height) return;
-    const { x, y, zoom } = flow.getViewport();
-    const [left, top] = [node.position.x * zoom + x, node.position.y * zoom + y];
-    const [right, bottom] = [left + WIDTH * zoom, top + (node.height ?? HEAD) * zoom];
-    const into = (from: number, to: number, size: number) => (from < MARGIN ? MARGIN - from : to > size - MARGIN ? size - MARGIN - to : 0);
-    const [dx, dy] = [into(left, right, width), into(top, bottom, height)];
-    if (dx || dy) void flow.setViewport({ x: x + dx, y: y + dy, zoom });
-  }, [flow, id, isThere, width, height]);
-  useEffect(() => {
-    if (isWhole && id === null && width && height) void flow.fitView(FIT);
-  }, [flow, isWhole, id, width, height]);
-  return null;
 }

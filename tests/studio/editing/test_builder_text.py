@@ -6,7 +6,7 @@ import demo
 from appearance import check_accessibility
 from playwright.sync_api import expect
 from servers import Server
-from test_builder import SAVED, choose_another, create, node, opened, stored
+from test_builder import SAVED, create, node, opened, stored
 from watching import Open
 
 CALL = demo.graph(
@@ -25,7 +25,7 @@ def test_text_that_is_no_value_is_kept_and_stops_a_deploy_and_a_run(open_page: O
         schema = page.get_by_label("Input schema")
         schema.fill(BROKEN)
         expect(page.get_by_text("This is not valid JSON")).to_be_visible()
-        choose_another(page, "call")
+        node(page, "call").click()
         seconds = page.get_by_label("Time limit in seconds")
         expect(seconds).to_have_value("30")
         seconds.fill("3 minutes")
@@ -49,7 +49,7 @@ def test_text_that_is_no_value_is_kept_and_stops_a_deploy_and_a_run(open_page: O
         expect(schema).to_have_value(BROKEN)
         expect(schema).to_have_attribute("aria-invalid", "true")
         schema.fill('{"type": "object", "required": ["order"]}')
-        choose_another(page, "call")
+        node(page, "call").click()
         seconds.fill("180")
         expect(page.get_by_role("button", name="0 problems")).to_be_visible()
         expect(page.locator(SAVED)).to_be_visible()

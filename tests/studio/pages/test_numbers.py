@@ -9,7 +9,7 @@ from typing import Any
 import demo
 from playwright.sync_api import Page, Route, expect
 from servers import Server, eventually
-from test_builder import SAVED, choose_another, create, node, opened, stored
+from test_builder import SAVED, create, node, opened, stored
 from test_skill import CASES, skill
 from test_skill import opened as skill_page
 from watching import Open
@@ -40,7 +40,7 @@ def test_an_edit_leaves_the_numbers_beside_it(open_page: Open, server: Server) -
         page.get_by_label("Id", exact=True).fill("renamed")
         page.get_by_label("Id", exact=True).press("Enter")
         expect(node(page, "renamed")).to_be_visible()
-        choose_another(page, "second")
+        node(page, "second").click()
         page.get_by_label("Label").fill("Second")
         expect(page.locator(SAVED)).to_be_visible()
         _, one, two = stored(client, workflow)["nodes"]

@@ -1,0 +1,115 @@
+import { getNodesBounds, getViewportForBounds, type ReactFlowInstance, type Rect, useReactFlow, useStore, useStoreApi, type Viewport } from "@xyflow/react";
+import { type FocusEvent, type UIEvent, useCallback, useEffect, useRef } from "react";
+
+export const FIT = { padding: 0.12, maxZoom: 1, minZoom: 0.25 };
+const MARGIN = 24;
+
+interface Size {
+  width: number;
+  height: number;
+}
+
+const onCanvas = ({ x, y, width, height }: Rect, view: Viewport): Rect =>
+  ({ x: x * view.zoom + view.x, y: y * view.zoom + view.y, width: width * view.zoom, height: height * view.zoom });
+
+const isWithin = (rect: Rect, view: Viewport, size: Size): boolean => {
+  const { x, y, width, height } = onCanvas(rect, view);
+  return x >= 0 && y >= 0 && x + width <= size.width && y + height <= size.height;
+};
+
+const isSame = (one: Viewport, other: Viewport) => one.x === other.x && one.y === other.y && one.zoom === other.zoom;
+
+/** The viewport moved just so far that the part of the graph is in sight; one that is too large begins at the edge. */
+function panned(view: Viewport, rect: Rect, size: Size): Viewport {
+  const { x, y, width, height } = onCanvas(rect, view);
+  const into = (from: number, to: number, most: number) => (to > most - MARGIN && from > MARGIN ? Math.max(most - MARGIN - to, MARGIN - from) : from < MARGIN ? MARGIN - from : 0);
+  return { x: view.x + into(x, x + width, size.width), y: view.y + into(y, y + height, size.height), zoom: view.zoom };
+}
+
+/** The viewport with the part in sight, moved if that is enough, else at a smaller scale. */
+function fitted(view: Viewport, rect: Rect, size: Size): Viewport {
+  const near = panned(view, rect, size);
+  if (isWithin(rect, near, size)) return near;
+  return getViewportForBounds(rect, size.width, size.height, FIT.minZoom, Math.min(FIT.maxZoom, view.zoom), FIT.padding);
+}
+
+/** A node with its neighbours, with those after it, and alone: what is shown if there is room for it. */
+function partsAround(flow: ReactFlowInstance, id: string): Rect[] {
+  const node = flow.getNode(id);
+  if (!node) return [];
+  const named = (ids: string[]) => getNodesBounds([node, ...ids.flatMap((one) => flow.getNode(one) ?? [])]);
+  const after = flow.getEdges().flatMap(({ source, target }) => (source === id ? [target] : []));
+  const before = flow.getEdges().flatMap(({ source, target }) => (target === id ? [source] : []));
+  return [named([...before, ...after]), named(after), named([])];
+}
+
+interface Props {
+  /** The node that is selected alone. */
+  id: string | null;
+  /** The whole graph is to be in sight while nothing is selected. */
+  isWhole: boolean;
+  /** Nodes are dragged: they must not move below the pointer. */
+  isDragging: boolean;
+}
+
+/**
+ * Keeps in sight what the user works with. The selected node, with its neighbours if there is room for them, and a
+ * graph that was in sight as a whole, also when the canvas becomes smaller, as by the details of a node. When the
+ * canvas has its size again, it shows what it showed before, if the user has not moved it.
+ */
+export function InSight({ id, isWhole, isDragging }: Props) {
+  const flow = useReactFlow();
+  const width = useStore((store) => store.width);
+  const height = useStore((store) => store.height);
+  const isThere = useStore((store) => id !== null && store.nodeLookup.has(id));
+  const last = useRef<Size>({ width, height });
+  const before = useRef<(Size & { from: Viewport; to: Viewport }) | null>(null);
+  useEffect(() => {
+    if (!width || !height || isDragging) return;
+    const [old, size, now] = [last.current, { width, height }, flow.getViewport()];
+    last.current = size;
+    const kept = before.current && isSame(before.current.to, now) ? before.current : null;
+    if (kept && width >= kept.width && height >= kept.height) {
+      before.current = null;
+      void flow.setViewport(kept.from);
+      return;
+    }
+    const whole = getNodesBounds(flow.getNodes());
+    const isSmaller = width < old.width || height < old.height;
+    let next = isSmaller && isWithin(whole, now, old) ? fitted(now, whole, size) : now;
+    const views = (id === null ? [] : partsAround(flow, id)).map((part) => ({ part, view: panned(next, part, size) }));
+    next = (views.find(({ part, view }) => isWithin(part, view, size)) ?? views.at(-1))?.view ?? next;
+    if (isSmaller || kept) before.current = { ...(kept ?? { ...old, from: now }), to: next };
+    if (!isSame(now, next)) void flow.setViewport(next);
+  }, [flow, id, isThere, width, height, isDragging]);
+  useEffect(() => {
+    if (isWhole && id === null && width && height) void flow.fitView(FIT);
+  }, [flow, isWhole, id, width, height]);
+  return null;
+}
+
+/**
+ * Handlers for what is around the canvas. A browser scrolls what does not fit its box to bring a node into sight, as when
+ * a text is found or a screen reader reads; the canvas would undo that. It moves the graph instead.
+ */
+export function useScrolls() {
+  const flow = useReactFlow();
+  const store = useStoreApi();
+  const isByFocus = useRef(false);
+  /** A node that gets the focus by key is brought into sight here: browsers do not scroll to what is left of a box. */
+  const onFocusCapture = useCallback((event: FocusEvent<HTMLElement>) => {
+    const node = flow.getNode(event.target.dataset.id ?? "");
+    if (!node || !event.target.matches(":focus-visible")) return;
+    isByFocus.current = true;
+    requestAnimationFrame(() => void (isByFocus.current = false)); // scroll events come before it
+    const [view, rect, size] = [flow.getViewport(), getNodesBounds([node]), store.getState()];
+    if (!isWithin(rect, view, size)) void flow.setViewport(panned(view, rect, size));
+  }, [flow, store]);
+  const onScrollCapture = useCallback((event: UIEvent) => {
+    const { classList, scrollLeft, scrollTop } = event.target as HTMLElement;
+    if (!classList.contains("react-flow") || isByFocus.current || !(scrollLeft || scrollTop)) return;
+    const { x, y, zoom } = flow.getViewport();
+    void flow.setViewport({ x: x - scrollLeft, y: y - scrollTop, zoom });
+  }, [flow]);
+  return { onFocusCapture, onScrollCapture };
+}

@@ -1,0 +1,107 @@
+"""What the canvas of the builder shows: nodes stay in reach beside the details of one."""
+
+from typing import Any
+
+import demo
+from playwright.sync_api import Page, expect
+from servers import Server, eventually
+from test_builder import DRAWN, create, middle, node, opened
+from watching import Open
+
+LETTERS = ["a", "b", "c", "d", "e"]
+CHAIN = demo.graph([demo.transform(each, 1) for each in LETTERS], *zip(["start", *LETTERS], LETTERS, strict=False))
+SIDES = (("x", "width"), ("y", "height"))
+
+
+def is_in_sight(page: Page, name: str) -> bool:
+    """Whether no edge is out of the canvas, but for a part of a pixel."""
+    canvas, box = page.locator(".react-flow").bounding_box(), node(page, name).bounding_box()
+    ends = [(box[at] - canvas[at], box[at] + box[size] - canvas[at] - canvas[size]) for at, size in SIDES]  # type: ignore[index]
+    return all(begin > -1 and end < 1 for begin, end in ends)
+
+
+def shown(page: Page) -> str:
+    found: str = page.locator(".react-flow__viewport").evaluate("(one) => one.style.transform")
+    return found
+
+
+def click(page: Page, name: str) -> None:
+    """Where it is: by the locator, the browser would scroll to it first."""
+    page.mouse.click(*middle(node(page, name)))
+    expect(page.locator(".nodeeditor h2")).to_have_text(name)
+
+
+def test_nodes_are_in_reach_beside_the_details_of_one(open_page: Open, server: Server) -> None:
+    """All that were in sight stay so, and the canvas is as before when the details are closed."""
+    with server.client() as client:
+        workflow = create(client, CHAIN)
+    for size in ({"width": 1280, "height": 800}, {"width": 1000, "height": 420}):
+        page = opened(open_page, workflow, viewport=size)
+        before = shown(page)
+        click(page, "b")
+        eventually(lambda page=page: all(is_in_sight(page, each) for each in ["start", *LETTERS]))  # type: ignore[misc]
+        click(page, "e")
+        click(page, "a")
+        page.get_by_role("button", name="Close", exact=True).click()
+        eventually(lambda page=page, before=before: shown(page) == before)  # type: ignore[misc]
+
+
+def test_neighbours_are_in_reach_in_a_part_of_a_graph(open_page: Open, server: Server) -> None:
+    """At the scale that the user has chosen; what the user has moved stays there when the details are closed."""
+    with server.client() as client:
+        page = opened(open_page, create(client, CHAIN))
+    for _ in range(2):
+        page.get_by_role("button", name="Zoom in").click()
+    page.evaluate(DRAWN)
+    scale = shown(page).split("scale")[1]
+    click(page, "b")
+    for name in ("c", "d", "e"):
+        eventually(lambda name=name: is_in_sight(page, name))  # type: ignore[misc]
+        click(page, name)
+    assert shown(page).split("scale")[1] == scale
+    page.get_by_role("button", name="Zoom out").click()
+    page.evaluate(DRAWN)
+    moved = shown(page)
+    page.get_by_role("button", name="Close", exact=True).click()
+    expect(page.locator(".side")).to_have_count(0)
+    page.evaluate(DRAWN)
+    assert shown(page) == moved
+
+
+def test_a_node_that_is_dragged_stays_below_the_pointer(open_page: Open, server: Server) -> None:
+    """Its details are opened by the drag; the graph moves when it is dropped."""
+    with server.client() as client:
+        page = opened(open_page, create(client, CHAIN))
+    x, y = middle(node(page, "e"))
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 60, y + 90, steps=4)
+    expect(page.locator(".nodeeditor h2")).to_have_text("e")
+    page.evaluate(DRAWN)
+    scale = shown(page).split("scale")[1]
+    page.mouse.move(x - 80, y + 120, steps=4)
+    page.evaluate(DRAWN)
+    assert shown(page).split("scale")[1] == scale
+    page.mouse.up()
+    eventually(lambda: all(is_in_sight(page, each) for each in ["start", *LETTERS]))
+
+
+def test_what_the_browser_scrolls_to_stays_in_sight(open_page: Open, server: Server) -> None:
+    """The canvas moves its graph instead of being scrolled, also after Tab to a node that is out of sight."""
+    with server.client() as client:
+        page = opened(open_page, create(client, CHAIN))
+    for _ in range(4):
+        page.get_by_role("button", name="Zoom in").click()
+    page.evaluate(DRAWN)
+    assert not is_in_sight(page, "e")
+    node(page, "e").evaluate("(one) => one.scrollIntoView({ inline: 'nearest' })")
+    page.evaluate(DRAWN)
+    assert is_in_sight(page, "e")
+    scrolled: Any = page.locator(".react-flow").evaluate("(one) => [one.scrollLeft, one.scrollTop]")
+    assert scrolled == [0, 0]
+    click(page, "e")
+    page.keyboard.press("Escape")
+    for name in ("d", "c", "b", "a"):
+        page.keyboard.press("Shift+Tab")
+        expect(node(page, name)).to_be_focused()
+        eventually(lambda name=name: is_in_sight(page, name))  # type: ignore[misc]
