@@ -1,4 +1,4 @@
-import type { Client } from "./client";
+import { ApiError, type Client } from "./client";
 import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, NodeType, Proposal, Simulation, Skill, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
@@ -25,6 +25,17 @@ export class Editing {
     if (!active.value.canManage) return { workflow: active.value, etag: null };
     const draft = await this.client.tagged<Workflow>("GET", path, undefined, { query: { view: "draft" } });
     return { workflow: draft.value, etag: draft.etag };
+  }
+
+  /** The draft if it has another ETag now, else null. */
+  async newer(id: number, etag: string): Promise<Draft | null> {
+    try {
+      const draft = await this.client.tagged<Workflow>("GET", `/api/v1/workflows/${one(id)}`, undefined, { query: { view: "draft" }, headers: { "If-None-Match": etag } });
+      return { workflow: draft.value, etag: draft.etag };
+    } catch (error) {
+      if (error instanceof ApiError && error.status === 304) return null;
+      throw error;
+    }
   }
 
   /** Write the draft. Errors: 409 with the reason `stale` if it has changed since it was read. */

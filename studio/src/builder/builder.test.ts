@@ -145,6 +145,7 @@ function server(structure: Structure = GRAPH) {
   const workflow = (): Workflow => ({ id: 7, name: "F", description: null, status: held.status, canManage: true, variation: { workflowStructure: held.structure } });
   const calls = {
     read: async () => ({ workflow: workflow(), etag: `"${version}"` }),
+    newer: async (_: number, etag: string) => (etag === `"${version}"` ? null : { workflow: workflow(), etag: `"${version}"` }),
     save: async (_: number, next: Structure, etag: string | null) => {
       await held.wait;
       if (held.next) {
@@ -230,6 +231,48 @@ describe("Editor", () => {
       one.undo();
       expect(one.current().structure.nodes).toHaveLength(4);
     }
+    one.stop();
+  });
+
+  it("says that somebody else has changed the graph, and shows it on demand", async () => {
+    const { held, other, editor } = server();
+    const one = editor();
+    await one.start();
+    await one.look();
+    expect(one.current().outdated).toBe(false);
+    other(more(GRAPH));
+    await one.look();
+    expect([one.current().outdated, one.current().structure.nodes.length, one.current().saving]).toEqual([true, 3, "saved"]);
+    await one.reread();
+    expect([one.current().outdated, one.current().structure.nodes.length]).toEqual([false, 4]);
+    one.undo();
+    await one.save();
+    expect([held.structure.nodes.length, one.current().saving]).toEqual([3, "saved"]);
+    other(more(GRAPH));
+    one.change(without(GRAPH, ["pay"]));
+    await one.look();
+    expect([one.current().outdated, one.current().structure.nodes.length]).toEqual([true, 2]);
+    await one.save();
+    expect([one.current().outdated, one.current().saving, held.structure.nodes.length]).toEqual([false, "conflict", 4]);
+    one.stop();
+  });
+
+  it("takes over what is no change of the graph, so that the next save is no conflict", async () => {
+    const { held, other, editor } = server();
+    const one = editor();
+    await one.start();
+    held.status = "active";
+    other(structuredClone(GRAPH));
+    await one.look();
+    expect([one.current().outdated, one.current().workflow!.status]).toEqual([false, "active"]);
+    one.change(more(GRAPH));
+    await one.save();
+    expect([one.current().saving, held.structure.nodes.length]).toEqual(["saved", 4]);
+    one.change(more(one.current().structure));
+    held.status = "deleted";
+    other(held.structure);
+    await one.look();
+    expect([one.current().saving, one.isUnsaved, one.current().structure.nodes.length]).toEqual(["refused", true, 5]);
     one.stop();
   });
 

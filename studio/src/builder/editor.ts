@@ -24,6 +24,8 @@ export interface EditorState {
   saving: Saving;
   error: unknown;
   conflict: Conflict | null;
+  /** Somebody else has saved another graph, which is not shown yet. */
+  outdated: boolean;
   /** Unsaved changes of an earlier page were found and are in the structure. */
   restored: boolean;
   canUndo: boolean;
@@ -51,7 +53,7 @@ const KEEPALIVE_BYTES = 60_000;
  */
 export class Editor {
   private state: EditorState = {
-    workflow: null, structure: blank(), issues: [], saving: "saved", error: null, conflict: null, restored: false,
+    workflow: null, structure: blank(), issues: [], saving: "saved", error: null, conflict: null, outdated: false, restored: false,
     canUndo: false, canRedo: false, revision: 0,
   };
   private history = new History(this.state.structure);
@@ -118,7 +120,7 @@ export class Editor {
       return this.set({ ...shown, saving: "conflict", conflict: conflictOf(workflow, etag) });
     }
     this.keeper.set(null);
-    this.set({ workflow, error: null, saving: "saved", conflict: null, restored: false, revision: this.state.revision + 1 });
+    this.set({ workflow, error: null, saving: "saved", conflict: null, outdated: false, restored: false, revision: this.state.revision + 1 });
   }
 
   private kept(): { etag: string | null; structure: Structure } | null {
@@ -231,7 +233,7 @@ export class Editor {
     if (error instanceof ApiError && error.status === 409 && error.info.reason === "stale") {
       const { workflow, etag } = await this.calls.read(this.id).catch(() => ({ workflow: null, etag: null }));
       if (workflow?.status === "deleted") return this.set({ workflow, saving: "refused", error });
-      if (workflow) return this.set({ saving: "conflict", error: null, conflict: conflictOf(workflow, etag) });
+      if (workflow) return this.set({ saving: "conflict", error: null, outdated: false, conflict: conflictOf(workflow, etag) });
     }
     if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {
       const issues = Array.isArray(error.info.errors) ? (error.info.errors as unknown as Issue[]) : [];
@@ -321,19 +323,36 @@ export class Editor {
     await this.validate();
   }
 
+  /** Find out whether somebody else has changed the workflow. Another graph is not shown before the user asks for it. */
+  async look(): Promise<void> {
+    while (this.turn) await this.turn;
+    const etag = this.etag;
+    if (!this.canEdit || etag === null || this.state.saving === "conflict") return;
+    const found = await this.calls.newer(this.id, etag).catch(() => null);
+    if (!found || this.turn || this.etag !== etag) return; // a save of this page says more
+    const { workflow } = found;
+    const isUnsaved = this.history.current !== this.saved;
+    if (workflow.status === "deleted") {
+      clearTimeout(this.timer);
+      return this.set({ workflow, outdated: false, ...(isUnsaved ? { saving: "refused" } : {}) });
+    }
+    if (canonical(structureOf(workflow)) === canonical(this.saved)) this.takeOver(workflow, found.etag);
+    else this.set({ outdated: true });
+  }
+
   /** A graph that somebody else saved is shown, or offered beside changes of this page: with its ETag alone, the next save would replace it. */
   private takeOver(workflow: Workflow, etag: string | null) {
     const structure = structureOf(workflow);
     const isSame = canonical(structure) === canonical(this.saved);
     if (!isSame && this.history.current !== this.saved) {
-      return this.set({ saving: "conflict", conflict: conflictOf(workflow, etag) });
+      return this.set({ saving: "conflict", outdated: false, conflict: conflictOf(workflow, etag) });
     }
     this.etag = etag;
     if (!isSame) {
       this.saved = structure;
       this.history.change(structure);
     }
-    this.set({ workflow: { ...this.state.workflow, ...workflow }, revision: this.state.revision + (isSame ? 0 : 1) });
+    this.set({ workflow: { ...this.state.workflow, ...workflow }, outdated: false, revision: this.state.revision + (isSame ? 0 : 1) });
   }
 }
 

@@ -14,7 +14,7 @@ import { keeperOf } from "../builder/keeper";
 import { type Catalog, NodeEditor } from "../builder/NodeEditor";
 import { NoteEditor, SeveralEditor } from "../builder/Marks";
 import { type Entry, entryIn, Palette } from "../builder/Palette";
-import { problemOf, useHost, useLoaded } from "../elements/context";
+import { problemOf, useChanges, useHost, useLoaded } from "../elements/context";
 import { NodeExpressions, useSample } from "../expressions/NodeExpressions";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -67,6 +67,21 @@ function useEditor(id: number, editing: Editing): Editor {
   return editor;
 }
 
+/** Looks for changes of others; those that come while the settings are open, which belong to what was read, when they are closed. */
+function useOthers(id: number, editor: Editor, isLater: boolean) {
+  const isMissed = useRef(false);
+  useChanges(["workflow"], (changes) => {
+    if (!changes.some((change) => change.kind === "poll" || String(change.id) === String(id))) return;
+    if (isLater) isMissed.current = true;
+    else void editor.look();
+  });
+  useEffect(() => {
+    if (isLater || !isMissed.current) return;
+    isMissed.current = false;
+    void editor.look();
+  }, [editor, isLater]);
+}
+
 const NO_CATALOG: Catalog = { types: new Map(), tools: [], skills: [], models: [] };
 
 /** What nodes can be made of. Lists that the caller may not read are empty. */
@@ -116,6 +131,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     return () => onEditor?.(null);
   }, [editor, onEditor]);
 
+  useOthers(id, editor, asking === "settings");
   const save = () => editor.ensureSaved(t("builder.unsaved"));
   const select = useCallback((node: string) => {
     setSelected([node]);

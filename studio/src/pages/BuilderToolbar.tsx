@@ -81,6 +81,12 @@ export function Notices({ editor, state, onConflict }: { editor: Editor; state: 
           <button type="button" className="button small" onClick={onConflict}>{t("builder.conflictChoose")}</button>
         </div>
       )}
+      {state.outdated && state.saving !== "conflict" && (
+        <div className="notice wait" role="status">
+          <Icon name="waiting" /><span className="grow">{t("builder.outdated")}</span>
+          <button type="button" className="button small" onClick={() => void editor.reread().catch(() => undefined)}>{t("builder.showNewer")}</button>
+        </div>
+      )}
       {state.saving === "failed" && (
         <div className="notice wait" role="alert">
           <Icon name="waiting" /><span className="grow">{t("builder.failedHint")}</span>

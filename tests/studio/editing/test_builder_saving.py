@@ -112,6 +112,36 @@ def test_the_choice_between_two_versions_can_be_put_off(open_page: Open, server:
         assert names(stored(client, workflow)) == ["start", "first", "wait"]
 
 
+def test_a_change_of_somebody_else_is_shown_before_the_next_one(
+    open_page: Open, server: Server, ids: dict[str, str]
+) -> None:
+    """A notice offers the newer version; what is typed stays, and undo brings back what was there."""
+    with server.client() as client:
+        workflow = create(client, LINE)
+        page = opened(open_page, workflow)
+        node(page, "first").click()
+        page.get_by_label("Id", exact=True).fill("half")
+        client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": WITH_THEIRS})
+        show = page.get_by_role("button", name="Show the newer version")
+        expect(show).to_be_visible()
+        check_accessibility(page)
+        expect(page.get_by_label("Id", exact=True)).to_have_value("half")
+        expect(node(page, "theirs")).to_have_count(0)
+        page.get_by_label("Id", exact=True).fill("first")
+        show.click()
+        expect(show).to_have_count(0)
+        expect(node(page, "theirs")).to_be_visible()
+        page.get_by_label("Label").fill("Mine")
+        expect(page.locator(SAVED)).to_be_visible()
+        assert names(stored(client, workflow)) == ["start", "first", "second", "theirs"]
+        assert client.patch(f"/api/v1/workflows/{workflow}", json={"name": "Renamed"}).status_code == 200
+        expect(page.get_by_role("heading", name="Renamed")).to_be_visible()
+        page.get_by_label("Label").fill("Mine too")
+        expect(page.locator(SAVED)).to_be_visible()
+        expect(page.get_by_role("dialog")).to_have_count(0)
+        assert stored(client, workflow)["nodes"][1]["data"]["label"] == "Mine too"
+
+
 def test_restored_changes_are_discarded(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """All of them, also after a further change; neither the notice nor what the browser kept stays."""
     with server.client() as client:
@@ -144,8 +174,10 @@ def test_a_workflow_that_was_deleted_elsewhere(open_page: Open, server: Server, 
     with server.client() as client:
         workflow = create(client, LINE)
         page = opened(open_page, workflow, permissions=["clipboard-read", "clipboard-write"])
+        page.route("**/api/v1/workflows/*", without_writes)
+        page.get_by_role("button", name="Wait", exact=True).click()
+        expect(page.locator(".saving.failed")).to_be_visible()
         assert client.delete(f"/api/v1/workflows/{workflow}").status_code == 200
-    page.get_by_role("button", name="Wait", exact=True).click()
     expect(page.get_by_role("alert").filter(has_text="was deleted")).to_contain_text("changes are not saved")
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_role("button", name="Deploy")).to_have_count(0)
