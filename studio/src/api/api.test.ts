@@ -75,6 +75,22 @@ describe("Client", () => {
     expect(sent).toEqual(["Bearer t1", "Bearer t1", "Bearer t2"]);
   });
 
+  it("waits for a further token if there will be one, and does not repeat one that was refused", async () => {
+    const [sent, tokens] = [[] as (string | null)[], ["old", "old", "new", "bad", "bad", "bad"]];
+    vi.stubGlobal("fetch", async (_: string, options: RequestInit) => {
+      sent.push(new Headers(options.headers).get("Authorization"));
+      return answer(sent.at(-1) === "Bearer new" ? 200 : 401);
+    });
+    const getToken = async () => tokens.shift()!;
+    const required = vi.fn(() => true);
+    const client = () => new Client({ baseUrl: "", getToken: () => getToken, onAuthRequired: required });
+    expect(await client().post("/a")).toEqual({ ok: 1 });
+    await expect(client().get("/a")).rejects.toMatchObject({ status: 401 });
+    expect(sent).toEqual(["old", "old", "new", "bad", "bad"].map((one) => `Bearer ${one}`));
+    expect(required).toHaveBeenCalledTimes(2);
+    vi.unstubAllGlobals();
+  });
+
   it("counts by the clock of the server, if that of the computer is wrong", async () => {
     const answers = [3_600_000, 2_000, null];
     vi.stubGlobal("fetch", async () => {

@@ -46,13 +46,15 @@ export interface Tagged<T> {
 export interface ClientOptions {
   baseUrl: string;
   getToken: () => GetToken | undefined;
-  onAuthRequired: () => void;
+  /** Called when a token and a renewed one are refused; true if `getToken` will return another one. */
+  onAuthRequired: () => boolean;
 }
 
 /**
  * Calls the API of one server with one credential.
  *
- * A token is kept in memory until it expires or a response is 401; then it is requested once more.
+ * A token is kept in memory until it expires or a response is 401; then it is requested once more. A request that is
+ * refused nevertheless waits for a further token if there will be one: the server has done nothing for it.
  */
 export class Client {
   /** The keys of requests whose response did not arrive, by path and body. */
@@ -147,16 +149,19 @@ export class Client {
     headers: Record<string, string>,
     keepalive = false,
   ): Promise<Response> {
-    for (let attempt = 0; ; attempt++) {
-      const token = await this.currentToken(attempt > 0);
-      const response = await this.fetch(method, path, body, query, signal, headers, token, keepalive);
-      if (response.status !== 401) return response;
+    const request = (token: string | null) => this.fetch(method, path, body, query, signal, headers, token, keepalive);
+    let token = await this.currentToken(false);
+    let response = await request(token);
+    for (let attempt = 0; response.status === 401; attempt++) {
+      const refused = token;
       this.token = null;
-      if (!this.options.getToken() || attempt > 0) {
-        this.options.onAuthRequired();
-        return response;
-      }
+      const hasToken = this.options.getToken() !== undefined;
+      if ((attempt > 0 || !hasToken) && !(this.options.onAuthRequired() && hasToken)) return response;
+      token = await this.currentToken(true);
+      if (attempt > 0 && token === refused) return response;
+      response = await request(token);
     }
+    return response;
   }
 
   private async fetch(

@@ -5,20 +5,19 @@ import { Deferred, pages } from "../elements/deferred";
 import { useLanguage } from "../i18n/context";
 import { language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
-import { Failure, Loading } from "../kit/kit";
 import { ChatApp } from "./ChatApp";
-import { type Config, localeOf, type SessionElement } from "./config";
+import { type Config, localeOf } from "./config";
 import { byAddress, pathOf, routeOf, SECTIONS } from "./router";
-import { forgetSignedOut, storedToken } from "./session";
+import { forgetSignedOut } from "./session";
 import { elementOf, Shell, START } from "./Shell";
 import shellCss from "./shell.css?inline";
-import { SignIn, useSession } from "./SignIn";
+import { Front, personOf, useSession } from "./SignIn";
 
 const THEME = "studio-theme";
 const NAMED = ["runs", "inbox", "chat", "workflows", "skills", "more", ...SECTIONS];
 
 /** The application of the pages: navigation, sign-in, and one element for each page. */
-export class ApplicationElement extends PageElement implements SessionElement {
+export class ApplicationElement extends PageElement {
   declare config: Config;
 
   override connectedCallback() {
@@ -28,13 +27,8 @@ export class ApplicationElement extends PageElement implements SessionElement {
     this.labels = this.config.labels;
     for (const [name, value] of Object.entries(this.config.theme)) this.style.setProperty(name, value);
     forgetSignedOut(this.config.baseUrl);
-    if (storedToken()) this.useToken();
     super.connectedCallback();
   }
-
-  useToken = () => {
-    this.getToken = storedToken() ? () => storedToken() ?? "" : undefined;
-  };
 
   setTheme(theme: string) {
     sessionStorage.setItem(THEME, theme);
@@ -62,7 +56,8 @@ export function preload(config: Config): void {
 function App({ element, config }: { element: ApplicationElement; config: Config }) {
   const { t } = useLanguage();
   const base = baseOf(config);
-  const { state, reason, me, away, askAgain, onToken, signOut, returned } = useSession(element, config);
+  const session = useSession(element, config);
+  const { state, me, signOut, returned } = session;
   const [path, setPath] = useState("");
   const navigation = useMemo(() => {
     const found = byAddress(base, () => setPath(found.path()));
@@ -89,11 +84,13 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
     document.documentElement.lang = language(localeOf(config), config.labels).locale;
   }, [page, config, t]);
 
-  if (state === "checking") return <Loading rows={8} />;
-  if (state === "away" && away) return <Failure problem={away} onRetry={askAgain} />;
-  if (state === "out" || !me) return <SignIn config={config} reason={reason} onToken={onToken} />;
-  const tools = <SessionTools me={me} element={element} onSignOut={signOut} />;
-  return <Shell element={element} config={config} navigation={navigation} path={path} me={me} tools={tools} view="main" />;
+  const tools = me && <SessionTools me={me} element={element} onSignOut={signOut} />;
+  return (
+    <>
+      {me && <Shell key={personOf(me)} element={element} config={config} navigation={navigation} path={path} me={me} tools={tools} view="main" />}
+      <Front session={session} config={config} />
+    </>
+  );
 }
 
 function SessionTools({ me, element, onSignOut }: { me: Caller; element: ApplicationElement; onSignOut: (() => void) | undefined }) {

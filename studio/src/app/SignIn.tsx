@@ -1,19 +1,21 @@
-import { type FormEvent, useCallback, useEffect, useRef, useState } from "react";
+import { type FormEvent, type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Api } from "../api/api";
-import { Client } from "../api/client";
+import { ApiError, Client } from "../api/client";
 import type { Caller } from "../api/types";
+import type { PageElement } from "../elements/base";
 import { problemOf } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import type { Problem } from "../kit/kit";
+import { Failure, Loading, type Problem } from "../kit/kit";
 import { Brand } from "./Brand";
-import type { Config, SessionElement } from "./config";
-import { beginSignIn, endSignIn, forgetToken, shareSession, type Sharing, storedToken, storeToken } from "./session";
+import type { Config } from "./config";
+import { beginSignIn, endSignIn, forgetSignedOut, forgetToken, shareSession, type Sharing, storedToken, storeToken } from "./session";
 
 export interface Session {
   state: "checking" | "away" | "out" | "in";
   /** Why the user has to sign in: the key of a text. */
   reason: string | null;
+  /** Whose pages are shown or covered. */
   me: Caller | null;
   /** Why the server does not say who the user is; it is asked again after a while. */
   away: Problem | null;
@@ -31,74 +33,127 @@ const LONGEST_PAUSE_MS = 30_000;
 const isDenied = ({ status }: Problem) => status === 401 || status === 403;
 const textOf = (problem: Problem) => (isDenied(problem) ? "signIn.bad" : problem.status === 0 ? "error.offline" : "signIn.unavailable");
 
-/** Who uses the page: by the cookie of the product, the token of this tab, that of another tab, or a new sign-in. */
-export function useSession(element: SessionElement, config: Config): Session {
+/** A person in an organization. */
+export const personOf = ({ orgUuid, userId }: Caller) => JSON.stringify([orgUuid, userId]);
+
+/** Whose pages are shown, and whether by a token. */
+interface Entered {
+  person: string;
+  isByToken: boolean;
+}
+
+/**
+ * Who uses the page: by the cookie of the product, the token of this tab, that of another tab, or a new sign-in.
+ *
+ * Pages whose token is refused stay as they are, and their requests wait until the same person has signed in again.
+ */
+export function useSession(element: PageElement, config: Config): Session {
+  const { baseUrl } = config;
   const [state, setState] = useState<Session["state"]>("checking");
   const [reason, setReason] = useState<string | null>(null);
   const [me, setMe] = useState<Caller | null>(null);
   const [returned, setReturned] = useState<string | null>(null);
   const [away, setAway] = useState<{ problem: Problem; tries: number } | null>(null);
   const sharing = useRef<Sharing | null>(null);
-  // A client of its own: a missing session is a normal answer here, not an event.
-  const enter = useCallback(async (): Promise<Problem | null> => {
-    const probe = new Client({ baseUrl: config.baseUrl, getToken: () => (storedToken() ? () => storedToken() ?? "" : undefined), onAuthRequired: () => undefined });
+  const entered = useRef<Entered | null>(null);
+  const checked = useRef<Promise<void> | null>(null);
+  const waiting = useRef<(() => void)[]>([]);
+  const wake = useCallback(() => waiting.current.splice(0).forEach((resolve) => resolve()), []);
+  const credential = useCallback((mine: Entered) => async () => {
+    await checked.current;
+    while (entered.current === mine && !storedToken()) await new Promise<void>((resolve) => waiting.current.push(resolve));
+    if (entered.current !== mine) throw new ApiError(401, "signed out");
+    return storedToken()!;
+  }, []);
+  /** Enters with a token that is stored, or will be, or by the cookie. */
+  const enter = useCallback(async (token: string | null, isNew = false): Promise<Problem | null> => {
+    // A client of its own: a missing session is a normal answer here, not an event.
+    const probe = new Client({ baseUrl, getToken: () => (token === null ? undefined : () => token), onAuthRequired: () => false });
     try {
-      setMe(await new Api(probe).me());
+      const found = await new Api(probe).me();
+      if (isNew) storeToken(baseUrl, token!);
+      else if (token !== storedToken()) throw new ApiError(401, "signed out");
+      const now = { person: personOf(found), isByToken: token !== null };
+      if (entered.current?.person !== now.person || entered.current.isByToken !== now.isByToken) {
+        entered.current = now;
+        element.getToken = now.isByToken ? credential(now) : undefined;
+        await null; // the elements take it over first
+      }
+      wake();
+      setMe(found);
       setReason(null);
       setState("in");
       return null;
     } catch (error) {
       return problemOf(error);
     }
-  }, [config.baseUrl]);
-  const leave = useCallback((why: string | null) => {
-    setReason((old) => why ?? old);
+  }, [baseUrl, element, credential, wake]);
+  /** The pages are gone with the session, unless the same person can continue it. */
+  const leave = useCallback((isExpired: boolean) => {
+    if (isExpired) setReason("signIn.expired");
     forgetToken();
-    element.useToken();
-    setState("out");
-  }, [element]);
-  const onToken = useCallback(async (token: string, isShared = false) => {
-    storeToken(config.baseUrl, token);
-    element.useToken();
-    const problem = await enter();
-    if (problem) {
-      forgetToken();
-      element.useToken();
-      return textOf(problem);
+    if (!isExpired) {
+      entered.current = null;
+      element.getToken = undefined;
+      setMe(null);
+      wake();
     }
+    setState("out");
+  }, [element, wake]);
+  const onToken = useCallback(async (token: string, isShared = false) => {
+    const problem = await enter(token, true);
+    if (problem) return textOf(problem);
     if (!isShared) sharing.current?.signedIn(token);
     return null;
-  }, [element, enter, config.baseUrl]);
+  }, [enter]);
   const begin = useCallback(async () => {
-    const problem = await enter();
+    const own = storedToken();
+    const problem = await enter(own);
     if (!problem) return;
     if (!isDenied(problem)) {
       setAway((old) => ({ problem, tries: (old?.tries ?? -1) + 1 }));
       return setState("away");
     }
-    const token = storedToken() ? null : await sharing.current?.request();
-    if (!token || (await onToken(token, true))) leave(storedToken() ? "signIn.expired" : null);
+    const token = await sharing.current?.request();
+    if (!token || token === own || (await onToken(token, true))) leave(own !== null && storedToken() === own);
   }, [enter, onToken, leave]);
+  const check = useCallback(() => {
+    checked.current ??= begin().finally(() => (checked.current = null));
+    return checked.current;
+  }, [begin]);
   useEffect(() => {
     const out = (event: Event) => {
       event.stopPropagation();
-      leave(storedToken() ? "signIn.expired" : null);
+      if (entered.current?.isByToken) event.preventDefault();
+      void check();
+    };
+    const onSignOut = () => {
+      if (storedToken() || entered.current?.isByToken) leave(false);
+    };
+    // From the back/forward cache: as it was, and maybe of somebody who has signed out since.
+    const onRestored = ({ persisted }: PageTransitionEvent) => {
+      if (!persisted) return;
+      forgetSignedOut(baseUrl);
+      if (entered.current?.isByToken && !storedToken()) return leave(false);
+      setState("checking");
+      void check();
     };
     element.addEventListener(`${config.prefix}-auth-required`, out);
-    const shared = shareSession(config.baseUrl, (token) => void onToken(token, true), () => leave(null));
+    addEventListener("pageshow", onRestored);
+    const shared = shareSession(baseUrl, (token) => void onToken(token, true), onSignOut);
     sharing.current = shared;
     return () => {
       element.removeEventListener(`${config.prefix}-auth-required`, out);
+      removeEventListener("pageshow", onRestored);
       shared.close();
     };
-  }, [element, config.prefix, config.baseUrl, leave, onToken]);
+  }, [element, config.prefix, baseUrl, leave, onToken, check]);
   useEffect(() => {
     void (async () => {
       const query = new URL(location.href).searchParams;
-      if (config.oauth && location.pathname === new URL(`${config.baseUrl}/studio/sign-in`, location.href).pathname) {
+      if (config.oauth && location.pathname === new URL(`${baseUrl}/studio/sign-in`, location.href).pathname) {
         try {
-          const back = await endSignIn(config.oauth, config.baseUrl, query);
-          element.useToken();
+          const back = await endSignIn(config.oauth, baseUrl, query);
           if (storedToken()) sharing.current?.signedIn(storedToken()!);
           setReturned(back ?? "");
         } catch {
@@ -106,24 +161,50 @@ export function useSession(element: SessionElement, config: Config): Session {
           setReturned("");
         }
       }
-      await begin();
+      await check();
     })();
   }, []);
   useEffect(() => {
     if (state !== "away" || !away) return;
-    const timer = setTimeout(() => void begin(), Math.min(1_000 * 2 ** away.tries, LONGEST_PAUSE_MS));
+    const timer = setTimeout(() => void check(), Math.min(1_000 * 2 ** away.tries, LONGEST_PAUSE_MS));
     return () => clearTimeout(timer);
-  }, [state, away, begin]);
+  }, [state, away, check]);
   const signOut = () => {
     sharing.current?.signedOut();
-    leave(null);
+    leave(false);
     setReason(null);
   };
-  return { state, reason, me, away: away?.problem ?? null, askAgain: () => void begin(), onToken, signOut: storedToken() ? signOut : undefined, returned };
+  return { state, reason, me, away: away?.problem ?? null, askAgain: () => void check(), onToken, signOut: storedToken() ? signOut : undefined, returned };
 }
 
-export function SignIn({ config, reason, onToken }: {
+/** What is shown instead of the pages while nobody is in; over them if their session can be continued. */
+export function Front({ session, config }: { session: Session; config: Config }) {
+  const { state, reason, me, away, askAgain, onToken } = session;
+  if (state === "in") return null;
+  const shown = state === "checking" ? <Loading rows={8} />
+    : state === "away" ? <Failure problem={away!} onRetry={askAgain} />
+    : <SignIn config={config} reason={reason} onToken={onToken} isOver={me !== null} />;
+  return me ? <Cover>{shown}</Cover> : shown;
+}
+
+/** Hides the pages without an end of them: what was typed stays. A modal dialog is above the dialogs of the pages. */
+function Cover({ children }: { children: ReactNode }) {
+  const { t } = useLanguage();
+  const dialog = useRef<HTMLDialogElement>(null);
+  useLayoutEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => shown?.close();
+  }, []);
+  // Browsers close a dialog at the second Escape, whatever becomes of the event before.
+  const reopen = () => dialog.current?.showModal();
+  return <dialog ref={dialog} className="cover" aria-label={t("signIn.title")} onCancel={(event) => event.preventDefault()} onClose={reopen}>{children}</dialog>;
+}
+
+function SignIn({ config, reason, onToken, isOver }: {
   config: Config; reason: string | null; onToken: Session["onToken"];
+  /** Over pages that a sign-in continues, which the address of an issuer would end. */
+  isOver: boolean;
 }) {
   const { t } = useLanguage();
   const [token, setToken] = useState("");
@@ -137,14 +218,20 @@ export function SignIn({ config, reason, onToken }: {
   };
   const redirect = new URL(`${config.baseUrl}/studio/sign-in`, location.href).href;
   const start = () => beginSignIn(config.oauth!, redirect, location.pathname + location.search).catch(() => setProblem("signIn.failed"));
+  const Place = isOver ? "div" : "main";
   return (
-    <main className="signin">
+    <Place className="signin">
       <form onSubmit={(event) => void submit(event)}>
         <Brand config={config} />
         <h1>{t("signIn.title")}</h1>
         {config.oauth && (
           <>
-            <button type="button" className="button primary" onClick={() => void start()}>{t("signIn.oauth")}</button>
+            {isOver ? (
+              <>
+                <a className="button primary" href={location.href} target="_blank" rel="noopener" aria-describedby="new-tab">{t("signIn.oauth")}</a>
+                <p className="hint" id="new-tab">{t("signIn.newTab")}</p>
+              </>
+            ) : <button type="button" className="button primary" onClick={() => void start()}>{t("signIn.oauth")}</button>}
             <div className="or">{t("signIn.or")}</div>
           </>
         )}
@@ -157,6 +244,6 @@ export function SignIn({ config, reason, onToken }: {
         {problem && <p className="problem" role="alert"><Icon name="error" />{t(problem)}</p>}
         <button type="submit" className={`button${config.oauth ? "" : " primary"}`} disabled={busy || !token.trim()}>{t("signIn.submit")}</button>
       </form>
-    </main>
+    </Place>
   );
 }

@@ -1,4 +1,3 @@
-import type { PageElement } from "../elements/base";
 import type { Labels } from "../i18n/texts";
 import type { OAuth } from "./session";
 import type { ShellConfig } from "./Shell";
@@ -18,7 +17,3 @@ export interface Config extends ShellConfig {
 /** The language of the pages: that of the operator's setting, else the browser's. */
 export const localeOf = (config: Config) => config.locale ?? navigator.language;
 
-/** An element whose user signs in on its page; `useToken` takes over the token of this tab, or that there is none. */
-export interface SessionElement extends PageElement {
-  useToken: () => void;
-}

@@ -116,7 +116,7 @@ export function shareSession(baseUrl: string, onToken: (token: string) => void, 
   channel.onmessage = ({ data }: MessageEvent<{ kind: "request" | "out" } | { kind: "token"; token: string }>) => {
     const token = storedToken();
     if (data.kind === "request" && token) channel.postMessage({ kind: "token", token });
-    else if (data.kind === "out" && token) onSignOut();
+    else if (data.kind === "out") onSignOut();
     else if (data.kind === "token" && answer) answer(data.token);
     else if (data.kind === "token" && !token) onToken(data.token);
   };

@@ -185,9 +185,9 @@ export abstract class PageElement extends HTMLElement {
     const prefix = prefixOf(this);
     const emit = (name: string, detail: object = {}) =>
       this.dispatchEvent(new CustomEvent(`${prefix}-${name}`, {
-        detail, bubbles: true, composed: true, cancelable: name.startsWith("before-") || name === "navigate",
+        detail, bubbles: true, composed: true, cancelable: name.startsWith("before-") || name === "navigate" || name === "auth-required",
       }));
-    this.#client = new Client({ baseUrl, getToken: () => this.getToken, onAuthRequired: () => void emit("auth-required") });
+    this.#client = new Client({ baseUrl, getToken: () => this.getToken, onAuthRequired: () => !emit("auth-required") });
     const names = features?.split(/[\s,]+/).filter(Boolean);
     this.#host = {
       prefix,

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import httpx
+import pytest
 from appearance import check_accessibility
 from playwright.sync_api import Page, expect
 from waiting import HANG
@@ -188,6 +189,29 @@ def test_one_sign_in_for_all_tabs(open_page: Open, chats: dict[str, Any]) -> Non
     for page in (first, second, third):
         expect(page.get_by_label("Access token")).to_be_visible()
         assert page.evaluate("sessionStorage.getItem('studio-token')") is None
+
+
+@pytest.mark.parametrize("path", ["/studio/chat?skillId={helper}", "{pages[helper]}"])
+def test_a_message_outlives_its_token(open_page: Open, chats: dict[str, Any], path: str) -> None:
+    """What was said, and what is typed, is there after the sign-in, which sends what was refused."""
+    with client(chats) as owner:
+        scopes = owner.get("/api/v1/me").json()["scopes"]
+        token = owner.post("/api/v1/tokens", json={"name": "A chat", "scopes": scopes}).json()
+        page = open_page(path.format(**chats), token=token["token"], origin=chats["url"])
+        box = page.get_by_label("Message", exact=True)
+        box.fill("first")
+        page.keyboard.press("Enter")
+        expect(page.locator(".bubble").last).to_contain_text("You said: first")
+        idle(page)
+        page.route("**/api/v1/changes*", lambda route: route.abort())  # the page learns of it by the message
+        owner.delete(f"/api/v1/tokens/{token['id']}").raise_for_status()
+    box.fill("second")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Your session has ended")).to_be_visible()
+    page.get_by_label("Access token").fill(chats["token"])
+    page.keyboard.press("Enter")
+    expect(page.locator(".bubble").last).to_contain_text("You said: second")
+    expect(page.locator(".bubble.own")).to_have_count(2)
 
 
 def test_a_sign_out_reaches_a_tab_that_shows_something_else(open_page: Open, chats: dict[str, Any]) -> None:
