@@ -23,6 +23,9 @@ export const mayPass = (error: unknown) => error instanceof ApiError && (error.s
 /** The `Date` of a response is a whole second, and took a while to arrive: a smaller difference is none. */
 const LEAST_DIFFERENCE_MS = 10_000;
 
+/** Of the servers: what one client has learned holds for the first request of the next one. */
+const ahead = new Map<string, number>();
+
 /** The seconds since the epoch at which a JWT expires; null for another token. */
 export function expiryOf(token: string): number | null {
   const body = token.split(".")[1];
@@ -60,13 +63,16 @@ export class Client {
   /** The keys of requests whose response did not arrive, by path and body. */
   private readonly keys = new Map<string, string>();
   private token: { value: string; from: GetToken; expires: number | null } | null = null;
-  /** How many milliseconds the clock of the server is ahead of that of this computer, as its responses tell. */
-  ahead = 0;
 
   constructor(private readonly options: ClientOptions) {}
 
   get baseUrl(): string {
     return this.options.baseUrl.replace(/\/$/, "");
+  }
+
+  /** How many milliseconds the clock of the server is ahead of that of this computer, as its responses tell. */
+  get ahead(): number {
+    return ahead.get(this.baseUrl) ?? 0;
   }
 
   /** What identifies the credential: two clients with the same one can share a stream. */
@@ -190,8 +196,8 @@ export class Client {
         ...(body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) }),
         ...(signal ? { signal } : {}),
       });
-      const ahead = Date.parse(response.headers.get("Date") ?? "") - Date.now();
-      if (!Number.isNaN(ahead)) this.ahead = Math.abs(ahead) < LEAST_DIFFERENCE_MS ? 0 : ahead;
+      const found = Date.parse(response.headers.get("Date") ?? "") - Date.now();
+      if (!Number.isNaN(found)) ahead.set(this.baseUrl, Math.abs(found) < LEAST_DIFFERENCE_MS ? 0 : found);
       return response;
     } catch (error) {
       if (signal?.aborted) throw error;

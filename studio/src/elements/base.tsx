@@ -228,7 +228,7 @@ export abstract class PageElement extends HTMLElement {
     }
     const host = this.host();
     const locale = this.setting("locale") || this.closest("[lang]")?.getAttribute("lang") || navigator.language;
-    const texts = language(locale, this.labels);
+    const texts = language(locale, this.labels, {}, () => host.client.now());
     this.shadowRoot?.firstElementChild?.setAttribute("lang", texts.locale);
     this.#root.render(
       <LanguageContext value={texts}>

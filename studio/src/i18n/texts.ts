@@ -26,13 +26,18 @@ export interface Language {
   dateTime: (at: number | string) => string;
   clock: (at: number | string) => string;
   ago: (at: number | string, now?: number) => string;
+  /** The time by which `ago` counts, in milliseconds since the epoch. */
+  now: () => number;
   duration: (ms: number) => string;
   /** This language with further texts, by language. What replaces single texts still counts. */
   extend: (texts: Record<string, Texts>) => Language;
 }
 
-/** The texts and formats of a language. `labels` replace single texts; a missing text is the English one. */
-export function language(locale: string, labels: Labels = {}, more: Record<string, Texts> = {}): Language {
+/**
+ * The texts and formats of a language. `labels` replace single texts; a missing text is the English one. `clock` is that
+ * of the server where there is one, as the clock of a computer can be wrong.
+ */
+export function language(locale: string, labels: Labels = {}, more: Record<string, Texts> = {}, clock: () => number = Date.now): Language {
   const base = locale.split("-")[0] ?? "en";
   const given = (name: string) => (typeof labels[name] === "object" ? labels[name] : {});
   const forAll = Object.fromEntries(Object.entries(labels).filter(([, value]) => typeof value === "string")) as Texts;
@@ -56,13 +61,14 @@ export function language(locale: string, labels: Labels = {}, more: Record<strin
   };
   return {
     locale: known,
-    extend: (further) => language(locale, labels, { ...more, ...further }),
+    extend: (further) => language(locale, labels, { ...more, ...further }, clock),
     t,
     has: (key) => key in texts,
     number,
     dateTime: (at) => dates.format(typeof at === "string" ? Date.parse(at) : at),
     clock: (at) => clocks.format(typeof at === "string" ? Date.parse(at) : at),
-    ago: (at, now = Date.now()) => {
+    now: clock,
+    ago: (at, now = clock()) => {
       const seconds = ((typeof at === "string" ? Date.parse(at) : at) - now) / 1000;
       const steps: [Intl.RelativeTimeFormatUnit, number][] = [["day", 86_400], ["hour", 3_600], ["minute", 60]];
       for (const [unit, size] of steps) {

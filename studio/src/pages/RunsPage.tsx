@@ -147,13 +147,13 @@ function useWorkflows(wanted: boolean, chosen: string | undefined): Choices {
 }
 
 function useRuns(workflowId: string | undefined, chosen: Record<string, string>): Pages<RunRecord> {
-  const { api } = useHost();
+  const { api, client } = useHost();
   const key = JSON.stringify([workflowId, chosen]);
   const filters = useMemo<RunFilters>(() => {
     const since = SINCE[chosen.since ?? ""];
     const { since: _, ...rest } = chosen;
     // A whole minute, so that the next pages ask with the same filter.
-    return { ...rest, ...(workflowId ? { workflowId } : {}), ...(since ? { since: new Date(Math.floor((Date.now() - since) / 60_000) * 60_000).toISOString() } : {}) };
+    return { ...rest, ...(workflowId ? { workflowId } : {}), ...(since ? { since: new Date(Math.floor((client.now() - since) / 60_000) * 60_000).toISOString() } : {}) };
   }, [key]);
   const load = async (pageToken: string | null) => {
     const page = await api.runs(filters, pageToken);

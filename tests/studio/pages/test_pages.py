@@ -2,6 +2,8 @@
 
 import re
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
 
 import demo
 import pytest
@@ -398,6 +400,29 @@ def test_a_clock_that_is_wrong(open_page: Open, server: Server, hours: int) -> N
     expect(page.locator(".approval header .tag", has_text="in 3 hr.")).to_be_visible()
     page.get_by_role("button", name="Approve").click()
     expect(page.get_by_text("Your decision is recorded")).to_be_visible()
+
+
+@pytest.mark.parametrize("hours", [5, -5])
+def test_relative_times_by_a_clock_that_is_wrong(open_page: Open, server: Server, hours: int) -> None:
+    """They, what has expired, and the filters by time count by the clock of the server too."""
+    at = datetime.now(UTC)
+    with server.client() as client:
+        number = demo.workflow(client, f"Changed at {hours}", demo.QUICK)
+        run_id = demo.run(client, number, order=1)
+        body = {"name": f"Valid at {hours}", "scopes": ["usage:read"], "expiresInSeconds": 3 * 3600 - 60}
+        assert client.post("/api/v1/tokens", json=body).status_code == 201
+    page = open_page("/studio/workflows", script=AHEAD % (hours, hours))
+    changed = page.locator(".line", has_text=f"Changed at {hours}").locator(".c-started")
+    expect(changed).to_have_text(re.compile("^(now|[0-9]+ (sec|min)[.] ago)$"))
+    page.get_by_role("navigation").get_by_role("link", name="Tokens").click()
+    shown = page.locator(".line", has_text=f"Valid at {hours}")
+    expect(shown).to_contain_text("Active")
+    expect(shown).to_contain_text("in 2 hr.")
+    with page.expect_request(lambda one: "/agent/v1/runs?" in one.url) as sent:
+        page.goto(f"{server.url}/studio/runs?since=hour&workflowId={number}")
+    (since,) = parse_qs(urlsplit(sent.value.url).query)["since"]
+    assert abs(datetime.fromisoformat(since) - at + timedelta(hours=1)) < timedelta(minutes=15)
+    expect(page.locator(".line", has_text=run_id)).to_be_visible()
 
 
 def test_several_at_once(open_page: Open, server: Server, ids: dict[str, str]) -> None:

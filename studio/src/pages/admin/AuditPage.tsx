@@ -23,11 +23,11 @@ function placeOf({ resource }: AuditEntry): Place | null {
 
 /** Who did what, newest first. */
 export function AuditPage({ me }: { me: Caller }) {
-  const { t, ago, dateTime, records } = useContextOf(me);
+  const { t, ago, dateTime, now, records } = useContextOf(me);
   const [chosen, setChosen] = useState<Record<string, string>>({});
   const filters = useMemo(() => {
     const { days, ...rest } = chosen;
-    return { ...rest, ...(days ? { from: new Date(Math.floor(Date.now() / 60_000 - Number(days) * 1_440) * 60_000).toISOString() } : {}) } as Record<string, string>;
+    return { ...rest, ...(days ? { from: new Date(Math.floor(now() / 60_000 - Number(days) * 1_440) * 60_000).toISOString() } : {}) } as Record<string, string>;
   }, [chosen]);
   const list = useRecords<AuditEntry>(AUDIT, records, filters);
   const members = useLoaded("members", () => records.all<JsonObject>("members").catch(() => []));

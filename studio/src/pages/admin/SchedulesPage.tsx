@@ -115,7 +115,7 @@ function List({ found, chosen, context, cut, onChoose }: { found: Found; chosen:
 
 function Calendar({ found, context, cut, onChoose }: { found: Found; context: Context; cut: ReactNode; onChoose: (id: number) => void }) {
   const { t, locale } = context;
-  const [now] = useState(Date.now);
+  const [now] = useState(context.now);
   const days = calendarOf(found.schedules, now);
   const dayName = new Intl.DateTimeFormat(locale, { weekday: "short", day: "numeric", month: "short" });
   const time = new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit" });

@@ -23,7 +23,7 @@ export function UsagePage({ me }: { me: Caller }) {
   const [days, setDays] = useState(30);
   const [by, setBy] = useState("day");
   const [chosen, setMeasure] = useState<Measure | null>(null);
-  const from = useMemo(() => new Date(Math.floor(Date.now() / 60_000 - days * 1_440) * 60_000).toISOString(), [days]);
+  const from = useMemo(() => new Date(Math.floor(context.now() / 60_000 - days * 1_440) * 60_000).toISOString(), [days]);
   const { value, problem, loading, reload } = useLoaded(`${from} ${by}`, () => records.usage(from, by));
   useChanges(["run"], reload, RELOAD_MS);
   const names = useNames(value, context);

@@ -4,10 +4,10 @@ import { brief, visible } from "../../kit/safe";
 import { type Collection, type Context, isAdmin, memberName } from "./collection";
 
 const nameOf = (userId: string, { choices }: Context) => brief(memberName(choices.members?.find((one) => one.userId === userId) ?? { userId }), 80);
-const isOver = (one: Delegation) => one.until !== null && Date.parse(one.until) <= Date.now();
+const isOver = (one: Delegation, { now }: Context) => one.until !== null && Date.parse(one.until) <= now();
 
-const untilOf = (one: Delegation, { t, dateTime }: Context) =>
-  isOver(one) ? t("delegations.over") : one.until === null ? t("delegations.open") : dateTime(one.until);
+const untilOf = (one: Delegation, context: Context) =>
+  isOver(one, context) ? context.t("delegations.over") : one.until === null ? context.t("delegations.open") : context.dateTime(one.until);
 
 const fromTo = (one: Delegation, context: Context) => context.t("delegations.fromTo", { from: nameOf(one.from, context), to: nameOf(one.to, context) });
 
@@ -19,7 +19,7 @@ export const delegations: Collection<Delegation> = {
   columns: [
     { text: "delegations.from", width: "minmax(110px, 1.4fr)", show: (one, context) => <b className="title">{nameOf(one.from, context)}</b> },
     { text: "delegations.to", width: "minmax(110px, 1.4fr)", show: (one, context) => nameOf(one.to, context) },
-    { text: "delegations.until", width: "minmax(100px, 1fr)", wide: true, show: (one, context) => <span className={isOver(one) ? "muted" : ""}>{untilOf(one, context)}</span> },
+    { text: "delegations.until", width: "minmax(100px, 1fr)", wide: true, show: (one, context) => <span className={isOver(one, context) ? "muted" : ""}>{untilOf(one, context)}</span> },
     { text: "nav.workflows", width: "110px", wide: true, show: (one, { t, number }) => (one.workflowIds === null ? t("common.all") : number(one.workflowIds.length)) },
   ],
   prepare: async (records, me) => ({

@@ -77,15 +77,15 @@ export const groups: Collection<Group> = {
   ],
 };
 
-const tokenState = (one: Token) =>
-  one.revokedAt ? "revoked" : one.expiresAt && Date.parse(one.expiresAt) <= Date.now() ? "expired" : "active";
+const tokenState = (one: Token, { now }: Pick<Context, "now">) =>
+  one.revokedAt ? "revoked" : one.expiresAt && Date.parse(one.expiresAt) <= now() ? "expired" : "active";
 
 export const tokens: Collection<Token> = {
   list: "tokens", icon: "key",
   id: (one) => one.id,
   name: (one) => one.name,
   columns: [
-    { text: "admin.status", width: "110px", show: (one, { t }) => <span className={tokenState(one) === "active" ? "" : "muted"}>{t(`tokens.${tokenState(one)}`)}</span> },
+    { text: "admin.status", width: "110px", show: (one, context) => <span className={tokenState(one, context) === "active" ? "" : "muted"}>{context.t(`tokens.${tokenState(one, context)}`)}</span> },
     { text: "admin.name", width: "minmax(120px, 2fr)", show: (one) => <b className="title">{brief(one.name, 120)}</b> },
     { text: "tokens.created", width: "minmax(90px, 1fr)", wide: true, show: (one, { ago }) => ago(one.createdAt) },
     { text: "tokens.expires", width: "minmax(90px, 1fr)", wide: true, show: (one, { ago, t }) => (one.expiresAt ? ago(one.expiresAt) : t("tokens.never")) },
@@ -110,8 +110,8 @@ export const tokens: Collection<Token> = {
   },
   secret: (made) => (typeof made.token === "string" ? made.token : null),
   secretHint: "tokens.once",
-  details: (one, { t, dateTime }) => [
-    ["admin.status", t(`tokens.${tokenState(one)}`)],
+  details: (one, { t, dateTime, now }) => [
+    ["admin.status", t(`tokens.${tokenState(one, { now })}`)],
     ["tokens.user", visible(one.userId)],
     ["tokens.created", dateTime(one.createdAt)],
     ["tokens.expires", one.expiresAt ? dateTime(one.expiresAt) : t("tokens.never")],

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-B2r32oHw.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-C0IyEmgp.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
