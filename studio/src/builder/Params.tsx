@@ -77,7 +77,7 @@ function Param({ field, value, error, disabled, onChange }: {
     onChange(valueOf(next, field));
   };
   return (
-    <div className="field">
+    <div className="field" data-at={`/params/${escape(field.name)}`}>
       <label htmlFor={id}>{visible(field.title)}{!field.required && <span className="hint"> · {t("form.optional")}</span>}</label>
       {choices && !asText ? (
         <div className="row">

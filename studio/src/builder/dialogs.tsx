@@ -11,7 +11,8 @@ import { isObject } from "../kit/json";
 import { Dialog, Loading, type Problem } from "../kit/kit";
 import { brief, visible } from "../kit/safe";
 import { differences } from "./document";
-import type { Conflict, Editor, EditorState } from "./editor";
+import type { Conflict, Editor, EditorState, Found } from "./editor";
+import { Problems } from "./Problems";
 
 const MOST = 12;
 
@@ -51,7 +52,9 @@ export function DiffView({ diff }: { diff: GraphDiff }) {
 }
 
 /** What deploying the draft means, before it is done. The deploy is bound to what was shown. */
-export function DeployDialog({ editor, state, editing, onClose }: { editor: Editor; state: EditorState; editing: Editing; onClose: () => void }) {
+export function DeployDialog({ editor, state, editing, onProblem, onClose }: {
+  editor: Editor; state: EditorState; editing: Editing; onProblem: (issue: Found) => void; onClose: () => void;
+}) {
   const { t } = useLanguage();
   const host = useHost();
   const workflow = state.workflow!;
@@ -101,6 +104,7 @@ export function DeployDialog({ editor, state, editing, onClose }: { editor: Edit
     }>
       <p className="muted">{t("builder.deployHint")}</p>
       {errors.length > 0 && <p className="problem" role="alert"><Icon name="error" />{t("builder.fixFirst", { count: errors.length })}</p>}
+      {errors.length > 0 && <Problems issues={errors} structure={state.structure} onSelect={onProblem} />}
       {hasChanged && <p className="problem" role="alert"><Icon name="error" />{t("impact.changed")}</p>}
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
       {!impact && !problem && <Loading rows={2} />}

@@ -77,15 +77,22 @@ function Part({ field, value, errors, disabled, onChange, at, top = false }: Pro
     const hidden = field.hidden > 0 && <p className="hint">{t("form.tooMany", { count: field.hidden })}</p>;
     if (top) return <div className="form">{inner}{hidden}<Message error={errors.get(at)} id={`${at}-problem`} /></div>;
     return (
-      <fieldset className="group">
+      <fieldset className="group" data-at={at}>
         <legend>{visible(field.title)}</legend>
         {field.description && <p className="hint text">{visible(field.description)}</p>}
         <div className="form">{inner}{hidden}</div>
+        <Message error={errors.get(at)} id={`${at}-problem`} />
       </fieldset>
     );
   }
   if (field.kind === "list") return <List {...{ field, value, errors, disabled, onChange, at }} />;
-  return <Leaf field={field} value={value} error={errors.get(at)} disabled={disabled} onChange={(next) => onChange(at, next)} />;
+  return <Leaf field={field} at={at} value={value} error={errorAt(errors, at, field)} disabled={disabled} onChange={(next) => onChange(at, next)} />;
+}
+
+/** The error at a field. One whose parts have no fields of their own shows theirs too. */
+function errorAt(errors: Errors, at: string, field: Field): FieldError | undefined {
+  const within = () => [...errors].find(([pointer]) => pointer.startsWith(`${at}/`))?.[1];
+  return errors.get(at) ?? (field.kind === "json" || field.kind === "several" ? within() : undefined);
 }
 
 /** A key for each of `count` entries, which stays with its entry when another one is removed. */
@@ -102,7 +109,7 @@ function List({ field, value, errors, disabled, onChange, at }: Omit<Props, "fie
   // The inputs keep what is typed: with its place as the key, an entry would show the text of the one before.
   const { keys, remove } = useKeys(items.length);
   return (
-    <fieldset className="group">
+    <fieldset className="group" data-at={at}>
       <legend>{visible(field.title)}</legend>
       {field.description && <p className="hint text">{visible(field.description)}</p>}
       {items.map((one, index) => (
@@ -138,8 +145,8 @@ function Message({ error, id }: { error: FieldError | undefined; id: string }) {
   return <p className="problem" id={id}><Icon name="error" />{visible(text)}</p>;
 }
 
-function Leaf({ field, value, error: given, disabled, onChange }: {
-  field: Exclude<Field, { kind: "group" | "list" }>; value: Json | undefined; error: FieldError | undefined; disabled: boolean;
+function Leaf({ field, at, value, error: given, disabled, onChange }: {
+  field: Exclude<Field, { kind: "group" | "list" }>; at: string; value: Json | undefined; error: FieldError | undefined; disabled: boolean;
   onChange: (value: Json | undefined) => void;
 }) {
   const { t } = useLanguage();
@@ -162,7 +169,7 @@ function Leaf({ field, value, error: given, disabled, onChange }: {
   );
   if (field.kind === "boolean") {
     return (
-      <div className="field">
+      <div className="field" data-at={at}>
         <div className="check">
           <input type="checkbox" {...shared} checked={value === true} onChange={(event) => onChange(event.target.checked)} />
           <label htmlFor={id} className="label">{label}</label>
@@ -180,7 +187,7 @@ function Leaf({ field, value, error: given, disabled, onChange }: {
     const held = many ? (Array.isArray(value) ? value : []) : value === undefined ? [] : [value];
     const chosen = new Set(held.map((one) => choiceOf(field.choices, one)));
     return (
-      <fieldset className="field" aria-describedby={described}>
+      <fieldset className="field" data-at={at} aria-describedby={described}>
         <legend>{label}</legend>
         {field.choices.map((choice, index) => (
           <div className="check" key={index}>
@@ -195,7 +202,7 @@ function Leaf({ field, value, error: given, disabled, onChange }: {
     );
   }
   return (
-    <div className="field">
+    <div className="field" data-at={at}>
       <label htmlFor={id}>{label}</label>
       {field.kind === "choice" ? (
         <select className="input" {...shared} value={choiceOf(field.choices, value)}

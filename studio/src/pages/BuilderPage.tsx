@@ -5,7 +5,7 @@ import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE,
 import { connect, copied, addNode, handlesOf, moved, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
-import { Editor } from "../builder/editor";
+import { Editor, type Found } from "../builder/editor";
 import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
 import type { Marks } from "../builder/playing";
 import { Simulate } from "../builder/Simulate";
@@ -14,13 +14,14 @@ import { keeperOf } from "../builder/keeper";
 import { type Catalog, NodeEditor } from "../builder/NodeEditor";
 import { NoteEditor, SeveralEditor } from "../builder/Marks";
 import { type Entry, entryIn, Palette } from "../builder/Palette";
+import { focusField, Problems } from "../builder/Problems";
 import { problemOf, useChanges, useHost, useLoaded } from "../elements/context";
 import { NodeExpressions, useSample } from "../expressions/NodeExpressions";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isObject } from "../kit/json";
 import { Empty, Failure, Loading } from "../kit/kit";
-import { Notices, Problems, Toolbar } from "./BuilderToolbar";
+import { Notices, Toolbar } from "./BuilderToolbar";
 import RunPage from "./RunPage";
 
 export interface BuilderProps {
@@ -109,6 +110,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const state = useSyncExternalStore(editor.subscribe, editor.current);
   const { catalog, problem, reload } = useCatalog(editing);
   const canvas = useRef<CanvasHandle>(null);
+  const panel = useRef<HTMLElement>(null);
   const [selected, setSelected] = useState<string[]>([]);
   const [open, setOpen] = useState<"palette" | "problems" | "simulate" | "ask" | null>(null);
   const [preview, setPreview] = useState<Preview | null>(null);
@@ -137,6 +139,12 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     setSelected([node]);
     setOpen((old) => (old === "simulate" || old === "ask" ? old : null));
     requestAnimationFrame(() => canvas.current?.show(node));
+  }, []);
+  const lead = useCallback((issue: Found) => {
+    const node = issue.at.node!;
+    setSelected([node]);
+    setOpen(null);
+    requestAnimationFrame(() => focusField(panel.current, issue.at.pointer) || canvas.current?.show(node));
   }, []);
   /** The structure with a place for every node: what is beside a node that is added must not move. */
   const placed = () => {
@@ -245,13 +253,13 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
       <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
         onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onAside={(what) => { setSelected([]); setOpen(open === what ? null : what); }} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
       <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} />
-      {open === "problems" && <Problems state={state} onSelect={select} />}
+      {open === "problems" && <Problems issues={state.issues} structure={structure} onSelect={lead} />}
       <div className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
         {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} hasStart={structure.nodes.some((each) => each.type === "start")} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
         <EditorCanvas ref={canvas} structure={preview?.structure ?? structure} types={catalog.types} problems={problems} marks={preview?.marks ?? marks} selected={selected} canEdit={canEdit && !preview} label={t("run.graph")}
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
         {one && (
-          <aside className="side" aria-label={t("node.details")}>
+          <aside className="side" ref={panel} aria-label={t("node.details")}>
             <NodeExpressions node={one} structure={structure} tools={catalog.tools} sample={sample} editing={editing}>
               <NodeEditor key={`${one.id} ${state.revision}`} node={one} structure={structure} catalog={catalog} canEdit={canEdit}
                 issues={state.issues.filter((issue) => issue.at.node === one.id)}
@@ -296,7 +304,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
         <ConflictDialog conflict={state.conflict} mine={structure} onClose={() => setPutOff(true)} onResolve={(mine) => { setPutOff(false); editor.resolve(mine); }} />
       )}
       {asking === "settings" && <SettingsDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
-      {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
+      {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onProblem={(issue) => { setAsking(null); lead(issue); }} onClose={() => setAsking(null)} />}
       {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} from={from} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); setRunShown(true); }} />}
     </div>
   );

@@ -1,4 +1,3 @@
-import { titleOf } from "../builder/document";
 import type { Editor, EditorState } from "../builder/editor";
 import { problemOf, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
@@ -95,25 +94,5 @@ export function Notices({ editor, state, onConflict }: { editor: Editor; state: 
       )}
       {state.saving === "refused" && <div className="notice bad" role="alert"><Icon name="error" /><span className="text">{t("builder.refusedHint")} {visible(brief(message, 400))}</span></div>}
     </div>
-  );
-}
-
-/** The findings of the server's validation. Each leads to its node. */
-export function Problems({ state, onSelect }: { state: EditorState; onSelect: (id: string) => void }) {
-  const { t } = useLanguage();
-  const byId = new Map(state.structure.nodes.map((node) => [node.id, node]));
-  return (
-    <ul className="problems" aria-label={t("builder.problemList")}>
-      {!state.issues.length && <li className="muted">{t("builder.noProblems")}</li>}
-      {state.issues.map((issue, index) => (
-        <li key={index} className="row">
-          <Icon name={issue.severity === "warning" ? "waiting" : "error"} />
-          <span className="grow text">{visible(brief(issue.message, 400))}</span>
-          {issue.at.node !== undefined && byId.has(issue.at.node) && (
-            <button type="button" className="button small" onClick={() => onSelect(issue.at.node!)}>{brief(titleOf(byId.get(issue.at.node)!), 40)}</button>
-          )}
-        </li>
-      ))}
-    </ul>
   );
 }

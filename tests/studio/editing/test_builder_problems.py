@@ -1,0 +1,48 @@
+"""Problems of a draft name the node and the field, and lead there, from the list and from the dialog of a deploy."""
+
+import re
+
+import demo
+from appearance import check_accessibility
+from playwright.sync_api import expect
+from servers import Server
+from test_builder import create, opened
+from watching import Open
+
+WRONG = demo.graph(
+    [
+        demo.node("ask", "humanApproval", message="Go?", timeoutSeconds=-5),
+        demo.node("fetch", "action", toolId="core.http", params={"method": "GET"}),
+        demo.node("choose", "condition", branches=[{"handle": "a", "when": "true"}, {"handle": "b", "when": ""}]),
+        demo.node("bare", "action"),
+    ],
+    ("start", "ask"), ("ask", "fetch", "approved"), ("fetch", "choose"), ("choose", "bare", "a"),
+)  # fmt: skip
+PLACES = (
+    ("ask", "Time limit in seconds", "Time limit in seconds"),
+    ("fetch", "url", "url"),
+    ("choose", "Branches · 2 · When", "When"),
+    ("bare", "Tool", "Tool"),
+)
+
+
+def test_problems_name_their_fields_and_lead_there(open_page: Open, server: Server) -> None:
+    with server.client() as client:
+        page = opened(open_page, create(client, WRONG))
+    dialog, problems = page.get_by_role("dialog"), page.get_by_role("list", name="Problems")
+    for way in ("list", "deploy"):
+        for name, place, label in PLACES:
+            if way == "list":
+                page.locator(".head").get_by_role("button", name=re.compile("problems?$")).click()
+            else:
+                page.get_by_role("button", name="Deploy").click()
+                expect(dialog.get_by_role("alert").first).to_contain_text("have to be solved first")
+            line = problems.get_by_role("listitem").filter(has_text=f"{place} · node `{name}`")
+            if name == "ask":
+                check_accessibility(page)
+            line.get_by_role("button", name=name, exact=True).click()
+            expect(dialog).to_have_count(0)
+            expect(page.locator(".nodeeditor h2")).to_have_text(name)
+            focused = page.locator(".side :focus")
+            expect(focused).to_have_accessible_name(re.compile(f"^{label}"))
+            expect(focused).to_have_attribute("aria-invalid", "true")
