@@ -125,7 +125,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
         </div>
         {type && <p className="hint">{has(kind) ? `${t(kind)}. ` : ""}{visible(type.description)}</p>}
         {general.map((issue, index) => <p className="problem" key={index}><Icon name="error" />{visible(issue.message)}</p>)}
-        <IdInput key={node.id} id={`${id}-id`} value={node.id} taken={structure.nodes.map((one) => one.id)} disabled={!canEdit} onRename={onRename} />
+        <IdInput id={`${id}-id`} value={node.id} taken={structure.nodes.map((one) => one.id)} disabled={!canEdit} onRename={onRename} />
         <div className="field">
           <label htmlFor={`${id}-label`}>{t("builder.label")}<span className="hint"> · {t("form.optional")}</span></label>
           <input id={`${id}-label`} className="input" disabled={!canEdit} value={typeof data.label === "string" ? data.label : ""} maxLength={200}
@@ -182,7 +182,11 @@ function IdInput({ id, value, taken, disabled, onRename }: { id: string; value: 
   const { t } = useLanguage();
   const [text, setText] = useState(value);
   const bad = text !== value && (!text.trim() || taken.includes(text.trim()));
-  const commit = () => (bad || !text.trim() ? setText(value) : text.trim() !== value && onRename(text.trim()));
+  const commit = () => {
+    const next = bad || !text.trim() ? value : text.trim();
+    setText(next);
+    if (next !== value) onRename(next);
+  };
   return (
     <div className="field">
       <label htmlFor={id}>{t("builder.id")}</label>

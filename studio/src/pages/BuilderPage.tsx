@@ -83,6 +83,20 @@ function useOthers(id: number, editor: Editor, isLater: boolean) {
   }, [editor, isLater]);
 }
 
+/** A key for each node, which stays when its id is changed: the panel keeps the focus and what is typed. */
+function useKeys() {
+  return useMemo(() => {
+    const known = new Map<string, number>();
+    let next = 0;
+    const of = (id: string) => known.get(id) ?? (known.set(id, next), next++);
+    const rename = (from: string, to: string) => {
+      known.set(to, of(from));
+      known.delete(from);
+    };
+    return { of, rename };
+  }, []);
+}
+
 const NO_CATALOG: Catalog = { types: new Map(), tools: [], skills: [], models: [] };
 
 /** What nodes can be made of. Lists that the caller may not read are empty. */
@@ -111,6 +125,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const { catalog, problem, reload } = useCatalog(editing);
   const canvas = useRef<CanvasHandle>(null);
   const panel = useRef<HTMLElement>(null);
+  const keys = useKeys();
   const [selected, setSelected] = useState<string[]>([]);
   const [open, setOpen] = useState<"palette" | "problems" | "simulate" | "ask" | null>(null);
   const [preview, setPreview] = useState<Preview | null>(null);
@@ -261,10 +276,10 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
         {one && (
           <aside className="side" ref={panel} aria-label={t("node.details")}>
             <NodeExpressions node={one} structure={structure} tools={catalog.tools} sample={sample} editing={editing}>
-              <NodeEditor key={`${one.id} ${state.revision}`} node={one} structure={structure} catalog={catalog} canEdit={canEdit}
+              <NodeEditor key={`${keys.of(one.id)} ${state.revision}`} node={one} structure={structure} catalog={catalog} canEdit={canEdit}
                 issues={state.issues.filter((issue) => issue.at.node === one.id)}
                 onData={(data, key) => editor.change(withData(editor.current().structure, one.id, data), key)}
-                onRename={(to) => { editor.change(renamed(editor.current().structure, one.id, to)); setSelected([to]); }}
+                onRename={(to) => { keys.rename(one.id, to); editor.change(renamed(editor.current().structure, one.id, to)); setSelected([to]); }}
                 onConnect={(handle, target) => link(one.id, handle, target)} onCut={(edge) => remove([], [edge])}
                 onSelect={select} onDelete={() => remove([one.id])}
                 trial={canEdit && one.type !== "start" && host.wants("run") ? (
