@@ -4,6 +4,7 @@ plans are kept by their id."""
 import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.kernel.errors import NotFound
@@ -51,6 +52,12 @@ class Plans:
         self._kept: OrderedDict[tuple[str, str], Plan] = OrderedDict()
         self._loading = asyncio.Lock()
         self._replaying = asyncio.Semaphore(REPLAYS)
+
+    def within(self, journal: Journal) -> "Plans":
+        """The same plans, for what this journal holds: that of a caller's transaction."""
+        other = copy(self)
+        vars(other).update(_journal=journal)
+        return other
 
     async def replayed(self, execution: Execution) -> Machine:
         """The machine of an execution for a reader of its events, which are collected from the first on.

@@ -118,7 +118,8 @@ class RunStarting(RunReading):
     async def _within(self, connection: object, use: Callable[[Self], Awaitable[RunView]]) -> RunView:
         """Call `use` with the same use cases in the caller's transaction."""
         journal = await self._ports.journal.within(connection)
-        return await use(type(self)(ports_within(self._ports, journal), self._plans, self._driver))
+        plans = self._plans.within(journal)  # a run that began in the transaction is read there
+        return await use(type(self)(ports_within(self._ports, journal), plans, self._driver))
 
     async def _checked_start(
         self,

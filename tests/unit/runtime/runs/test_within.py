@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 import sqlalchemy as sa
-from bench import act, ask, one
+from bench import act, ask, graph, one
 from postgres_server import new_database
 from products import KINDS, Kind, async_connection, create_orders, engine_url, orders_of, plain_sqlite
 from waiting import HANG
@@ -170,6 +170,25 @@ class TestStart:
                 await end()
         assert await settled(core, me, turn.id) == "done"
         assert (await core.runs.get(me, parked.id)).row.resumed_by == turn.id
+
+    @pytest.mark.parametrize("commits", [True, False])
+    async def test_a_run_that_is_resumed_where_it_began(
+        self, core: Core, me: Principal, url: str, kind: Kind, commits: bool
+    ) -> None:
+        """A resume sees what its transaction has started, and both exist or neither does."""
+        flow = await deployed(core, me, graph("s>h h:approved>a", h=ask(), a=act("echo", value=7)))
+        async with kind(url) as product:
+            started = await core.runs.start(me, workflow=flow, input={}, key="r-1", connection=product.connection)
+            turn = await core.runs.resume(me, started.id, decision="approve", key="r-2", connection=product.connection)
+            assert (started.status, turn.status) == ("interrupted", "queued")
+            if commits:
+                await product.commit()
+        if commits:
+            assert await settled(core, me, "r-2") == "done"
+            assert (await core.runs.get(me, "r-1")).row.resumed_by == "r-2"
+        else:
+            assert not await exists(core, me, "r-1")
+            assert not await exists(core, me, "r-2")
 
     async def test_a_resume_that_was_overtaken(self, core: Core, me: Principal, url: str, kind: Kind) -> None:
         """An interrupt that was answered before is a Conflict, and the transaction goes on."""
