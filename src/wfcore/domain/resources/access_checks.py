@@ -115,6 +115,8 @@ def _check_email(entry: Mapping[str, JSON], path: str, seen: set[str]) -> Iterat
 
 def _check_owner(data: Mapping[str, JSON], path: str, key: str, allowed: tuple[str | None, str | None]) -> list[Issue]:
     value, where = data.get(key, allowed[0]), join_path(path, key)
+    if key == "ownerEmail" and isinstance(value, str):
+        value = normalize_email(value) or value
     if value in allowed:
         return []
     return (value is not None and _typed(value, where, str)) or [

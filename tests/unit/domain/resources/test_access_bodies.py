@@ -128,6 +128,15 @@ def test_an_address_is_not_a_user_id(owner: dict[str, str]) -> None:
     assert issue == Issue(f"accessConfig.{next(iter(owner))}", READONLY, "readonly")
 
 
+@pytest.mark.parametrize(("email", "rules"), [("Ann@X.org", []), ("an@x.org", ["readonly"]), ("nobody", ["readonly"])])
+def test_the_address_of_the_owner_is_compared_in_lower_case(email: str, rules: list[str]) -> None:
+    """As the addresses of `sharedWith` are; for a resource without one, no text is the owner's."""
+    found = check_access(body(ownerEmail=email), current=CONFIG, groups=None)
+    assert [issue.rule for issue in found] == rules
+    (without,) = check_access(body(ownerEmail=email), current=attrs.evolve(CONFIG, owner_email=None), groups=None)
+    assert without.rule == "readonly"
+
+
 def test_all_issues_of_one_body() -> None:
     """A refused value hides no other."""
     data = body(visibility="x", groupPermissions={"g": {}}, sharedWith=[{"email": 1}, {}], ownerUserId="u", more=1)
