@@ -237,6 +237,14 @@ class TestAnswers:
             schema = response["content"]["application/json"]["schema"] | {"components": described["components"]}
             jsonschema_rs.validate(schema, answer.json())
 
+    async def test_an_unknown_query_parameter_has_a_described_response(self, world: World, described: Json) -> None:
+        """400 on every read, also on those without a credential."""
+        ada = await world.user()
+        for path, operations in described["paths"].items():
+            if "get" in operations and not path.endswith("/callback"):  # servers may send it more
+                answer = await ada.get(re.sub(r"{\w+}", "1", path) + "?nope=1", headers=POLL)
+                assert (answer.status_code, "400" in operations["get"]["responses"]) == (400, True), path
+
     def test_bodies_are_described_by_the_shape_that_checks_them(self, world: World, described: Json) -> None:
         """The schema of a request body is the one of its use case's shape."""
         for route in route_table(world.core):

@@ -250,7 +250,7 @@ def _error_statuses(route: Route) -> list[int]:
         return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *_WITH_BODY, 503} - {429, *(() if route.raw_body_shape else (403,))})
     if route.scopes is None:
         more = {"readyz": (503,), "metrics": _METRICS, "chatapp.page": _CHAT_PAGE, "protectedResource.mcp": (404,)}
-        return sorted({*_ALWAYS, *more.get(route.name, ())})
+        return sorted({400, *_ALWAYS, *more.get(route.name, ())})
     read: tuple[int, ...] = _WITH_BODY if route.body or route.raw_body_shape or route.request_media_types else ()
     if (
         route.name.endswith(".diff") or route.name == "evaluations.results"
