@@ -16,7 +16,7 @@ import attrs
 from wfcore.domain.triggers.webhooks import sign
 from wfcore.ports.faults import log_failure
 from wfcore.ports.outbound import Undelivered
-from wfcore.runtime.common.polling import ALL, LATEST, Poller, SetBacks
+from wfcore.runtime.common.polling import ALL, CHECK_INTERVAL, LATEST, Poller, SetBacks
 from wfcore.runtime.common.ports import Ports
 
 log = logging.getLogger("wfcore.posting")
@@ -69,7 +69,7 @@ class DeliveryLoop(Generic[Due]):
         self._watched: dict[Due, tuple[Claimable, int]] = {}
         """Claims of others that are due by the wall clock, and since when they are, by the monotonic clock."""
         self._set_backs = SetBacks(ports.clock)
-        self._are_listed = False
+        self._listed_at: int | None = None
         self._unchecked: list[Due] = []
         """The deliveries that were pending when they were listed, without those that were checked since."""
 
@@ -110,11 +110,12 @@ class DeliveryLoop(Generic[Due]):
 
     async def _check_times(self) -> None:
         """Correct the times that a wall clock that was ahead has set: some with each poll, to delay no delivery."""
+        moment = self._ports.clock.monotonic()
         if self._set_backs.since() is not None:
-            self._are_listed = False
-        if not self._are_listed:
+            self._listed_at = None
+        if self._listed_at is None or moment - self._listed_at >= CHECK_INTERVAL:
             self._unchecked = list(await self._due(LATEST, ALL))
-            self._are_listed = True
+            self._listed_at = moment
         checked, self._unchecked = self._unchecked[:CHECKED], self._unchecked[CHECKED:]
         for one in checked:
             await self._correct(one, self._ports.clock.now())

@@ -63,7 +63,7 @@ class Notifier(DeliveryLoop[DueDelivery]):
             if self._registered.get(name) != event:
                 await self._ports.storage.register_handler(name, [event])
                 self._registered[name] = event
-                self._are_listed = False
+                self._listed_at = None
 
     @checks_arguments
     async def forget(self, name: str) -> None:

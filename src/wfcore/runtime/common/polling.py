@@ -22,6 +22,9 @@ LATEST: Final = 2**45
 ALL: Final = 100_000
 """The most rows whose due times are checked after a wall clock that was ahead."""
 
+CHECK_INTERVAL: Final = 3_600_000
+"""Milliseconds between two checks of all due times: a process beside this one, whose clock is ahead, can set them."""
+
 
 class Poller:
     """Polls from `start` to `stop`. A failed poll (a full disk, a locked database) is logged; the next one retries."""

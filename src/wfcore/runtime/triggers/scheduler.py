@@ -25,7 +25,7 @@ from wfcore.ports.journal import RunFilter
 from wfcore.ports.repositories.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
-from wfcore.runtime.common.polling import ALL, LATEST, Poller, SetBacks
+from wfcore.runtime.common.polling import ALL, CHECK_INTERVAL, LATEST, Poller, SetBacks
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.organization.directory import deployer_of
 from wfcore.runtime.resources.schedules import next_slot
@@ -51,8 +51,9 @@ class Scheduler:
         self._runs = runs
         self._poller = Poller(ports.clock, self.fire_due, "due schedules")
         self._set_backs = SetBacks(ports.clock)
-        self._found: list[DueTimer] | None = None
-        """The timers that there were at the first poll, without those that were checked since."""
+        self._found: list[DueTimer] = []
+        """The timers that there were when they were listed, without those that were checked since."""
+        self._listed_at: int | None = None
 
     def start(self) -> None:
         """Start polling for due timers."""
@@ -81,8 +82,10 @@ class Scheduler:
 
     async def _check_found(self) -> None:
         """Set back timers that a process whose clock was ahead has left: some with each poll, to delay no slot."""
-        if self._found is None:
+        moment = self._ports.clock.monotonic()
+        if self._listed_at is None or moment - self._listed_at >= CHECK_INTERVAL:
             self._found = list(await self._ports.storage.due_timers(LATEST, limit=ALL))
+            self._listed_at = moment
         now = self._ports.now()
         for due in self._found[:BATCH]:
             await self._set_back(due, now)

@@ -11,6 +11,7 @@ from scheduling import DAY
 from wfcore.domain.channels.hooks import FIRST_WAIT
 from wfcore.runtime.channels.delivery_loop import CHECKED, CLAIM_DURATION
 from wfcore.runtime.common.handlers import HookEvent
+from wfcore.runtime.common.polling import CHECK_INTERVAL
 from wfcore.testing.fakes import NOON, FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -80,6 +81,22 @@ class TestEvents:
                 pass
             assert len(chat.names) == 2 * many
             assert len(set(chat.names)) == many
+
+    async def test_a_process_that_ran_beside(self, database: str, chat: Chat) -> None:
+        """It made an attempt that failed, and ended: the other one repeats it within an hour."""
+        async with opened(database, settings=REACHING) as bench:
+            hook = await hooked(bench, chat)
+            assert await delivered(bench) == 0
+            chat.status = 500
+            async with opened(database, org=bench.org, clock=ahead(), settings=REACHING) as other:
+                await other.ran(ECHO)
+                while await delivered(other):
+                    pass
+            chat.status = 200
+            bench.clock.advance(CHECK_INTERVAL / 1_000)
+            await attempted(bench)
+            (view,) = await bench.core.hooks.deliveries(bench.me, hook.id)
+            assert view.to_wire()["status"] == "delivered"
 
     async def test_a_clock_that_is_set_back(self, database: str, chat: Chat) -> None:
         """The process that waits for the next attempt makes it after the usual interval."""

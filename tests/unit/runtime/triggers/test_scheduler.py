@@ -238,6 +238,20 @@ class TestTwice:
             await bench.core.scheduler.fire_due()
             assert await run_ids(bench, number) == {slot_run_id(number, slot(1))}
 
+    async def test_a_process_beside_it_whose_clock_was_ahead(self, database: str) -> None:
+        """It advanced the timer by a day, and died; the other one sets it back within an hour."""
+        async with opened(database, worker=False) as here:
+            number = await scheduled(here, trigger=MINUTELY)
+            await here.core.scheduler.fire_due()
+            clock = FakeClock(NOON + DAY * 1000)
+            async with opened(database, org=here.org, clock=clock, worker=False) as ahead:
+                await ahead.core.scheduler.fire_due()
+            for _ in range(2):
+                await later(here, HOUR)
+            found = await timer(here, number)
+            assert found
+            assert found.next_at == NOON + (2 * HOUR + MINUTE) * 1000
+
     @pytest.mark.parametrize("silence", [0, 2 * HOUR])
     async def test_a_crash_between_start_and_advance(self, bench: Bench, silence: int) -> None:
         """The run exists and the timer is still on its slot: the slot neither fires again nor counts as missed."""
