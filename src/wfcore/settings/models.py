@@ -68,6 +68,8 @@ def check_model(where: str, model: ModelSettings, source: str) -> None:
     if (provider := model.provider) not in UNSUPPORTED:
         known = "use `openai`, `anthropic` or `scripted`"
         raise BadSettings(f"`{where}.provider` in {source}: unknown provider `{provider}`: {known}")
+    if model.base_url is not None and not is_address(model.base_url):
+        raise BadSettings(f"`{where}.base_url` in {source}: its host or port is not valid")
     for name in UNSUPPORTED[provider]:
         if getattr(model, name) is not None:
             raise BadSettings(f"`{where}.{name}` in {source}: is not supported by provider `{provider}`")

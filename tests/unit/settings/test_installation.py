@@ -300,6 +300,16 @@ def test_the_only_model_is_the_default_one() -> None:
             "max_output_tokens",
             "is not supported",
         ),
+        (
+            "[models.x]\nprovider = 'openai'\nmodel = 'm'\nbase_url = 'http://h:x/v1'",
+            "`models.x.base_url`",
+            "not valid",
+        ),
+        (
+            "[models.x]\nprovider = 'openai'\nmodel = 'm'\nbase_url = 'http://[::1/v1'",
+            "`models.x.base_url`",
+            "not valid",
+        ),
         ("[models.x]\nprovider = 'openai'\nmodel = 'm'\ndeadline_seconds = 0", "deadline_seconds", "`float` > 0"),
         ("[models.x]\nprovider = 'openai'\nmodel = 'm'\nmax_retries = 11", "max_retries", "`int` <= 10"),
         ("[limits]\nrequests_per_minute = 0", "`limits.requests_per_minute`", ">= 1"),
