@@ -1,4 +1,7 @@
-"""Other processes of a row: a server, a worker, clients. Each starts, reports that it is ready, and is stopped."""
+"""Other processes of a row: a server, a worker, clients. Each starts, reports that it is ready, and is stopped.
+
+They are forks of a process that has only imported the rows: an import of everything takes more than a second.
+"""
 
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +26,8 @@ class Beside:
 @contextmanager
 def beside(work: Callable[..., None], *arguments: Any) -> Iterator[Beside]:
     """`work(*arguments, report)` in a separate process until the block ends. Raises EOFError if it ends before that."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["benchmarks.__main__"])
     here, there = context.Pipe()
     process = context.Process(target=_run, args=(work, arguments, there), daemon=True)
     process.start()
