@@ -71,3 +71,9 @@ def check_shards(shards: Mapping[str, str], source: str) -> None:
             raise BadSettings(f"`shards.{name}` in {source}: is not a valid name: use {allowed}")
         if not url.startswith("postgresql://"):
             raise BadSettings(f"`shards.{name}` in {source}: is not a valid URL: use `postgresql://user@host/name`")
+
+
+def check_backend(backend: str) -> None:
+    """Raise BadSettings for a backend of rate limits whose address cannot be read."""
+    if "://" in backend and not is_address(backend):
+        raise BadSettings("`limits.backend`: must be the address of a server, such as `valkey://127.0.0.1:6379/0`")

@@ -99,17 +99,8 @@ from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.providers import ModelProvider
 from wfcore.ports.system import RATE, Clock
 from wfcore.runtime.common.installation import MAX_BUSY_SECONDS, Retention, Settings
-from wfcore.settings.dispatch import DispatchSettings, check_shards
-from wfcore.settings.models import (
-    TEXT_FIELDS,
-    BadSettings,
-    Count,
-    ModelSettings,
-    Seconds,
-    check_model,
-    is_address,
-    provider_of,
-)
+from wfcore.settings.dispatch import DispatchSettings, check_backend, check_shards
+from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 from wfcore.settings.oauth import OAuthSettings
 from wfcore.settings.server import LISTS as SERVER_LISTS
 from wfcore.settings.server import Host, ServerSettings, check_proxies
@@ -285,12 +276,6 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             prices={name: price for name, model in self.models.items() if (price := model.price())},
         )
 
-    def check_backend(self) -> None:
-        """Raise BadSettings for a backend of rate limits whose address cannot be read."""
-        backend = self.limits.backend
-        if "://" in backend and not is_address(backend):
-            raise BadSettings("`limits.backend`: must be the address of a server, such as `valkey://127.0.0.1:6379/0`")
-
     def check_default_model(self) -> None:
         """Raise BadSettings for a default model that is not configured."""
         if self.default_model is not None and self.default_model not in self.models:
@@ -343,16 +328,10 @@ def load(file: str | None = None, environ: Mapping[str, str] = os.environ) -> Co
     Raises BadSettings for an unknown key and for a value that is not valid.
     """
     path = file or environ.get(PREFIX + "CONFIG")
-    in_file = {} if path is None else flattened(read_file(path), path)
-    _configuration(in_file, str(path))
+    _configuration(in_file := {} if path is None else flattened(read_file(path), path), str(path))
     found = _configuration(merged(in_file, environment(environ)), "the environment")
-    for check in (
-        found.check_default_model,
-        found.check_backend,
-        found.dispatch.check,
-        found.secret,
-        found.previous_secrets,
-    ):
+    check_backend(found.limits.backend)
+    for check in (found.check_default_model, found.dispatch.check, found.secret, found.previous_secrets):
         check()
     return found
 
