@@ -141,7 +141,7 @@ class ToolCalls:
             async def publish_masked(progress: float | None, total: float | None, message: str) -> None:
                 await publish(progress, total, opened.mask().text(message))
 
-            return opened.mask().value(await self._run(tool, execution, effect, publish_masked, opened.tool_connection))
+            return await opened.masked(await self._run(tool, execution, effect, publish_masked, opened.tool_connection))
 
         return await self._use.used(user, connection, call)
 

@@ -17,6 +17,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.ports.faults import ClaimLost, InternalFault, StoreUnavailable, is_failure, own_work
 from wfcore.ports.journal import Execution
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
+from wfcore.runtime.common.loop_slice import beside_loop, size_of
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.connection_secrets import open_config
 from wfcore.runtime.tools.oauth_tokens import OAuthTokens
@@ -76,6 +77,10 @@ class OpenedConnection:
     def mask(self, shortest: int = SHORTEST_MASKED) -> SecretMask:
         """Replaces the connection's secrets of at least this length in what its service sent."""
         return SecretMask.of(self.secrets(), shortest)
+
+    async def masked(self, output: JSON) -> JSON:
+        """A result without the connection's secrets. A large one is masked in a thread."""
+        return await beside_loop(size_of(output), self.mask().value, output)
 
     def redacted(self, error: BaseException) -> ToolFailed:
         """The failure with the connection's secrets, also encoded and cut ones, replaced by `***` in its message."""

@@ -133,7 +133,7 @@ class ServedTools:
                 connection = used.tool_connection
                 with _own_faults():
                     result = await self._servers.call(user.org, connection, served.name, params, call.key)
-                return used.mask().value(result)
+                return await used.masked(result)
 
             return await self._use.used(user, opened, once, passing=TimeoutError)
 

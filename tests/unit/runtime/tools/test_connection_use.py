@@ -2,6 +2,7 @@
 
 import base64
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -10,6 +11,7 @@ import pytest
 from bench import Bench, act, graph, one, opened, why
 
 from wfcore.adapters.tools.catalog import tool
+from wfcore.domain.agents.secret_masks import SecretMask
 from wfcore.domain.json.codec import dumps
 from wfcore.ports.providers import ConnectionRequired, ToolCall, ToolFailed
 from wfcore.runtime.tools.connection_use import ConnectionUse
@@ -93,6 +95,13 @@ async def reading(call: ToolCall) -> dict[str, Any]:
 
 
 @tool(provider="payments", idempotent=True)
+async def repeating(form: str, call: ToolCall) -> list[str]:
+    """Returns its key in a few texts, or in many."""
+    assert call.connection is not None
+    return [f"key {call.connection.config['apiKey']}"] * (5_000 if form == "many" else 5)
+
+
+@tool(provider="payments", idempotent=True)
 async def telling(call: ToolCall) -> None:
     """Reports its progress with the beginning of its key."""
     assert call.connection is not None
@@ -102,7 +111,7 @@ async def telling(call: ToolCall) -> None:
 @pytest.fixture
 async def bench(database: str) -> AsyncIterator[Bench]:
     async with opened(
-        database, tools=[pay, indiscreet, careless, panicking, refused, echo, reading, telling], secrets=KEY
+        database, tools=[pay, indiscreet, careless, panicking, refused, echo, reading, repeating, telling], secrets=KEY
     ) as made:
         yield made
 
@@ -205,6 +214,23 @@ async def test_a_result_shows_no_secret(bench: Bench) -> None:
         assert "***" in text
         assert len(text) < 10
     assert "5d8f" not in dumps(output)
+
+
+async def test_a_large_result_is_masked_in_a_thread(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The event loop serves others meanwhile: a result can have megabytes of short texts."""
+    threads = list[bool]()
+    masked = SecretMask.value
+
+    def value(self: SecretMask, output: Any) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return masked(self, output)
+
+    monkeypatch.setattr(SecretMask, "value", value)
+    await connect(bench)
+    for form in ("many", "few"):
+        output = (await bench.ran(one(act("repeating", form=form)))).output
+        assert set(output) == {"key ***"}
+    assert threads == [False, True]
 
 
 async def test_a_result_shows_no_token_without_its_scheme(bench: Bench) -> None:
