@@ -12,11 +12,9 @@ import attrs
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.kernel.json_type import JSON
 
-SHORTEST: Final = 4
-"""The length from which a part of a secret is a secret too."""
-SHORTEST_CUT: Final = 8
-"""The length from which the beginning of a secret at the end of a message is replaced: keys begin with words such as
-`test` and `live`, and so few characters of a secret are of no use to others.
+SHORTEST_PART: Final = 8
+"""The length from which a part of a secret is replaced too. A shorter one can be an ordinary word, as at the beginning
+of a key such as `test_...`, and is of no use to others.
 """
 MASK: Final = "***"
 
@@ -64,7 +62,7 @@ def _words_of(secret: str) -> Iterator[str]:
         return
     pair = _decoded(found["token"]) if found["scheme"].lower() == "basic" else ""
     user, _, password = pair.partition(":")
-    yield from (word for word in (found["token"], pair, password or user) if len(word) >= SHORTEST)
+    yield from (word for word in (found["token"], pair, password or user) if len(word) >= SHORTEST_PART)
 
 
 def _decoded(token: str) -> str:
@@ -83,18 +81,18 @@ def _forms_of(secret: str) -> Iterator[str]:
         start, end = -(-skipped * 8 // 6), (skipped + len(raw)) * 8 // 6
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
             inner = encode(bytes(skipped) + raw).decode()[start:end]
-            if len(inner) > 2 * SHORTEST:
+            if len(inner) > SHORTEST_PART:
                 yield inner
     yield from (base64.b64encode(raw).decode(), base64.urlsafe_b64encode(raw).decode())
 
 
 def _begins_at(form: str, text: str) -> int | None:
-    """Where the text ends with the beginning of the form, of at least SHORTEST_CUT characters; None without that."""
-    start = text.find(form[:SHORTEST_CUT], max(0, len(text) - len(form)))
+    """Where the text ends with the beginning of the form, of at least SHORTEST_PART characters; None without that."""
+    start = text.find(form[:SHORTEST_PART], max(0, len(text) - len(form)))
     while start >= 0:
-        if len(text) - start >= SHORTEST_CUT and form.startswith(text[start:]):
+        if len(text) - start >= SHORTEST_PART and form.startswith(text[start:]):
             return start
-        start = text.find(form[:SHORTEST_CUT], start + 1)
+        start = text.find(form[:SHORTEST_PART], start + 1)
     return None
 
 

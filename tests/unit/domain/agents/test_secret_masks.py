@@ -53,6 +53,13 @@ def test_a_password_of_basic_credentials() -> None:
     assert shown("Basic ***", "Basic no-base64") == "Basic ***"
 
 
+def test_a_short_part_of_a_secret() -> None:
+    """It can be an ordinary word."""
+    assert shown("the second of two", "secret second") == "the second of two"
+    assert shown("the password", basic("ada:password")) == "the ***"
+    assert shown("a password", basic("ada:a")) == "a password"
+
+
 @pytest.mark.parametrize("value", ["text/html, application/json", "a b c", "two  "])
 def test_other_texts_with_spaces_are_one_secret(value: str) -> None:
     """A word of it is no secret."""
