@@ -21,6 +21,8 @@ from wfcore.domain.kernel.json_type import JSON
 
 _AT = " - at `$"
 """What msgspec writes before the path of an invalid value."""
+_AT_KEY = " - at `key` in `$"
+"""The same for a key of an object."""
 _COMPARED = (Decimal, datetime.date, datetime.time, datetime.timedelta)
 """Types whose bounds msgspec cannot check."""
 
@@ -45,7 +47,7 @@ class InvalidValue(ValueError):
     @classmethod
     def of(cls, error: ValueError) -> "InvalidValue":
         """An error of msgspec. Each conversion within another one has added its path at the end."""
-        message, *paths = str(error).split(_AT)
+        message, *paths = str(error).replace(_AT_KEY, f" in a key{_AT}").split(_AT)
         return cls(message[:1].lower() + message[1:], "".join(path.rstrip("`") for path in reversed(paths)))
 
 
@@ -302,7 +304,7 @@ def _dataclass_fields(cls: Any, hints: Mapping[str, Any]) -> list[_Field]:
 def convert(value: JSON, wanted: Any) -> Any:
     """`value` as a prepared type. Raises InvalidValue with the path of what does not fit."""
     try:
-        return msgspec.convert(value, wanted, dec_hook=_convert_custom)
+        return msgspec.convert(value, wanted, str_keys=True, dec_hook=_convert_custom)
     except InvalidValue:
         raise
     except ValueError as error:

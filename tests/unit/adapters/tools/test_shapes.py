@@ -3,8 +3,9 @@
 import dataclasses
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Annotated, Any, Literal, NewType, Optional, TypedDict
+from uuid import UUID
 
 import annotated_types as at
 import attrs
@@ -284,6 +285,33 @@ def test_a_type_without_a_schema_is_refused_with_its_path(annotation: Any, words
     with pytest.raises(TypeError) as refused:
         tool_of(taking(annotation))
     assert words in str(refused.value)
+
+
+class Number(IntEnum):
+    one = 1
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "made"),
+    [
+        (int, "7", 7),
+        (float, "1.5", 1.5),
+        (Number, "1", Number.one),
+        (Literal[1, 2], "2", 2),
+        (date, "2020-02-29", date(2020, 2, 29)),
+        (UUID, str(UUID(int=1)), UUID(int=1)),
+    ],
+)
+def test_keys_of_a_mapping_are_converted(key: Any, text: str, made: Any) -> None:
+    """A key of JSON is always a text; it becomes the type of the keys, at every depth."""
+    assert converted(dict[key, int], {text: 3}) == {made: 3}
+    assert converted(list[dict[key, Money]], [{text: {"amount": 1}}])[0][made].amount == 1
+    assert converted(Annotated[dict[key, int] | None, "counts"], {text: 3}) == {made: 3}
+
+
+def test_a_key_that_does_not_fit_is_named() -> None:
+    assert refusal(dict[int, int], {"x": 1}) == "`params.value`: expected `int`, got `str` in a key"
+    assert refusal(list[dict[int, int]], [{"x": 1}]) == "`params.value[0]`: expected `int`, got `str` in a key"
 
 
 def test_two_types_of_one_name() -> None:
