@@ -7,8 +7,8 @@ function that yields the value once and cleans up after the call. The function c
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from types import UnionType
-from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import attrs
 
@@ -85,11 +85,14 @@ Injected = type[ToolCall] | type[RunContext[Any]] | _Provider
 
 
 def injected(annotation: Any, deps: object, where: str) -> Injected | None:
-    """What a parameter with this annotation receives; None for an argument.
+    """What a parameter with this annotation, or with it or None, receives; None for an argument.
 
     Raises TypeError, that begins with `where`, when `deps` are of another type, and for a function that cannot provide
     a value.
     """
+    if get_origin(annotation) in (Union, UnionType):
+        parts = [part for part in get_args(annotation) if part is not NoneType]
+        return injected(parts[0], deps, where) if len(parts) == 1 else None
     if annotation is ToolCall:
         return ToolCall
     if annotation is RunContext or get_origin(annotation) is RunContext:

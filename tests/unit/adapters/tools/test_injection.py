@@ -52,6 +52,25 @@ async def test_a_context_has_the_deps_and_the_call() -> None:
     assert await called(found, item="x") == ["Acme", "x", "key-1", 2, "org", "r-1", "u-1", None, True]
 
 
+@pytest.mark.anyio
+async def test_what_can_be_none_is_given_too() -> None:
+    """A function that product code also calls without a call, as `call: ToolCall | None = None`."""
+
+    def provided(call: ToolCall | None = None) -> str:
+        return "nothing" if call is None else call.key
+
+    def order(
+        ctx: RunContext[Shop] | None = None,
+        call: ToolCall | None = None,
+        made: Annotated[str, Provide(provided)] | None = None,
+    ) -> list[Any]:
+        return [ctx is not None and ctx.deps.name, call is CALL, made]
+
+    found = tool_of(order, Shop("Acme"))
+    assert found.parameters["properties"] == {}
+    assert await called(found) == ["Acme", True, "key-1"]
+
+
 @runtime_checkable
 class Named(Protocol):
     name: str
