@@ -237,7 +237,13 @@ def _parameters(function: Callable[..., Any], tool_id: str) -> Mapping[str, insp
     bound = function.keywords if isinstance(function, partial) else {}
     for name, parameter in parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"tool `{tool_id}`: parameter `{name}` cannot be passed by name")
+            why = "cannot be passed by name: use parameters without `*`, `**` and a `/` behind them"
+            raise TypeError(f"tool `{tool_id}`: parameter `{name}` {why}")
+    first = next(iter(parameters.values()), None)
+    if first is not None and first.name == "self" and first.annotation is first.empty:
+        raise TypeError(
+            f"tool `{tool_id}`: parameter `self` has no object: use the method of an object, not of a class"
+        )
     return {name: parameter for name, parameter in parameters.items() if name not in bound}
 
 

@@ -23,6 +23,10 @@ _AT = " - at `$"
 """What msgspec writes before the path of an invalid value."""
 _AT_KEY = " - at `key` in `$"
 """The same for a key of an object."""
+_SUPPORTED = (
+    "use a JSON type, an enum, a date or time, `Decimal`, `UUID`, `bytes`, a dataclass, an attrs class, a msgspec "
+    "struct, a pydantic model, a `TypedDict`, or lists, mappings and unions of these"
+)
 _COMPARED = (Decimal, datetime.date, datetime.time, datetime.timedelta)
 """Types whose bounds msgspec cannot check."""
 
@@ -321,7 +325,7 @@ def _custom_of(wanted: Any) -> "_Custom":
         return wanted.custom
     made = _prepared_class(wanted, output=False)
     if not isinstance(made, _Opaque):
-        raise TypeError(f"type `{getattr(wanted, '__name__', wanted)}` is not supported")
+        raise TypeError(f"type `{getattr(wanted, '__name__', wanted)}` is not supported: {_SUPPORTED}")
     return made.custom
 
 

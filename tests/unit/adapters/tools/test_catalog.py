@@ -270,6 +270,10 @@ class Opaque:
     """A class that JSON knows nothing of."""
 
 
+class _Desk:
+    def look(self, drawer: int) -> None: ...
+
+
 def _opaque(a: int, thing: Opaque) -> None: ...
 def _unknown(a: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def _positional(thing: int, /) -> None: ...
@@ -284,8 +288,9 @@ async def _stream(thing: int) -> Any:
     [
         (_opaque, ["`_opaque`", "`thing`"]),
         (_unknown, ["`_unknown`", "Missing"]),
-        (_positional, ["`_positional`", "`thing`"]),
-        (_rest, ["`_rest`", "`thing`"]),
+        (_positional, ["`_positional`", "`thing`", "use parameters without"]),
+        (_rest, ["`_rest`", "`thing`", "use parameters without"]),
+        (_Desk.look, ["`look`", "`self`", "of an object"]),
         (_two_calls, ["`_two_calls`", "`thing`"]),
         (_stream, ["`_stream`", "generator"]),
         (Shop, ["`Shop`", "type"]),

@@ -1,9 +1,11 @@
 """Types of parameters and results: their schemas, their conversion, and what is refused before a tool is called."""
 
 import dataclasses
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum, IntEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal, NewType, Optional, TypedDict
 from uuid import UUID
 
@@ -285,6 +287,12 @@ def test_a_type_without_a_schema_is_refused_with_its_path(annotation: Any, words
     with pytest.raises(TypeError) as refused:
         tool_of(taking(annotation))
     assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("annotation", [Opaque, Iterable[int], Path, complex])
+def test_a_refusal_says_which_types_are_allowed(annotation: Any) -> None:
+    with pytest.raises(TypeError, match=r"is not supported: use a JSON type, an enum, .* lists, mappings and unions"):
+        tool_of(taking(annotation))
 
 
 class Number(IntEnum):
