@@ -6,6 +6,7 @@ Both are the same application, so that a command behaves the same with either.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import quote
 
 import attrs
 from cyclopts import CycloptsError, Parameter
@@ -187,6 +188,11 @@ class Api:
         if response.status_code >= 400:
             raise Refused(response.status_code, as_object(value or {}))
         return Tagged(value, response.headers.get("etag"))
+
+
+def at(collection: str, id: str, action: str = "") -> str:
+    """The path of a resource, or of an action on it. Its id can have any character, such as `#`, `?` and `/`."""
+    return "/".join(filter(None, (collection, quote(id, safe=""), action)))
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:

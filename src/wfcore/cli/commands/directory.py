@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import CycloptsError, Parameter
 
-from wfcore.cli.client import TARGET, Api, CommandTarget, Refused, connected, opened, signed_in
+from wfcore.cli.client import TARGET, Api, CommandTarget, Refused, at, connected, opened, signed_in
 from wfcore.cli.common import (
     DATABASE,
     Config,
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 AsJson = Annotated[bool, Parameter(negative=(), help="Print the whole object as JSON, instead of its id.")]
 Organization = Annotated[str, Parameter(help="The organization's UUID.")]
 
+
+_MEMBERS: Final = "/api/v1/members"
 
 _GONE: Final = (401, 404)
 """The statuses of a member that does not exist any more: of another one, and of the caller."""
@@ -217,7 +219,7 @@ async def export_member(user_id: str, /, *, to: To, target: CommandTarget = TARG
     if target.server is not None:
         async with connected(target) as api:
             with bar("bytes") as show:
-                await _write(api.download(f"/api/v1/members/{user_id}/export"), to, lambda size: show(size, None))
+                await _write(api.download(at(_MEMBERS, user_id, "export")), to, lambda size: show(size, None))
     else:
         async with opened(target) as (core, me):
             with bar("rows") as show:
@@ -241,7 +243,7 @@ async def erase_member(
 
     await confirm(f"erase member {user_id}?", yes=yes)
     async with connected(target) as api:
-        path, body = f"/api/v1/members/{user_id}/erase", {} if transfer_to is None else {"transferTo": transfer_to}
+        path, body = at(_MEMBERS, user_id, "erase"), {} if transfer_to is None else {"transferTo": transfer_to}
         erasure = as_object(await api.post(path, body))
         with bar("runs") as show:
             while erasure["status"] == "running":

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from cyclopts import App
 
-from wfcore.cli.client import TARGET, CommandTarget, Json, Limit, Reference, connected
+from wfcore.cli.client import TARGET, CommandTarget, Json, Limit, Reference, at, connected
 from wfcore.cli.common import DATABASE, Config, Database, Schema, known_organization, open_core, print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.files import read_workflow
@@ -47,13 +47,13 @@ class RecordCommands:
     async def show(self, id: str, /, *, target: CommandTarget = TARGET) -> None:
         """Print one as JSON."""
         async with connected(target) as api:
-            print_result(await api.get(f"{self._path}/{id}"))
+            print_result(await api.get(at(self._path, id)))
 
     async def remove(self, id: str, /, *, yes: Yes = False, target: CommandTarget = TARGET) -> None:
         """Remove one."""
         await confirm(f"{self._removal} {self._name} {id}?", yes=yes)
         async with connected(target) as api:
-            print_result(await api.delete(f"{self._path}/{id}"))
+            print_result(await api.delete(at(self._path, id)))
 
 
 MEMBERS: Final = RecordCommands(

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from wfcore.cli.approvals import prompt_form
-from wfcore.cli.client import TARGET, Api, CommandTarget, Json, Limit, Reference, connected
+from wfcore.cli.client import TARGET, Api, CommandTarget, Json, Limit, Reference, at, connected
 from wfcore.cli.commands.run import run
 from wfcore.cli.common import print_message, print_result
 from wfcore.cli.confirm import Yes, confirm
@@ -145,7 +145,7 @@ async def list_runs(
 async def show(run_id: str, /, *, target: CommandTarget = TARGET) -> None:
     """Print the record of a run as JSON."""
     async with connected(target) as api:
-        print_result(await api.get(f"{RUNS}/{run_id}"))
+        print_result(await api.get(at(RUNS, run_id)))
 
 
 async def follow(run_id: str, /, *, watch: Watch = False, target: CommandTarget = TARGET) -> int:
@@ -160,7 +160,7 @@ async def follow(run_id: str, /, *, watch: Watch = False, target: CommandTarget 
 async def cancel(run_id: str, /, *, target: CommandTarget = TARGET) -> None:
     """Cancel a run."""
     async with connected(target) as api:
-        print_result(await api.post(f"{RUNS}/{run_id}/cancel"))
+        print_result(await api.post(at(RUNS, run_id, "cancel")))
 
 
 async def retry(
@@ -198,7 +198,7 @@ async def retry(
     body: dict[str, JSON] = {"version": version, "from": again, "skip": skip, "outputs": outputs}
     async with connected(target) as api:
         sent = {name: value for name, value in body.items() if value}
-        return await _begun(api, f"{RUNS}/{run_id}/retry", sent, follow=follow, watch=watch)
+        return await _begun(api, at(RUNS, run_id, "retry"), sent, follow=follow, watch=watch)
 
 
 async def fork(
@@ -227,7 +227,7 @@ async def fork(
     if input is not None:
         body["input"] = read_input(input)
     async with connected(target) as api:
-        return await _begun(api, f"{RUNS}/{run_id}/fork", body, follow=follow, watch=watch)
+        return await _begun(api, at(RUNS, run_id, "fork"), body, follow=follow, watch=watch)
 
 
 async def move(
@@ -260,7 +260,7 @@ async def delete(run_id: str, /, *, yes: Yes = False, target: CommandTarget = TA
     """Delete an ended run with its events."""
     await confirm(f"delete run {run_id} for ever?", yes=yes)
     async with connected(target) as api:
-        print_result(await api.delete(f"{RUNS}/{run_id}"))
+        print_result(await api.delete(at(RUNS, run_id)))
 
 
 async def inbox(
@@ -302,12 +302,12 @@ async def answer(
     async with connected(target) as api:
         if decision == "approve" and data is None and sys.stdin.isatty():
             body |= await _form_data(api, run_id, interrupt)
-        return await _begun(api, f"{RUNS}/{run_id}/resume", body, follow=follow, watch=watch)
+        return await _begun(api, at(RUNS, run_id, "resume"), body, follow=follow, watch=watch)
 
 
 async def _form_data(api: Api, run_id: str, interrupt: str | None) -> dict[str, JSON]:
     """The `data` of the approval's form, from the terminal; empty without a form, or with several approvals."""
-    record = as_object(await api.get(f"{RUNS}/{run_id}"))
+    record = as_object(await api.get(at(RUNS, run_id)))
     found = [one for one in as_objects(record["interrupts"]) if interrupt in (None, one["interruptId"])]
     schema = found[0].get("formSchema") if len(found) == 1 else None
     return {} if schema is None else {"data": prompt_form(schema)}
@@ -336,7 +336,7 @@ async def _follow(api: Api, run_id: str, *, watch: bool) -> int:
 
 
 async def _nodes(api: Api, run_id: str) -> Sequence[Mapping[str, JSON]]:
-    return as_objects(as_object(await api.get(f"{RUNS}/{run_id}/graph"))["nodes"])
+    return as_objects(as_object(await api.get(at(RUNS, run_id, "graph")))["nodes"])
 
 
 async def _last(api: Api, run_id: str, longest: float) -> Mapping[str, JSON]:
@@ -349,7 +349,7 @@ async def _records(api: Api, run_id: str, longest: float) -> AsyncIterator[Mappi
     """The record of the execution at each look, until it has ended or waits for somebody."""
     wait, status = LOOK[0], ""
     while True:
-        record = as_object(await api.get(f"{RUNS}/{run_id}"))
+        record = as_object(await api.get(at(RUNS, run_id)))
         yield record
         if record["status"] != status:
             status, wait = as_text(record["status"]), LOOK[0]

@@ -24,6 +24,15 @@ def test_members_are_listed_and_removed(acme: Organization) -> None:
     assert [row["userId"] for row in acme.call("member", "list", "--json").json] == ["ada"]
 
 
+@pytest.mark.parametrize("user", ["bob#x", "bob?x", "bob/x", "bob%23x", "b ob"])
+def test_an_id_can_have_any_character(acme: Organization, user: str) -> None:
+    """The command works on that member: not on `bob`, whose id is the part before a `#`."""
+    assert acme.call("member", "add", "--user-id", user, "--email", "x@example.org").status == 0
+    assert acme.call("member", "show", user).json["userId"] == user
+    assert acme.call("member", "remove", user, "--yes").json["userId"] == user
+    assert [row[0] for row in acme.call("member", "list").rows] == ["ada", "bob"]
+
+
 def test_groups_and_organizations(acme: Organization) -> None:
     """Every list is an array with `--json`."""
     assert [row["name"] for row in acme.call("group", "list", "--json").json] == ["Finance"]

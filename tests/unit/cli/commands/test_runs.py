@@ -23,6 +23,18 @@ def test_a_run_is_followed_to_its_end(acme: Organization) -> None:
     assert acme.call("run", "follow", "order-7").out == "7\n"
 
 
+@pytest.mark.parametrize("key", ["order#7", "order?7", "order/7"])
+def test_the_id_of_a_run_can_have_any_character(acme: Organization, key: str) -> None:
+    """The commands work on that run, not on the one whose id is the part before a `#`."""
+    acme.deployed(("Echo", ECHO))
+    for each in ("order", key):
+        acme.call("run", "start", "echo", "--input", '{"order": 7}', "--key", each, "--follow")
+    assert acme.call("run", "show", key).json["runId"] == key
+    assert acme.call("run", "follow", key).out == "7\n"
+    assert acme.call("run", "delete", key, "--yes").status == 0
+    assert [row[0] for row in acme.call("run", "list").rows] == ["order"]
+
+
 def test_an_approval_is_answered(acme: Organization) -> None:
     """A run that waits for somebody ends `--follow` with status 4; its interrupt is in the inbox."""
     acme.deployed(("Refund", ASK))
