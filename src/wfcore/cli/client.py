@@ -6,7 +6,7 @@ Both are the same application, so that a command behaves the same with either.
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import attrs
 from cyclopts import CycloptsError, Parameter
@@ -81,13 +81,16 @@ Json = Annotated[bool, Parameter(name="--json", negative=(), help="Print JSON in
 
 
 class Refused(WfcoreError):
-    """The API refused the request; `message` and `info` are those of its error envelope."""
+    """The API refused the request; `message` and `info` are those of its error envelope.
 
-    def __init__(self, http: int, envelope: Mapping[str, JSON]) -> None:
+    Where the message only says "not found", it names the resource of the request.
+    """
+
+    def __init__(self, http: int, envelope: Mapping[str, JSON], path: str = "", body: JSON = None) -> None:
         error = as_object(envelope.get("error") or {})
-        super().__init__(
-            as_text(error.get("message") or f"the server answered {http}"), as_object(error.get("info") or {})
-        )
+        message = as_text(error.get("message") or f"the server answered {http}")
+        known = _resource(path, body) if http == 404 and message == "not found" else None
+        super().__init__(message if known is None else f"{known} not found", as_object(error.get("info") or {}))
         self.refused_with = http
 
 
@@ -126,7 +129,7 @@ class Api:
         """The body of the response, in chunks."""
         async with self._client.stream("GET", path, headers={"accept": "*/*"}, timeout=None) as response:
             if response.status_code >= 400:
-                raise Refused(response.status_code, as_object(parse_json(await response.aread())))
+                raise Refused(response.status_code, as_object(parse_json(await response.aread())), path)
             async for chunk in response.aiter_bytes():
                 yield chunk
 
@@ -186,13 +189,23 @@ class Api:
             raise Unavailable(f"`{self._client.base_url}` does not respond: {error or type(error).__name__}") from None
         value = parse_json(response.content) if _is_json(response.headers) and response.content else None
         if response.status_code >= 400:
-            raise Refused(response.status_code, as_object(value or {}))
+            raise Refused(response.status_code, as_object(value or {}), path, body)
         return Tagged(value, response.headers.get("etag"))
 
 
 def at(collection: str, id: str, action: str = "") -> str:
     """The path of a resource, or of an action on it. Its id can have any character, such as `#`, `?` and `/`."""
     return "/".join(filter(None, (collection, quote(id, safe=""), action)))
+
+
+def _resource(path: str, body: JSON) -> str | None:
+    """The first resource that a path names, else the one that a body names, such as "workflow `7`"."""
+    _, _, _, collection, *more = f"{path}////".split("/")
+    kind = collection.removesuffix("ies") + "y" if collection.endswith("ies") else collection.removesuffix("s")
+    if more[0]:
+        return f"{kind} `{unquote(more[0])}`"
+    named = body if isinstance(body, Mapping) else {}
+    return next((f"{kind} `{named[f'{kind}Id']}`" for kind in ("workflow", "skill") if f"{kind}Id" in named), None)
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:
@@ -211,6 +224,8 @@ async def connected(target: CommandTarget) -> AsyncIterator[Api]:
     target = signed_in(target)
     async with AsyncExitStack() as stack:
         if target.server is not None:
+            if not target.server.startswith(("http://", "https://")):
+                raise CycloptsError(msg=f"`{target.server}` is not the URL of a server: use http:// or https://")
             client = AsyncClient(base_url=target.server.rstrip("/"), headers=_headers(target), timeout=TIMEOUT)
             token = parse_token(target.token or "")
             org, core = None if token is None else token.org_uuid, None

@@ -3,11 +3,12 @@
 Exit status 0: success. 1: failure. 2: wrong usage of the command line, the environment or the configuration file.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnusedCliTokensError
 
 from wfcore.cli.options import fill
 
@@ -101,16 +102,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        return _fail(2, str(error).strip(), "see `wfcore --help`")
+        return _fail(2, _usage_text(error), f"see `{' '.join(('wfcore', *(error.command_chain or ())))} --help`")
     except KeyboardInterrupt:
         return _fail(1, "interrupted")
     except UnicodeEncodeError as error:
         if error.reason != "surrogates not allowed":
             raise
         return _fail(2, "an argument is not UTF-8")  # Python has its bytes as lone surrogates (PEP 383)
+    except BrokenPipeError:  # of stdout, as in `wfcore openapi | head -1`: nobody reads on, nor the rest at the end
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        return 1
     except _user_errors() as error:
         return _report(error)
     return status if isinstance(status, int) else 0
+
+
+def _usage_text(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        unused = ", ".join(f"`{word}`" for word in error.unused_tokens or ())
+        return f"{unused} is more than the command takes"
+    return str(error).strip()
 
 
 def _user_errors() -> tuple[type[Exception], ...]:

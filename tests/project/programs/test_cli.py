@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import re
 import shutil
 import signal
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from commands import action, answered, ended_by, serving, wfcore, workflow
+from commands import WFCORE, action, answered, ended_by, serving, wfcore, workflow
 from waiting import HANG
 
 from wfcore.cli.launch import main
@@ -125,7 +126,11 @@ MISSING = "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f01"
         ("member add --org ORG --user-id u --email nonsense", 2, "`nonsense` is not an ASCII e-mail address"),
         (f"member add --org ORG --user-id u --email a@x.org --group {MISSING}", 2, f"no group `{MISSING}`"),
         ("member add --org ORG --user-id u --email a@x.org --group b --group a", 2, "`a` is not a UUID"),
-        ("token create --org ORG --user-id u --scope nonsense", 2, "`nonsense` is not a token scope"),
+        (
+            "token create --org ORG --user-id u --scope nonsense",
+            2,
+            "`nonsense` is not a token scope: use `workflows:read`, ",
+        ),
         ("token create --org ORG --user-id u --all-scopes --expires-in 0", 2, "at least 1"),
         ("org create Acme --database sqlite:///text.db", 1, "the database file is damaged"),
         ("org create Acme --database sqlite:///no/such/folder.db", 1, "the database does not answer"),
@@ -155,6 +160,18 @@ def test_failures_are_reported(
     assert captured.out == ""
     assert captured.err.startswith("error: ")
     assert message in captured.err
+
+
+@pytest.mark.parametrize("command", ["openapi", "completion bash", "--help"])
+def test_a_reader_that_reads_no_more_is_no_error(tmp_path: Path, command: str) -> None:
+    """As in `wfcore openapi | head -1`: the command ends without a message."""
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "wb") as closed:
+        ended = subprocess.run(
+            [*WFCORE, *command.split()], cwd=tmp_path, stdout=closed, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (ended.returncode, ended.stderr) == (1, "")
 
 
 def test_creates_print_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

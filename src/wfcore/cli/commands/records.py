@@ -208,10 +208,18 @@ hook = HOOKS.add_to(App(name="hook", help="Hooks: addresses that events are sent
 policy = POLICIES.add_to(App(name="policy", help="Policies: what workflows must keep to be deployed."))
 policy.command(apply_policy, name="apply")
 member = MEMBERS.add_to(App(name="member", help="Members of an organization."))
-member.command("wfcore.cli.commands.directory:add_member", name="add")
-member.command("wfcore.cli.commands.directory:export_member", name="export")
-member.command("wfcore.cli.commands.directory:erase_member", name="erase")
+member.command("wfcore.cli.commands.directory:add_member", name="add", help="Add a member, or change it.")
+member.command("wfcore.cli.commands.directory:export_member", name="export", help="Export the data of a member.")
+member.command(
+    "wfcore.cli.commands.directory:erase_member",
+    name="erase",
+    help="Erase a member and its own data. It cannot be undone.",
+)
 group = GROUPS.add_to(App(name="group", help="Groups of members."))
-group.command("wfcore.cli.commands.directory:create_group", name="create")
+group.command("wfcore.cli.commands.directory:create_group", name="create", help="Create a group.")
 token = TOKENS.add_to(App(name="token", help="Personal access tokens."))
-token.command("wfcore.cli.commands.directory:create_token", name="create")
+token.command(
+    "wfcore.cli.commands.directory:create_token",
+    name="create",
+    help="Create a personal access token for a member and print it.",
+)

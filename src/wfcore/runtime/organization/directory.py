@@ -152,7 +152,8 @@ class Directory:
     ) -> str:
         """A personal access token for a member. Only this call returns it; the store keeps a hash of its secret."""
         unknown = [scope for scope in scopes if scope not in TOKEN_SCOPES]
-        issues = [Issue("scopes", f"`{scope}` is not a token scope", "enum") for scope in unknown]
+        known = ", ".join(f"`{scope}`" for scope in TOKEN_SCOPES)
+        issues = [Issue("scopes", f"`{scope}` is not a token scope: use {known}", "enum") for scope in unknown]
         if expires_in is not None and expires_in < 1:
             issues.append(Issue("expiresInSeconds", "must be at least 1", "minimum"))
         if expires_in is not None and expires_in > CENTURY:

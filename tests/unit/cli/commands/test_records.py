@@ -33,6 +33,32 @@ def test_an_id_can_have_any_character(acme: Organization, user: str) -> None:
     assert [row[0] for row in acme.call("member", "list").rows] == ["ada", "bob"]
 
 
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("token show x", "token `x`"),
+        ("token revoke x --yes", "token `x`"),
+        ("member show x#y", "member `x#y`"),
+        ("member erase x --yes", "member `x`"),
+        ("policy remove x --yes", "policy `x`"),
+        ("hook show x", "hook `x`"),
+        ("connection show x", "connection `x`"),
+        ("group remove x --yes", "group `x`"),
+        ("schedule next 9", "workflow `9`"),
+        ("workflow deploy 9", "workflow `9`"),
+        ("skill show 9", "skill `9`"),
+        ("run start 9", "workflow `9`"),
+        ("run start --skill 9 --message hi", "skill `9`"),
+        ("run show x", "run `x`"),
+        ("run cancel x", "run `x`"),
+        ("answer x approve", "run `x`"),
+    ],
+)
+def test_what_is_not_found_is_named(acme: Organization, command: str, named: str) -> None:
+    shown = acme.call(*command.split())
+    assert (shown.status, shown.out, shown.err) == (1, "", f"error: {named} not found\n")
+
+
 def test_groups_and_organizations(acme: Organization) -> None:
     """Every list is an array with `--json`."""
     assert [row["name"] for row in acme.call("group", "list", "--json").json] == ["Finance"]
@@ -104,3 +130,33 @@ def test_policies(acme: Organization, tmp_path: Path) -> None:
     refused = acme.call("policy", "apply", str(file))
     assert refused.status == 1
     assert "2 policies have the name `limits`" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("command", "message", "more"),
+    [
+        ("token show 1 2", "`2` is more than the command takes", "token show"),
+        ("token frob", 'Unknown command "frob"', "token"),
+        ("frob", 'Unknown command "frob"', ""),
+        ("org limit x", "requires an argument", "org limit"),
+    ],
+)
+def test_wrong_usage_names_the_help_of_the_command(acme: Organization, command: str, message: str, more: str) -> None:
+    shown = acme.call(*command.split())
+    assert (shown.status, shown.out) == (2, "")
+    assert message in shown.err
+    assert shown.err.endswith(f"  see `{' '.join(['wfcore', *more.split()])} --help`\n")
+
+
+@pytest.mark.parametrize("server", ["nonsense", "flows.example.org:8080", "ftp://flows.example.org"])
+def test_the_url_of_a_server_is_one_of_http(acme: Organization, server: str) -> None:
+    shown = acme.call("workflow", "list", "--server", server, "--token", "x")
+    assert (shown.status, shown.out) == (2, "")
+    assert f"`{server}` is not the URL of a server: use http:// or https://" in shown.err
+
+
+@pytest.mark.parametrize("area", ["member", "group", "token"])
+def test_every_command_of_an_area_says_what_it_does(acme: Organization, area: str) -> None:
+    """The help of the area has a text for each."""
+    lines = [line.strip("│ ") for line in acme.call(area, "--help").out.splitlines() if line.startswith("│ ")]
+    assert [line for line in lines if line and " " not in line] == []
