@@ -65,11 +65,18 @@ def test_groups_and_organizations(acme: Organization) -> None:
     assert acme.call("org", "list", "--json").json == [{"id": acme.id, "name": "Acme"}]
 
 
-@pytest.mark.parametrize("command", ["org create", "org show", "group create"])
-def test_an_argument_that_is_not_utf_8_is_wrong_usage(acme: Organization, command: str) -> None:
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("org create", "`name`: must not have a lone surrogate"),
+        ("org show", "an argument is not UTF-8"),
+        ("group create", "`name`: must not have a lone surrogate"),
+    ],
+)
+def test_an_argument_that_is_not_utf_8_is_wrong_usage(acme: Organization, command: str, message: str) -> None:
     """It has no traceback, and nothing is created."""
     refused = acme.call(*command.split(), "\udcff")
-    assert (refused.status, refused.out, refused.err) == (2, "", "error: an argument is not UTF-8\n")
+    assert (refused.status, refused.out, refused.err) == (2, "", f"error: {message}\n")
     assert len(acme.call("org", "list").rows) == 1
 
 
