@@ -160,7 +160,7 @@ def _is_list(value: object) -> TypeGuard[Collection[object]]:
 
 
 def _is(value: object, kind: type) -> bool:
-    """Whether a value is of this type: a bool is no number, and an integer can stand for a float."""
+    """Whether a value is of this type: a bool is not a number, and an integer can stand for a float."""
     if isinstance(value, bool):
         return kind is bool
     return isinstance(value, (int, float) if kind is float else kind)
