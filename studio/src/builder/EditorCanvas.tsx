@@ -4,13 +4,13 @@ import {
 } from "@xyflow/react";
 import { type DragEvent, type KeyboardEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { GraphNode, NodeType, Structure } from "../api/types";
+import { type Fit, InSight, useScrolls } from "../canvas/InSight";
 import { positions } from "../canvas/place";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { brief } from "../kit/safe";
 import { type Box, frameOf, groupKey, groupOf, groupsOf, NOTE_SIZE, noteKey, notesOf } from "./annotations";
 import { handlesOf, type Point, titleOf } from "./document";
-import { FIT, InSight, useScrolls } from "./InSight";
 import { Overview } from "./Overview";
 import { type Marks, toneOfOutcome } from "./playing";
 import { GroupNode, NoteNode, type ShownGroup, type ShownNote } from "./Marks";
@@ -19,6 +19,7 @@ const WIDTH = 200;
 const HEAD = 54;
 const ROW = 24;
 const CULL_FROM = 300;
+const FIT: Fit = { padding: 0.12, maxZoom: 1, minZoom: 0.25 };
 const MARKER = { type: MarkerType.ArrowClosed, width: 14, height: 14, color: "var(--muted)" };
 /** One list for all renderings: with a new one, the canvas would begin to listen again and could miss a key. */
 const DELETE_KEYS = ["Backspace", "Delete"];
@@ -320,7 +321,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
         connectionRadius={36} proOptions={{ hideAttribution: true }}
       />
       {structure.nodes.length > 8 && <Overview nodes={wanted} label={t("builder.map")} />}
-      <InSight id={selected.length === 1 ? selected[0]! : null} isWhole={props.marks !== null} isDragging={isDragging} />
+      <InSight fit={FIT} id={selected.length === 1 ? selected[0]! : null} isWhole={props.marks !== null} isDragging={isDragging} />
       <div className="gtools">
         <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
         <button type="button" className="button square" aria-label={t("run.zoomOut")} onClick={() => void flow.zoomOut()}><Icon name="minus" /></button>

@@ -1,12 +1,13 @@
 import {
   type Edge, getNodesBounds, getViewportForBounds, Handle, MarkerType, type Node, type NodeHandle, type NodeProps, Position, ReactFlow, ReactFlowProvider,
-  useReactFlow, useStore, type Viewport, type XYPosition,
+  useReactFlow, type Viewport, type XYPosition,
 } from "@xyflow/react";
 import { createContext, memo, useContext, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { toneOf } from "../kit/kit";
 import { brief } from "../kit/safe";
+import { type Fit, InSight, useScrolls } from "./InSight";
 import { LONGEST_LABEL } from "./layout";
 import { positions } from "./place";
 
@@ -45,7 +46,7 @@ const CULL_FROM = 300;
 const LEAST_TARGET = 24.5;
 const isTouched = () => matchMedia("(any-pointer: coarse)").matches;
 /** How a graph is fitted into its box. Of a large one only as much is shown as can be read. */
-const fitOf = (count: number) => ({ padding: 0.08, maxZoom: 1.1, minZoom: Math.max(count < CULL_FROM ? 0.2 : 0.3, isTouched() ? LEAST_TARGET / HEIGHT : 0) });
+const fitOf = (count: number): Fit => ({ padding: 0.08, maxZoom: 1.1, minZoom: Math.max(count < CULL_FROM ? 0.2 : 0.3, isTouched() ? LEAST_TARGET / HEIGHT : 0) });
 /** Where the handles are, from the upper left corner of a node; each is a point. */
 const HANDLES: NodeHandle[] = [
   { type: "target", position: Position.Left, x: 0, y: HEIGHT / 2, width: 1, height: 1 },
@@ -161,8 +162,6 @@ function useLines(edges: CanvasEdge[], states: States): Edge[] {
   }, [edges, states, version]);
 }
 
-type Fit = ReturnType<typeof fitOf>;
-
 function viewportOf(nodes: Placed[], size: { width: number; height: number }, fit: Fit): Viewport {
   if (!size.width || !size.height) return { x: 0, y: 0, zoom: 1 };
   return getViewportForBounds(getNodesBounds(nodes), size.width, size.height, fit.minZoom, fit.maxZoom, fit.padding);
@@ -173,48 +172,25 @@ function Canvas({ nodes, lines, fit, first, selected, onSelect }: {
 }) {
   const { t } = useLanguage();
   const flow = useReactFlow();
+  const scrolls = useScrolls();
   const picked = useMemo(() => (selected === null ? nodes : nodes.map((node) => (node.id === selected ? { ...node, selected: true } : node))), [nodes, selected]);
   return (
-    <>
+    <div className="drop" {...scrolls}>
       <ReactFlow
         nodes={picked} edges={lines} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
-        nodesDraggable={false} nodesConnectable={false} elementsSelectable edgesFocusable={false} deleteKeyCode={null} selectionKeyCode={null}
+        nodesDraggable={false} nodesConnectable={false} elementsSelectable edgesFocusable={false} autoPanOnNodeFocus={false} deleteKeyCode={null} selectionKeyCode={null}
         multiSelectionKeyCode={null} onlyRenderVisibleElements={nodes.length >= CULL_FROM} onNodeClick={(_, node) => onSelect(node.id)}
         onPaneClick={() => onSelect(null)} onNodesChange={(changes) => {
           for (const change of changes) if (change.type === "select" && change.selected && change.id !== selected) onSelect(change.id);
         }}
         proOptions={{ hideAttribution: true }} zoomOnDoubleClick={false}
       />
-      <Follow selected={selected} fit={fit} />
+      <InSight id={selected} fit={fit} graph={nodes} />
       <div className="gtools">
         <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
         <button type="button" className="button square" aria-label={t("run.zoomOut")} onClick={() => void flow.zoomOut()}><Icon name="minus" /></button>
         <button type="button" className="button square" aria-label={t("run.fit")} onClick={() => void flow.fitView(fit)}><Icon name="fit" /></button>
       </div>
-    </>
+    </div>
   );
-}
-
-/** Fits the graph again when its box changes, and keeps the selected node in sight. */
-function Follow({ selected, fit }: { selected: string | null; fit: Fit }) {
-  const flow = useReactFlow();
-  const width = useStore((store) => store.width);
-  const height = useStore((store) => store.height);
-  const chosen = useRef(selected);
-  chosen.current = selected;
-  useEffect(() => {
-    if (!width || !height) return;
-    const one = chosen.current ? flow.getNode(chosen.current) : undefined;
-    if (!one) {
-      void flow.fitView(fit);
-      return;
-    }
-    const { x, y, zoom } = flow.getViewport();
-    const left = one.position.x * zoom + x;
-    const top = one.position.y * zoom + y;
-    if (left < 0 || top < 0 || left + WIDTH * zoom > width || top + HEIGHT * zoom > height) {
-      void flow.setCenter(one.position.x + WIDTH / 2, one.position.y + HEIGHT / 2, { zoom: Math.max(zoom, 0.6) });
-    }
-  }, [flow, width, height, selected, fit]);
-  return null;
 }

@@ -1,5 +1,6 @@
-"""What the canvas of the builder shows: nodes stay in reach beside the details of one."""
+"""What the canvases of the builder and of a run show: nodes stay in reach beside the details of one."""
 
+import itertools
 from typing import Any
 
 import demo
@@ -28,15 +29,26 @@ def shown(page: Page) -> str:
 def click(page: Page, name: str) -> None:
     """Where it is: by the locator, the browser would scroll to it first."""
     page.mouse.click(*middle(node(page, name)))
-    expect(page.locator(".nodeeditor h2")).to_have_text(name)
+    panel = page.get_by_role("complementary", name="Node details")
+    expect(panel.get_by_role("heading", name=name, exact=True)).to_be_visible()
+
+
+def opened_run(open_page: Open, server: Server, **context: Any) -> Page:
+    with server.client() as client:
+        run_id = demo.run(client, demo.workflow(client, "Chain", CHAIN))
+        demo.settle(client, run_id)
+    page = open_page(f"/studio/runs/{run_id}", **context)
+    expect(node(page, "e")).to_be_visible()
+    return page
 
 
 def test_nodes_are_in_reach_beside_the_details_of_one(open_page: Open, server: Server) -> None:
     """All that were in sight stay so, and the canvas is as before when the details are closed."""
     with server.client() as client:
         workflow = create(client, CHAIN)
-    for size in ({"width": 1280, "height": 800}, {"width": 1000, "height": 420}):
-        page = opened(open_page, workflow, viewport=size)
+    sizes = {"width": 1280, "height": 800}, {"width": 1000, "height": 480}
+    for size, is_run in itertools.product(sizes, (False, True)):
+        page = opened_run(open_page, server, viewport=size) if is_run else opened(open_page, workflow, viewport=size)
         before = shown(page)
         click(page, "b")
         eventually(lambda page=page: all(is_in_sight(page, each) for each in ["start", *LETTERS]))  # type: ignore[misc]
@@ -49,7 +61,12 @@ def test_nodes_are_in_reach_beside_the_details_of_one(open_page: Open, server: S
 def test_neighbours_are_in_reach_in_a_part_of_a_graph(open_page: Open, server: Server) -> None:
     """At the scale that the user has chosen; what the user has moved stays there when the details are closed."""
     with server.client() as client:
-        page = opened(open_page, create(client, CHAIN))
+        workflow = create(client, CHAIN)
+    for page in (opened(open_page, workflow), opened_run(open_page, server)):
+        check_part(page)
+
+
+def check_part(page: Page) -> None:
     for _ in range(2):
         page.get_by_role("button", name="Zoom in").click()
     page.evaluate(DRAWN)
@@ -63,7 +80,7 @@ def test_neighbours_are_in_reach_in_a_part_of_a_graph(open_page: Open, server: S
     page.evaluate(DRAWN)
     moved = shown(page)
     page.get_by_role("button", name="Close", exact=True).click()
-    expect(page.locator(".side")).to_have_count(0)
+    expect(page.locator(".side:visible")).to_have_count(0)
     page.evaluate(DRAWN)
     assert shown(page) == moved
 

@@ -43,7 +43,6 @@ def test_run(open_page: Open, hostile: dict[str, str]) -> None:
     page = open_page(f"/studio/runs/{hostile['run']}")
     expect(page.locator(".react-flow__node").first).to_be_visible()
     for index in range(page.locator(".react-flow__node").count()):
-        page.get_by_role("button", name="Fit", exact=True).click()  # the details of another node can cover it
         page.locator(".react-flow__node").nth(index).click()
         check(page)
     for tab in ("Timeline", "Events", "Output"):

@@ -1,7 +1,13 @@
 import { getNodesBounds, getViewportForBounds, type ReactFlowInstance, type Rect, useReactFlow, useStore, useStoreApi, type Viewport } from "@xyflow/react";
 import { type FocusEvent, type UIEvent, useCallback, useEffect, useRef } from "react";
 
-export const FIT = { padding: 0.12, maxZoom: 1, minZoom: 0.25 };
+/** How a graph is fitted into its canvas. */
+export interface Fit {
+  padding: number;
+  maxZoom: number;
+  minZoom: number;
+}
+
 const MARGIN = 24;
 
 interface Size {
@@ -26,11 +32,12 @@ function panned(view: Viewport, rect: Rect, size: Size): Viewport {
   return { x: view.x + into(x, x + width, size.width), y: view.y + into(y, y + height, size.height), zoom: view.zoom };
 }
 
+const fittedTo = (rect: Rect, { width, height }: Size, fit: Fit): Viewport => getViewportForBounds(rect, width, height, fit.minZoom, fit.maxZoom, fit.padding);
+
 /** The viewport with the part in sight, moved if that is enough, else at a smaller scale. */
-function fitted(view: Viewport, rect: Rect, size: Size): Viewport {
+function fitted(view: Viewport, rect: Rect, size: Size, fit: Fit): Viewport {
   const near = panned(view, rect, size);
-  if (isWithin(rect, near, size)) return near;
-  return getViewportForBounds(rect, size.width, size.height, FIT.minZoom, Math.min(FIT.maxZoom, view.zoom), FIT.padding);
+  return isWithin(rect, near, size) ? near : fittedTo(rect, size, { ...fit, maxZoom: Math.max(fit.minZoom, Math.min(fit.maxZoom, view.zoom)) });
 }
 
 /** A node with its neighbours, with those after it, and alone: what is shown if there is room for it. */
@@ -44,12 +51,15 @@ function partsAround(flow: ReactFlowInstance, id: string): Rect[] {
 }
 
 interface Props {
+  fit: Fit;
+  /** What is drawn: another value is another graph, which is shown as a whole at first. */
+  graph?: unknown;
   /** The node that is selected alone. */
   id: string | null;
   /** The whole graph is to be in sight while nothing is selected. */
-  isWhole: boolean;
+  isWhole?: boolean;
   /** Nodes are dragged: they must not move below the pointer. */
-  isDragging: boolean;
+  isDragging?: boolean;
 }
 
 /**
@@ -57,18 +67,21 @@ interface Props {
  * graph that was in sight as a whole, also when the canvas becomes smaller, as by the details of a node. When the
  * canvas has its size again, it shows what it showed before, if the user has not moved it.
  */
-export function InSight({ id, isWhole, isDragging }: Props) {
+export function InSight({ id, fit, graph, isWhole = false, isDragging = false }: Props) {
   const flow = useReactFlow();
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
   const isThere = useStore((store) => id !== null && store.nodeLookup.has(id));
   const last = useRef<Size>({ width, height });
+  const drawn = useRef(graph);
   const before = useRef<(Size & { from: Viewport; to: Viewport }) | null>(null);
   useEffect(() => {
     if (!width || !height || isDragging) return;
     const [old, size, now] = [last.current, { width, height }, flow.getViewport()];
     last.current = size;
-    const kept = before.current && isSame(before.current.to, now) ? before.current : null;
+    const isOther = drawn.current !== graph || !old.width || !old.height;
+    drawn.current = graph;
+    const kept = !isOther && before.current && isSame(before.current.to, now) ? before.current : null;
     if (kept && width >= kept.width && height >= kept.height) {
       before.current = null;
       void flow.setViewport(kept.from);
@@ -76,15 +89,15 @@ export function InSight({ id, isWhole, isDragging }: Props) {
     }
     const whole = getNodesBounds(flow.getNodes());
     const isSmaller = width < old.width || height < old.height;
-    let next = isSmaller && isWithin(whole, now, old) ? fitted(now, whole, size) : now;
+    let next = isOther ? fittedTo(whole, size, fit) : isSmaller && isWithin(whole, now, old) ? fitted(now, whole, size, fit) : now;
     const views = (id === null ? [] : partsAround(flow, id)).map((part) => ({ part, view: panned(next, part, size) }));
     next = (views.find(({ part, view }) => isWithin(part, view, size)) ?? views.at(-1))?.view ?? next;
     if (isSmaller || kept) before.current = { ...(kept ?? { ...old, from: now }), to: next };
     if (!isSame(now, next)) void flow.setViewport(next);
-  }, [flow, id, isThere, width, height, isDragging]);
+  }, [flow, fit, graph, id, isThere, width, height, isDragging]);
   useEffect(() => {
-    if (isWhole && id === null && width && height) void flow.fitView(FIT);
-  }, [flow, isWhole, id, width, height]);
+    if (isWhole && id === null && width && height) void flow.fitView(fit);
+  }, [flow, fit, isWhole, id, width, height]);
   return null;
 }
 
