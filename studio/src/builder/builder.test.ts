@@ -6,6 +6,7 @@ import { addNode, blank, connect, copied, differences, freshId, handlesOf, moved
 import { Editor } from "./editor";
 import { History } from "./history";
 
+const TYPES = new Set(["start", "action", "condition", "agent", "humanApproval"]);
 const GRAPH: Structure = {
   nodes: [
     { id: "start", type: "start", data: {}, position: { x: 0, y: 0 } },
@@ -68,7 +69,7 @@ describe("document", () => {
 
   it("pastes nodes whose new ids are those of others that are pasted", () => {
     const two: Structure = { nodes: [{ id: "call", type: "action", data: {} }, { id: "call_2", type: "action", data: { value: "{{ nodes.call.output }}" } }], edges: [] };
-    const { structure, ids } = pasted(without(two, ["call_2"]), copied(two, ["call", "call_2"]))!;
+    const { structure, ids } = pasted(without(two, ["call_2"]), copied(two, ["call", "call_2"]), TYPES);
     expect([ids, structure.nodes[2]!.data!.value]).toEqual([["call_2", "call_2_2"], "{{ nodes.call_2.output }}"]);
   });
 
@@ -80,13 +81,40 @@ describe("document", () => {
 
   it("copies and pastes under new ids, with its references", () => {
     const text = copied(GRAPH, ["start", "ask", "pay"]);
-    const found = pasted(GRAPH, text)!;
+    const found = pasted(GRAPH, text, TYPES);
     expect(found.ids).toEqual(["ask_2", "pay_2"]);
     expect(found.structure.nodes[4]!.data!.params).toEqual({ value: "{{ nodes.ask_2.output + nodes.ask_2.output + nodes.asked.output }}" });
     expect(found.structure.edges.at(-1)).toMatchObject({ source: "ask_2", target: "pay_2", sourceHandle: "big" });
-    for (const bad of ["", "x", "[]", "{}", '{"nodes":[{"id":1}]}', '{"nodes":[null]}']) expect(pasted(GRAPH, bad)).toBeNull();
     const places = [...found.structure.nodes].map((node) => `${node.position!.x},${node.position!.y}`);
     expect(new Set(places).size).toBe(places.length);
+  });
+
+  it("pastes nothing that the server would not store, and says what", () => {
+    const left = (text: string) => {
+      const found = pasted(GRAPH, text, TYPES);
+      expect(found.ids).toEqual([]);
+      expect(found.structure).toEqual(GRAPH);
+      return found.left.map(({ what, why }) => `${what} ${why}`);
+    };
+    const one = (more: string) => left(`{"nodes":[{"id":"a","type":"action",${more}}]}`);
+    for (const bad of ["", "x", '{"nodes":[}']) expect(left(bad)).toEqual([" notJson"]);
+    for (const bad of ["[]", "1", "{}", '{"nodes":[]}', '{"nodes":{}}']) expect(left(bad)).toEqual([" noNodes"]);
+    expect(left('{"nodes":[null,{"id":1,"type":"action"},{"id":"","type":"action"},{"id":"b","type":"wait"},{"id":"c"},{"id":"s","type":"start"}]}'))
+      .toEqual(["1 form", "2 id", "3 id", "b type", "c type", "s start"]);
+    expect(left(`{"nodes":[{"id":"${"x".repeat(256)}","type":"action"}]}`)).toEqual([`${"x".repeat(256)} id`]);
+    const deep = `${"[".repeat(60)}${"]".repeat(60)}`;
+    for (const bad of ["[]", "1", '{"x":"\\u0000"}', '{"x":"\\ud800"}', '{"x":9223372036854775808}', '{"x":1e999}', `{"x":${deep}}`]) expect(one(`"data":${bad}`)).toEqual(["a data"]);
+  });
+
+  it("pastes nodes of one id under different ids, and tells which edges it leaves", () => {
+    const long = "x".repeat(255);
+    const nodes = [{ id: "ask", type: "action" }, { id: "ask", type: "action", data: null, position: { x: "?" } }, { id: long, type: "action" }, { id: long, type: "action" }];
+    const edges = [{ source: "ask", target: long, sourceHandle: null }, { source: "ask", target: "nowhere" }, null];
+    const { structure, ids, left } = pasted(GRAPH, JSON.stringify({ nodes, edges }), TYPES);
+    expect(new Set(ids).size).toBe(4);
+    expect(Math.max(...ids.map((id) => id.length))).toBe(255);
+    expect(structure.edges.at(-1)).toMatchObject({ source: ids[0], target: long });
+    expect(left).toEqual([{ what: "2", why: "edges" }]);
   });
 
   it("finds the handles of a type and of branches", () => {

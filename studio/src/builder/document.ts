@@ -1,5 +1,5 @@
 import type { GraphEdge, GraphNode, Issue, Json, JsonObject, NodeType, Structure } from "../api/types";
-import { isObject, readDocument } from "../kit/json";
+import { Exact, isObject, readDocument } from "../kit/json";
 
 /** Pure functions on a graph that is edited. None changes what it is given: each returns a new structure. */
 
@@ -197,49 +197,85 @@ export function copied(structure: Structure, chosen: Iterable<string>): string {
   return nodes.length ? JSON.stringify({ nodes, edges }, null, 2) : "";
 }
 
-/** The structure with what a text has as JSON, under new ids; null if the text is not a graph. */
-export function pasted(structure: Structure, text: string): { structure: Structure; ids: string[] } | null {
+/** Why a part of a text is not pasted: the key of a text. */
+export type Unpasted = "notJson" | "noNodes" | "form" | "id" | "type" | "start" | "data" | "edges";
+
+export interface Pasted {
+  structure: Structure;
+  ids: string[];
+  /** What is not pasted: the name of a node or its place in the list, or how many edges. */
+  left: { what: string; why: Unpasted }[];
+}
+
+const LONGEST_ID = 255;
+const DEEPEST = 50;
+
+/** The structure with the nodes of these types that a text has as JSON, under new ids, and what the server would not store. */
+export function pasted(structure: Structure, text: string, types: { has: (type: string) => boolean }): Pasted {
   const read = graphIn(text);
-  if (!read?.nodes.length) return null;
+  if (typeof read === "string") return { structure, ids: [], left: [{ what: "", why: read }] };
   const known = new Set(ids(structure));
-  const names = new Map<string, string>();
-  for (const node of read.nodes) {
-    if (node.type === "start") continue;
-    const id = known.has(node.id) ? freshId(known, node.id) : node.id;
+  const found: { node: GraphNode; id: string }[] = [];
+  const left: Pasted["left"] = [];
+  read.nodes.forEach((one, index) => {
+    const why = unpasted(one, types);
+    if (why) return left.push({ what: isObject(one) && typeof one.id === "string" && one.id ? one.id : String(index + 1), why });
+    const node = one as GraphNode;
+    const id = known.has(node.id) ? freshId(known, node.id.slice(0, LONGEST_ID - 10)) : node.id;
     known.add(id);
-    names.set(node.id, id);
-  }
+    return found.push({ node, id });
+  });
+  const names = new Map(found.toReversed().map(({ node, id }) => [node.id, id]));
   const changed = new Map([...names].filter(([old, next]) => old !== next));
   let next = structure;
-  for (const node of read.nodes) {
-    const id = names.get(node.id);
-    if (id === undefined) continue;
-    const position = freePlace(next, node.position ? { x: node.position.x + 32, y: node.position.y + 32 } : { x: 0, y: 0 });
-    next = { ...next, nodes: [...next.nodes, { ...node, id, position, data: readdressed(node.data ?? {}, changed) as JsonObject }] };
+  for (const { node: { type, data, position }, id } of found) {
+    const at = freePlace(next, isPoint(position) ? { x: position.x + 32, y: position.y + 32 } : { x: 0, y: 0 });
+    next = { ...next, nodes: [...next.nodes, { id, type, position: at, data: readdressed(data ?? {}, changed) as JsonObject }] };
   }
-  for (const edge of read.edges) {
+  for (const edge of read.edges.filter(isEdge)) {
     const [source, target] = [names.get(edge.source), names.get(edge.target)];
     if (source && target) next = connect(next, source, edge.sourceHandle ?? null, target);
   }
-  return { structure: next, ids: [...names.values()] };
+  const missing = read.edges.length - (next.edges.length - structure.edges.length);
+  if (missing) left.push({ what: String(missing), why: "edges" });
+  return { structure: next, ids: found.map(({ id }) => id), left };
 }
 
-function graphIn(text: string): Structure | null {
+const isPoint = (one: unknown): one is Point => isObject(one) && Number.isFinite(one.x) && Number.isFinite(one.y);
+
+const isEdge = (one: unknown): one is GraphEdge =>
+  isObject(one) && typeof one.source === "string" && typeof one.target === "string" && (one.sourceHandle == null || (typeof one.sourceHandle === "string" && isStored(one.sourceHandle)));
+
+/** Why a node cannot be pasted: the server would refuse the draft with it. */
+function unpasted(one: unknown, types: { has: (type: string) => boolean }): Unpasted | null {
+  if (!isObject(one)) return "form";
+  if (typeof one.id !== "string" || !one.id || one.id.length > LONGEST_ID || !isStored(one.id)) return "id";
+  if (typeof one.type !== "string" || !types.has(one.type)) return "type";
+  if (one.type === "start") return "start";
+  return one.data == null || (isObject(one.data) && isStored(one.data)) ? null : "data";
+}
+
+/** Whether the server stores the value: it refuses texts with NUL or half a character, numbers of more than 64 bits, and deep values. */
+function isStored(value: unknown, depth = 0): boolean {
+  if (depth > DEEPEST) return false;
+  if (typeof value === "string") return !/\0|\p{Surrogate}/u.test(value);
+  if (value instanceof Exact) return /^-?\d+$/.test(value.source) ? BigInt.asIntN(64, BigInt(value.source)) === BigInt(value.source) : Number.isFinite(value.valueOf());
+  if (typeof value === "number") return Number.isFinite(value);
+  if (Array.isArray(value)) return value.every((one) => isStored(one, depth + 1));
+  return !isObject(value) || Object.entries(value).every(([name, one]) => isStored(name) && isStored(one, depth + 1));
+}
+
+/** The nodes and edges that a text has as JSON, whatever they are. */
+function graphIn(text: string): { nodes: unknown[]; edges: unknown[] } | "notJson" | "noNodes" {
   let value: unknown;
   try {
     value = readDocument(text);
   } catch {
-    return null;
+    return "notJson";
   }
   const outer = isObject(value) && isObject(value.workflowStructure) ? value.workflowStructure : value;
-  if (!isObject(outer) || !Array.isArray(outer.nodes)) return null;
-  const isPoint = (one: unknown) => isObject(one) && Number.isFinite(one.x) && Number.isFinite(one.y);
-  const nodes = (outer.nodes as unknown[]).filter((one): one is GraphNode =>
-    isObject(one) && typeof one.id === "string" && one.id !== "" && typeof one.type === "string"
-    && (one.data === undefined || isObject(one.data)) && (one.position === undefined || one.position === null || isPoint(one.position)));
-  const edges = ((Array.isArray(outer.edges) ? outer.edges : []) as unknown[]).filter((one): one is GraphEdge =>
-    isObject(one) && typeof one.source === "string" && typeof one.target === "string" && (one.sourceHandle === undefined || typeof one.sourceHandle === "string"));
-  return { nodes: nodes.map(({ id, type, data, position }) => ({ id, type, data: data ?? {}, ...(position ? { position } : {}) })), edges };
+  if (!isObject(outer) || !Array.isArray(outer.nodes) || !outer.nodes.length) return "noNodes";
+  return { nodes: outer.nodes, edges: Array.isArray(outer.edges) ? outer.edges : [] };
 }
 
 /** Where an issue is: the id of a node or edge, and for a node the JSON Pointer within its data. */

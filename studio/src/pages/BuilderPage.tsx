@@ -2,7 +2,7 @@ import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMem
 import { Editing } from "../api/editing";
 import { Ask, type Preview } from "../builder/Ask";
 import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
-import { connect, copied, addNode, handlesOf, moved, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
+import { connect, copied, addNode, handlesOf, moved, type Pasted, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
 import { Editor, type Found } from "../builder/editor";
@@ -133,6 +133,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const [asking, setAsking] = useState<"deploy" | "run" | "settings" | null>(null);
   // The choice between two versions is put off: a notice leads back to it.
   const [isPutOff, setPutOff] = useState(false);
+  const [unpasted, setUnpasted] = useState<Pasted["left"]>([]);
   const [from, setFrom] = useState<From | undefined>();
   const [runId, setRunId] = useState<string | null>(null);
   const [isRunShown, setRunShown] = useState(false);
@@ -226,9 +227,10 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   };
   const onPaste = (event: ClipboardEvent) => {
     if (isField(event) || !canEdit) return;
-    const made = pasted(placed(), event.clipboardData.getData("text/plain"));
-    if (!made) return;
+    const made = pasted(placed(), event.clipboardData.getData("text/plain"), catalog.types);
     event.preventDefault();
+    setUnpasted(made.left);
+    if (!made.ids.length) return;
     editor.change(made.structure);
     setSelected(made.ids);
   };
@@ -267,7 +269,8 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     <div className="page builder" onKeyDown={onKey} onCopy={onCopy} onCut={onCopy} onPaste={onPaste}>
       <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
         onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onAside={(what) => { setSelected([]); setOpen(open === what ? null : what); }} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
-      <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} />
+      <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} unpasted={unpasted}
+        onPasted={() => { setUnpasted([]); canvas.current?.show(selected.at(-1) ?? structure.nodes[0]?.id ?? ""); }} />
       {open === "problems" && <Problems issues={state.issues} structure={structure} onSelect={lead} />}
       <div className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
         {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} hasStart={structure.nodes.some((each) => each.type === "start")} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}

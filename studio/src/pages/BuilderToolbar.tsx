@@ -1,3 +1,4 @@
+import type { Pasted } from "../builder/document";
 import type { Editor, EditorState } from "../builder/editor";
 import { problemOf, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
@@ -51,8 +52,12 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
   );
 }
 
+const MOST = 5;
+
 /** What the user has to know of the draft. */
-export function Notices({ editor, state, onConflict }: { editor: Editor; state: EditorState; onConflict: () => void }) {
+export function Notices({ editor, state, unpasted, onConflict, onPasted }: {
+  editor: Editor; state: EditorState; unpasted: Pasted["left"]; onConflict: () => void; onPasted: () => void;
+}) {
   const { t } = useLanguage();
   const message = state.error ? problemOf(state.error).message : "";
   if (state.workflow?.status === "deleted") {
@@ -66,6 +71,16 @@ export function Notices({ editor, state, onConflict }: { editor: Editor; state: 
     <div className="notices">
       {!editor.canEdit && (
         <div className="notice"><Icon name="user" /><span>{t(state.workflow?.manageDenial === "not_owner" ? "builder.notOwner" : "builder.readOnly")}</span></div>
+      )}
+      {unpasted.length > 0 && (
+        <div className="notice wait" role="alert">
+          <Icon name="waiting" />
+          <ul className="grow text">
+            {unpasted.slice(0, MOST).map(({ what, why }, index) => <li key={index}>{t(`paste.${why}`, { name: brief(what, 60) })}</li>)}
+            {unpasted.length > MOST && <li>{t("common.moreRows", { count: unpasted.length - MOST })}</li>}
+          </ul>
+          <button type="button" className="button plain square small" aria-label={t("common.close")} onClick={onPasted}><Icon name="close" /></button>
+        </div>
       )}
       {state.restored && (
         <div className="notice wait">
