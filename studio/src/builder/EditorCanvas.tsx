@@ -11,6 +11,7 @@ import { Icon } from "../kit/icons";
 import { brief } from "../kit/safe";
 import { type Box, frameOf, groupKey, groupOf, groupsOf, NOTE_SIZE, noteKey, notesOf } from "./annotations";
 import { handlesOf, type Point, titleOf } from "./document";
+import { type Count, counted } from "./Problems";
 import { Overview } from "./Overview";
 import { type Marks, toneOfOutcome } from "./playing";
 import { GroupNode, NoteNode, type ShownGroup, type ShownNote } from "./Marks";
@@ -29,13 +30,17 @@ export const DRAGGED = "application/x-studio-node";
 interface Shown extends Record<string, unknown> {
   node: GraphNode;
   handles: (string | null)[];
-  problems: number;
+  problems: Count;
   canEdit: boolean;
   /** How the node ended in a simulated run, `never` or `unreached`; empty without one. `!` leads that of this step. */
   mark: string;
 }
 type Step = Node<Shown, "step">;
 type Placed = Step | ShownNote | ShownGroup;
+
+const NONE: Count = { errors: 0, warnings: 0 };
+const hasAny = ({ errors, warnings }: Count) => errors + warnings > 0;
+const isSame = (one: Count, other: Count) => one.errors === other.errors && one.warnings === other.warnings;
 
 /** Handles with a name have a row each; the plain one is at the middle of the head, `error` below the node. */
 const rowsOf = (handles: (string | null)[]) => handles.filter((one): one is string => one !== null && one !== "error");
@@ -50,7 +55,7 @@ const EditorNode = memo(function EditorNode({ data }: NodeProps<Step>) {
   const kind = `type.${node.type}`;
   const under = typeof node.data?.toolId === "string" ? node.data.toolId : has(kind) ? t(kind) : node.type;
   return (
-    <div className={`gnode editable ${outcome ? tone : problems ? "bad" : ""}${mark.startsWith("!") ? " current" : ""}`} part="node" data-outcome={outcome || undefined}>
+    <div className={`gnode editable ${outcome ? tone : problems.errors ? "bad" : problems.warnings ? "wait" : ""}${mark.startsWith("!") ? " current" : ""}`} part="node" data-outcome={outcome || undefined}>
       {node.type !== "start" && <Handle type="target" position={Position.Left} isConnectable={canEdit} style={{ insetBlockStart: HEAD / 2 }} />}
       <div className="ghead">
         <span className="glyph"><Icon name={node.type} /></span>
@@ -60,7 +65,7 @@ const EditorNode = memo(function EditorNode({ data }: NodeProps<Step>) {
         </span>
         {outcome && tone !== "off" && <span className="mark clip">{has(`outcome.${outcome}`) ? t(`outcome.${outcome}`) : brief(outcome, 20)}</span>}
         {outcome === "never" && <span className="mark"><Icon name="skipped" /><span className="sr">{t("simulate.never")}</span></span>}
-        {!outcome && problems > 0 && <span className="mark"><Icon name="error" /><span className="sr">{t("builder.problems", { count: problems })}</span></span>}
+        {!outcome && hasAny(problems) && <span className="mark"><Icon name={problems.errors ? "error" : "waiting"} /><span className="sr">{counted(problems, t)}</span></span>}
       </div>
       {handles.includes(null) && <Handle type="source" position={Position.Right} isConnectable={canEdit} style={{ insetBlockStart: HEAD / 2 }} />}
       {rowsOf(handles).map((handle, index) => (
@@ -89,7 +94,7 @@ export interface CanvasHandle {
 export interface CanvasProps {
   structure: Structure;
   types: Map<string, NodeType>;
-  problems: Map<string, number>;
+  problems: Map<string, Count>;
   /** What is shown of a simulation. */
   marks: Marks | null;
   selected: string[];
@@ -153,18 +158,18 @@ function useWanted({ structure, types, problems, marks, selected, canEdit }: Can
     if (made === null) return [];
     const chosen = new Set(selected);
     const next = structure.nodes.map((node): Step => {
-      const count = problems.get(node.id) ?? 0;
+      const count = problems.get(node.id) ?? NONE;
       const position = node.position ?? made.get(node.id) ?? { x: 0, y: 0 };
       const old = built.current.get(node.id);
       const isSelected = chosen.has(node.id);
       const mark = markOf(marks, node.id);
-      if (old && old.data.node === node && old.data.problems === count && old.data.canEdit === canEdit && old.data.mark === mark && old.selected === isSelected
+      if (old && old.data.node === node && isSame(old.data.problems, count) && old.data.canEdit === canEdit && old.data.mark === mark && old.selected === isSelected
         && old.position.x === position.x && old.position.y === position.y) return old;
       const handles = handlesOf(node, types);
       const size = { width: WIDTH, height: heightOf(handles) };
       return {
         id: node.id, type: "step", data: { node, handles, problems: count, canEdit, mark }, position, ...size, measured: size, handles: handlesAt(node, handles), selected: isSelected,
-        ariaLabel: brief(`${titleOf(node)}, ${node.type}${count ? `, ${t("builder.problems", { count })}` : ""}`, 160), ariaRole: "button",
+        ariaLabel: brief(`${titleOf(node)}, ${node.type}${hasAny(count) ? `, ${counted(count, t)}` : ""}`, 160), ariaRole: "button",
       };
     });
     built.current = new Map(next.map((node) => [node.id, node]));

@@ -5,6 +5,23 @@ import { brief, visible } from "../kit/safe";
 import { titleOf } from "./document";
 import type { Found } from "./editor";
 
+export interface Count {
+  /** What prevents a deploy. */
+  errors: number;
+  warnings: number;
+}
+
+export function countOf(issues: Found[]): Count {
+  const warnings = issues.filter((issue) => issue.severity === "warning").length;
+  return { errors: issues.length - warnings, warnings };
+}
+
+/** Names errors and warnings apart; without any, no errors. */
+export function counted({ errors, warnings }: Count, t: (key: string, values: { count: number }) => string): string {
+  const parts = [errors || !warnings ? t("builder.problems", { count: errors }) : "", warnings ? t("builder.warnings", { count: warnings }) : ""];
+  return parts.filter(Boolean).join(", ");
+}
+
 /** The findings of the server's validation, with their fields. Each leads to its node. */
 export function Problems({ issues, structure, onSelect }: { issues: Found[]; structure: Structure; onSelect: (issue: Found) => void }) {
   const { t, has } = useLanguage();
@@ -13,9 +30,10 @@ export function Problems({ issues, structure, onSelect }: { issues: Found[]; str
     <ul className="problems" aria-label={t("builder.problemList")}>
       {!issues.length && <li className="muted">{t("builder.noProblems")}</li>}
       {issues.map((issue, index) => (
-        <li key={index} className="row">
+        <li key={index} className={`row ${issue.severity}`}>
           <Icon name={issue.severity === "warning" ? "waiting" : "error"} />
           <span className="grow text">
+            {issue.severity === "warning" && <span className="sr">{t("builder.warnings", { count: 1 })}: </span>}
             {fieldsIn(issue).map((name, place) => <span key={place}><strong>{brief(has(`data.${name}`) ? t(`data.${name}`) : name, 60)}</strong> · </span>)}
             {visible(brief(issue.message, 400))}
           </span>

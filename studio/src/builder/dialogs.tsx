@@ -12,7 +12,7 @@ import { Dialog, Loading, type Problem } from "../kit/kit";
 import { brief, visible } from "../kit/safe";
 import { differences } from "./document";
 import type { Conflict, Editor, EditorState, Found } from "./editor";
-import { Problems } from "./Problems";
+import { countOf, Problems } from "./Problems";
 
 const MOST = 12;
 
@@ -63,7 +63,7 @@ export function DeployDialog({ editor, state, editing, onProblem, onClose }: {
   const [hasChanged, setChanged] = useState(false);
   const [moves, setMoves] = useState(false);
   const [busy, setBusy] = useState(false);
-  const errors = state.issues.filter((issue) => issue.severity !== "warning");
+  const { errors, warnings } = countOf(state.issues);
   const load = useCallback(async () => {
     try {
       await editor.ensureSaved(t("builder.unsaved"));
@@ -99,12 +99,13 @@ export function DeployDialog({ editor, state, editing, onProblem, onClose }: {
     <Dialog title={t("builder.deployAsk")} onClose={onClose} actions={
       <>
         <button type="button" className="button" onClick={onClose}>{t("common.cancel")}</button>
-        <button type="button" className="button primary" disabled={busy || errors.length > 0 || !impact} onClick={() => void deploy()}>{t("builder.deploy")}</button>
+        <button type="button" className="button primary" disabled={busy || errors > 0 || !impact} onClick={() => void deploy()}>{t("builder.deploy")}</button>
       </>
     }>
       <p className="muted">{t("builder.deployHint")}</p>
-      {errors.length > 0 && <p className="problem" role="alert"><Icon name="error" />{t("builder.fixFirst", { count: errors.length })}</p>}
-      {errors.length > 0 && <Problems issues={errors} structure={state.structure} onSelect={onProblem} />}
+      {errors > 0 && <p className="problem" role="alert"><Icon name="error" />{t("builder.fixFirst", { count: errors })}</p>}
+      {warnings > 0 && <p>{t("builder.warnings", { count: warnings })}</p>}
+      {errors + warnings > 0 && <Problems issues={state.issues} structure={state.structure} onSelect={onProblem} />}
       {hasChanged && <p className="problem" role="alert"><Icon name="error" />{t("impact.changed")}</p>}
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
       {!impact && !problem && <Loading rows={2} />}

@@ -14,7 +14,7 @@ import { keeperOf } from "../builder/keeper";
 import { type Catalog, NodeEditor } from "../builder/NodeEditor";
 import { NoteEditor, SeveralEditor } from "../builder/Marks";
 import { type Entry, entryIn, Palette } from "../builder/Palette";
-import { focusField, Problems } from "../builder/Problems";
+import { countOf, focusField, Problems } from "../builder/Problems";
 import { problemOf, useChanges, useHost, useLoaded } from "../elements/context";
 import { NodeExpressions, useSample } from "../expressions/NodeExpressions";
 import { useLanguage } from "../i18n/context";
@@ -236,9 +236,9 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   };
 
   const problems = useMemo(() => {
-    const counts = new Map<string, number>();
-    for (const issue of state.issues) if (issue.at.node) counts.set(issue.at.node, (counts.get(issue.at.node) ?? 0) + 1);
-    return counts;
+    const found = new Map<string, Found[]>();
+    for (const issue of state.issues) if (issue.at.node) found.set(issue.at.node, [...(found.get(issue.at.node) ?? []), issue]);
+    return new Map([...found].map(([node, issues]) => [node, countOf(issues)]));
   }, [state.issues]);
   const one = selected.length === 1 ? structure.nodes.find((node) => node.id === selected[0]) : undefined;
   const note = selected.length === 1 ? notesOf(structure).find((each) => each.id === noteOf(selected[0])) : undefined;

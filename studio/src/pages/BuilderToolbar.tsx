@@ -1,4 +1,5 @@
 import type { Pasted } from "../builder/document";
+import { counted, countOf } from "../builder/Problems";
 import type { Editor, EditorState } from "../builder/editor";
 import { problemOf, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
@@ -17,7 +18,7 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
   const host = useHost();
   const workflow = state.workflow!;
   const may = (feature: string) => !host.readonly && host.wants(feature);
-  const errors = state.issues.length;
+  const count = countOf(state.issues);
   const isDeployed = !workflow.hasUnpublishedChanges && state.saving === "saved";
   return (
     <div className="head" part="toolbar">
@@ -37,8 +38,8 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
         </div>
       )}
       {canEdit && (
-        <button type="button" className={`button${errors ? " danger" : ""}`} aria-expanded={open === "problems"} onClick={onProblems}>
-          <Icon name={errors ? "error" : "done"} />{t("builder.problems", { count: errors })}
+        <button type="button" className={`button${count.errors ? " danger" : ""}`} aria-expanded={open === "problems"} onClick={onProblems}>
+          <Icon name={count.errors ? "error" : count.warnings ? "waiting" : "done"} />{counted(count, t)}
         </button>
       )}
       {canEdit && may("propose") && <button type="button" className="button" aria-expanded={open === "ask"} onClick={() => onAside("ask")}>{t("ask.open")}</button>}

@@ -6,7 +6,7 @@ import demo
 from appearance import check_accessibility
 from playwright.sync_api import expect
 from servers import Server
-from test_builder import create, opened
+from test_builder import create, node, opened
 from watching import Open
 
 WRONG = demo.graph(
@@ -33,7 +33,7 @@ def test_problems_name_their_fields_and_lead_there(open_page: Open, server: Serv
     for way in ("list", "deploy"):
         for name, place, label in PLACES:
             if way == "list":
-                page.locator(".head").get_by_role("button", name=re.compile("problems?$")).click()
+                page.locator(".head").get_by_role("button", name=re.compile("[0-9] problems?")).click()
             else:
                 page.get_by_role("button", name="Deploy").click()
                 expect(dialog.get_by_role("alert").first).to_contain_text("have to be solved first")
@@ -46,3 +46,33 @@ def test_problems_name_their_fields_and_lead_there(open_page: Open, server: Serv
             focused = page.locator(".side :focus")
             expect(focused).to_have_accessible_name(re.compile(f"^{label}"))
             expect(focused).to_have_attribute("aria-invalid", "true")
+
+
+def test_warnings_are_counted_apart_from_problems(open_page: Open, server: Server) -> None:
+    """The toolbar, the nodes and the dialog of a deploy have the same counts; warnings alone do not stop a deploy."""
+    slow = demo.node("slow", "action", toolId="core.transform", params={"value": 1}, maxConcurrency=2)
+    with server.client() as client:
+        page = opened(
+            open_page,
+            create(client, demo.graph([slow, demo.node("bare", "action")], ("start", "slow"), ("slow", "bare"))),
+        )
+    toolbar, dialog, problems = (
+        page.locator(".head"),
+        page.get_by_role("dialog"),
+        page.get_by_role("list", name="Problems"),
+    )
+    expect(toolbar.get_by_role("button", name="1 problem, 1 warning", exact=True)).to_be_visible()
+    expect(node(page, "slow")).to_have_accessible_name("slow, action, 1 warning")
+    expect(node(page, "bare")).to_have_accessible_name("bare, action, 1 problem")
+    page.get_by_role("button", name="Deploy").click()
+    expect(dialog.get_by_role("alert")).to_have_text("1 problem has to be solved first")
+    expect(dialog.get_by_text("1 warning", exact=True)).to_be_visible()
+    expect(problems.get_by_role("listitem")).to_have_count(2)
+    check_accessibility(page)
+    dialog.get_by_role("button", name="Cancel").click()
+    node(page, "bare").click()
+    page.get_by_role("button", name="Delete node").click()
+    expect(toolbar.get_by_role("button", name="1 warning", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Deploy").click()
+    expect(dialog.get_by_text("1 warning", exact=True)).to_be_visible()
+    expect(dialog.get_by_role("button", name="Deploy")).to_be_enabled()
