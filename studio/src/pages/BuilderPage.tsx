@@ -22,6 +22,7 @@ import { Icon } from "../kit/icons";
 import { isObject } from "../kit/json";
 import { Empty, Failure, Loading } from "../kit/kit";
 import { Notices, Toolbar } from "./BuilderToolbar";
+import { usePanelInSight } from "./parts";
 import RunPage from "./RunPage";
 
 export interface BuilderProps {
@@ -125,6 +126,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const { catalog, problem, reload } = useCatalog(editing);
   const canvas = useRef<CanvasHandle>(null);
   const panel = useRef<HTMLElement>(null);
+  const parts = useRef<HTMLDivElement>(null);
   const keys = useKeys();
   const [selected, setSelected] = useState<string[]>([]);
   const [open, setOpen] = useState<"palette" | "problems" | "simulate" | "ask" | null>(null);
@@ -246,6 +248,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const chosen = new Set(one ? [] : members(structure, selected));
   const several = structure.nodes.filter((node) => chosen.has(node.id));
   const isAside = Boolean(one ?? note) || several.length > 0;
+  usePanelInSight(parts, isAside ? selected.join("\n") : open === "simulate" || open === "ask" ? open : null);
   const close = () => {
     const last = selected.at(-1);
     setSelected([]);
@@ -272,7 +275,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
       <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} unpasted={unpasted}
         onPasted={() => { setUnpasted([]); canvas.current?.show(selected.at(-1) ?? structure.nodes[0]?.id ?? ""); }} />
       {open === "problems" && <Problems issues={state.issues} structure={structure} onSelect={lead} />}
-      <div className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
+      <div ref={parts} className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
         {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} hasStart={structure.nodes.some((each) => each.type === "start")} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
         <EditorCanvas ref={canvas} structure={preview?.structure ?? structure} types={catalog.types} problems={problems} marks={preview?.marks ?? marks} selected={selected} canEdit={canEdit && !preview} label={t("run.graph")}
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />

@@ -11,7 +11,7 @@ import { brief, visible } from "../kit/safe";
 import { Execution, type Snapshot } from "../run/execution";
 import { keyOf, placeName, type ShownStructure } from "../run/model";
 import { NodePanel } from "./NodePanel";
-import { durationOf, PlaceLink, useActorName, useTargetName } from "./parts";
+import { durationOf, PlaceLink, useActorName, usePanelInSight, useTargetName } from "./parts";
 import { EventList, Timeline } from "./RunLists";
 import { RetryDialog, Story } from "./turns";
 
@@ -44,6 +44,8 @@ function OneRun({ runId }: RunProps) {
   const [path, setPath] = useState<string[]>([]);
   const [selected, setSelected] = useState<string | null>(null);
   const shownView = useRef<HTMLDivElement>(null);
+  const parts = useRef<HTMLDivElement>(null);
+  usePanelInSight(parts, selected);
   // What opened the details gets the focus when they are closed.
   const opener = useRef<HTMLElement | null>(null);
   const turnIds = new Set(snapshot.turns.map((turn) => turn.runId));
@@ -113,7 +115,7 @@ function OneRun({ runId }: RunProps) {
         { id: "events", text: t("run.events") }, { id: "output", text: t("run.output") },
       ]} />
       {path.length > 0 && <Crumbs path={path} onPath={(at) => select(at, null)} />}
-      <div className={`split${selected === null ? " alone" : ""}`}>
+      <div ref={parts} className={`split${selected === null ? " alone" : ""}`}>
         <div className="main">
           <div className="panelbody" id="run-view" role="tabpanel" tabIndex={-1} ref={shownView}>
             {!snapshot.loaded ? <Loading rows={8} />

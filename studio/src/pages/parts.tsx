@@ -1,4 +1,4 @@
-import { type CSSProperties, type MouseEvent, type ReactNode, useEffect, useState } from "react";
+import { type CSSProperties, type MouseEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import type { Actor, RunRecord, Target } from "../api/types";
 import { type Place, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
@@ -18,6 +18,41 @@ export function PlaceLink({ to, className, children, label, style, current = fal
   const shared = { className, style, "aria-label": label, "aria-current": current ? "page" : undefined } as const;
   return <a {...shared} href={href ?? "#"} onClick={go}>{children}</a>;
 }
+
+const LEAST_IN_SIGHT = 60;
+
+/**
+ * Scrolls the page to the panel beside what is in `around` when another one is shown and hardly any of it is in sight, as in a
+ * low window. What the pointer holds must not move below it: then, when it is released.
+ */
+export function usePanelInSight(around: RefObject<HTMLElement | null>, shown: string | null) {
+  const isHeld = useRef(false);
+  useEffect(() => {
+    const down = () => void (isHeld.current = true);
+    const up = () => void (isHeld.current = false);
+    addEventListener("pointerdown", down, true);
+    for (const name of ENDS) addEventListener(name, up, true);
+    return () => {
+      removeEventListener("pointerdown", down, true);
+      for (const name of ENDS) removeEventListener(name, up, true);
+    };
+  }, []);
+  useEffect(() => {
+    if (shown === null) return;
+    const scroll = () => {
+      const panel = around.current?.querySelector(":scope > .side:not([hidden])")?.getBoundingClientRect();
+      const page = around.current?.closest(".page");
+      const { top, bottom } = page?.getBoundingClientRect() ?? { top: 0, bottom: 0 };
+      if (panel && Math.min(panel.bottom, bottom) - Math.max(panel.top, top) < LEAST_IN_SIGHT) page!.scrollTop += panel.top - top;
+    };
+    if (!isHeld.current) return scroll();
+    const released = new AbortController();
+    for (const name of ENDS) addEventListener(name, scroll, { once: true, signal: released.signal });
+    return () => released.abort();
+  }, [around, shown]);
+}
+
+const ENDS = ["pointerup", "pointercancel"];
 
 /** The name of what a run executes. */
 export function useTargetName(target: Target | undefined): string {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, expect
-from servers import Server
+from servers import Server, eventually
 from watching import Open
 
 ZOOMS: dict[str, dict[str, Any]] = {
@@ -22,6 +22,13 @@ IS_IN_SIGHT = """(one) => {
     found = inner;
   }
   return one.contains(found);
+}"""
+
+
+SHOWN_HEIGHT = """(one) => {
+  const { top, bottom } = one.getBoundingClientRect();
+  const page = one.closest('.page').getBoundingClientRect();
+  return Math.min(bottom, page.bottom) - Math.max(top, page.top);
 }"""
 
 
@@ -65,3 +72,25 @@ def test_the_builder_and_the_chat_of_a_skill_keep_a_height(
     expect(box).to_be_attached()
     assert box.evaluate(IS_IN_SIGHT)
     assert page.locator(".thread").evaluate("(one) => one.offsetHeight") >= 60
+
+
+@pytest.mark.parametrize("zoom", ZOOMS)
+def test_a_panel_that_opens_is_in_sight(open_page: Open, ids: dict[str, str], zoom: str) -> None:
+    """The page scrolls to the details of a node, also to those of the next one, and to a simulation."""
+    page = open_page(f"/studio/workflows/{ids['plain_workflow']}", **ZOOMS[zoom])
+    panel = page.locator("aside:visible")
+    for name in ("ask", "start"):
+        page.locator(f".react-flow__node[data-id={name}]").focus()
+        page.keyboard.press("Enter")
+        expect(panel.get_by_role("heading", name=name, exact=True)).to_be_visible()
+        eventually(lambda: panel.evaluate(SHOWN_HEIGHT) >= 60)
+    page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    page.get_by_role("button", name="Simulate").press("Enter")
+    expect(panel.get_by_role("heading", name="Simulate")).to_be_attached()
+    eventually(lambda: panel.evaluate(SHOWN_HEIGHT) >= 60)
+    page = open_page(f"/studio/runs/{ids['plain0']}", **ZOOMS[zoom])
+    page.locator(".react-flow__node[data-id=ask]").focus()
+    page.keyboard.press("Enter")
+    panel = page.locator("aside:visible")
+    eventually(lambda: panel.evaluate(SHOWN_HEIGHT) >= 60)
