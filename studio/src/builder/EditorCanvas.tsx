@@ -4,7 +4,7 @@ import {
 } from "@xyflow/react";
 import { type DragEvent, type KeyboardEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { GraphNode, NodeType, Structure } from "../api/types";
-import { type Fit, InSight, useScrolls } from "../canvas/InSight";
+import { type Fit, InSight, useJump, useScrolls } from "../canvas/InSight";
 import { positions } from "../canvas/place";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -83,7 +83,10 @@ const NODE_TYPES = { step: EditorNode, note: NoteNode, group: GroupNode };
 
 export interface CanvasHandle {
   fit: () => void;
+  /** Gives the node the focus. */
   show: (id: string) => void;
+  /** Shows the node at a scale at which it can be read. */
+  jump: (id: string) => void;
   /** The point of the graph in the middle of what is shown. */
   middle: () => Point;
   tidy: () => Promise<Map<string, Point>>;
@@ -254,6 +257,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
   const [picked, setPicked] = useState<string | null>(null);
   const [isDragging, setDragging] = useState(false);
   const scrolls = useScrolls();
+  const jump = useJump();
   const edges = useMemo(() => (picked === null ? lines : lines.map((edge) => (edge.id === picked ? { ...edge, selected: true } : edge))), [lines, picked]);
 
   useImperativeHandle(props.ref, () => ({
@@ -267,6 +271,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
       // A node that is there gets the focus at once: with the focus on nothing until the next frame, keys would be lost.
       if (!focus()) requestAnimationFrame(() => focus());
     },
+    jump,
     middle: () => {
       const at = box.current!.getBoundingClientRect();
       const point = flow.screenToFlowPosition({ x: at.left + at.width / 2, y: at.top + at.height / 2 });
@@ -274,7 +279,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
     },
     tidy: () => positions(boxesOf(structure, types), structure.edges),
     places: () => new Map(latest.current.map((node) => [node.id, node.position])),
-  }), [flow, structure, types, box]);
+  }), [flow, jump, structure, types, box]);
 
   const onNodesChange = useCallback((given: NodeChange<Placed>[]) => {
     const changes = withMembers(given, latest.current, structure);

@@ -1,10 +1,11 @@
 import { useMemo, useState } from "react";
-import type { JsonObject, NodeType, Tool } from "../api/types";
+import type { GraphNode, JsonObject, NodeType, Tool } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { readJson } from "../kit/json";
 import { brief } from "../kit/safe";
 import { NOTE } from "./annotations";
+import { titleOf } from "./document";
 import { DRAGGED } from "./EditorCanvas";
 
 /** What a new node is made of. */
@@ -31,14 +32,17 @@ const BEGIN: Record<string, JsonObject> = {
   agent: { message: "" },
 };
 
-/** The kinds of nodes and the tools that can be added. An entry is chosen, or dragged onto the canvas. */
-export function Palette({ types, hasStart, tools, onAdd }: {
+/** The kinds of nodes and the tools that can be added. An entry is chosen, or dragged onto the canvas. A search finds nodes of the graph too. */
+export function Palette({ nodes, types, hasStart, tools, onAdd, onFind }: {
+  nodes: GraphNode[]; onFind: (node: string) => void;
   types: NodeType[];
   /** The graph has a start: no other one is offered. */
   hasStart: boolean; tools: Tool[]; onAdd: (entry: Entry) => void;
 }) {
   const { t, has } = useLanguage();
   const [search, setSearch] = useState("");
+  const words = useMemo(() => search.toLowerCase().split(/\s+/).filter(Boolean), [search]);
+  const found = useMemo(() => (words.length ? nodes.filter((node) => words.every((word) => `${titleOf(node)} ${node.id}`.toLowerCase().includes(word))) : []), [nodes, words]);
   const groups = useMemo(() => {
     const named = (type: NodeType) => (has(`type.${type.type}`) ? t(`type.${type.type}`) : type.title);
     const kinds: Row[] = types.filter((type) => (type.type !== "start" || !hasStart) && type.type !== "action").map((type) => ({
@@ -56,15 +60,26 @@ export function Palette({ types, hasStart, tools, onAdd }: {
       });
       found.set(name, rows);
     }
-    const words = search.toLowerCase().split(/\s+/).filter(Boolean);
     const fits = (row: Row) => words.every((word) => `${row.title} ${row.key} ${row.hint}`.toLowerCase().includes(word));
     return [...found].map(([name, rows]) => ({ name, rows: rows.filter(fits) })).filter((group) => group.rows.length);
-  }, [types, hasStart, tools, search, t, has]);
+  }, [types, hasStart, tools, words, t, has]);
   return (
     <div className="palette" part="palette">
       <label className="sr" htmlFor="palette-search">{t("builder.search")}</label>
       <input id="palette-search" type="search" className="input" placeholder={t("builder.search")} value={search} onChange={(event) => setSearch(event.target.value)} />
       <div className="entries">
+        {found.length > 0 && (
+          <section aria-label={t("builder.inGraph")}>
+            <h2>{t("builder.inGraph")}</h2>
+            {found.slice(0, MOST).map((node) => (
+              <button key={node.id} type="button" className="entry" title={brief(node.id, 100)} onClick={() => onFind(node.id)}>
+                <Icon name={node.type} />
+                <span className="clip">{brief(titleOf(node), 60)}</span>
+              </button>
+            ))}
+            {found.length > MOST && <p className="hint">{t("builder.narrow", { count: found.length - MOST })}</p>}
+          </section>
+        )}
         {groups.map((group) => (
           <section key={group.name} aria-label={brief(group.name, 60)}>
             <h2>{brief(group.name, 60)}</h2>
@@ -78,7 +93,7 @@ export function Palette({ types, hasStart, tools, onAdd }: {
             {group.rows.length > MOST && <p className="hint">{t("builder.narrow", { count: group.rows.length - MOST })}</p>}
           </section>
         ))}
-        {!groups.length && <p className="hint pad">{t("builder.nothing")}</p>}
+        {!groups.length && !found.length && <p className="hint pad">{t("builder.nothing")}</p>}
       </div>
     </div>
   );

@@ -7,7 +7,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { toneOf } from "../kit/kit";
 import { brief } from "../kit/safe";
-import { type Fit, InSight, useScrolls } from "./InSight";
+import { type Fit, InSight, useJump, useScrolls } from "./InSight";
 import { LONGEST_LABEL } from "./layout";
 import { positions } from "./place";
 
@@ -173,15 +173,26 @@ function Canvas({ nodes, lines, fit, first, selected, onSelect }: {
   const { t } = useLanguage();
   const flow = useReactFlow();
   const scrolls = useScrolls();
+  const jump = useJump();
+  // A node that is chosen here is not moved below the pointer.
+  const own = useRef(selected);
+  const choose = (id: string | null) => {
+    own.current = id;
+    onSelect(id);
+  };
+  useEffect(() => {
+    if (selected !== null && selected !== own.current) jump(selected);
+    own.current = selected;
+  }, [selected, jump]);
   const picked = useMemo(() => (selected === null ? nodes : nodes.map((node) => (node.id === selected ? { ...node, selected: true } : node))), [nodes, selected]);
   return (
     <div className="drop" {...scrolls}>
       <ReactFlow
         nodes={picked} edges={lines} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={false} nodesConnectable={false} elementsSelectable edgesFocusable={false} autoPanOnNodeFocus={false} deleteKeyCode={null} selectionKeyCode={null}
-        multiSelectionKeyCode={null} onlyRenderVisibleElements={nodes.length >= CULL_FROM} onNodeClick={(_, node) => onSelect(node.id)}
-        onPaneClick={() => onSelect(null)} onNodesChange={(changes) => {
-          for (const change of changes) if (change.type === "select" && change.selected && change.id !== selected) onSelect(change.id);
+        multiSelectionKeyCode={null} onlyRenderVisibleElements={nodes.length >= CULL_FROM} onNodeClick={(_, node) => choose(node.id)}
+        onPaneClick={() => choose(null)} onNodesChange={(changes) => {
+          for (const change of changes) if (change.type === "select" && change.selected && change.id !== selected) choose(change.id);
         }}
         proOptions={{ hideAttribution: true }} zoomOnDoubleClick={false}
       />

@@ -9,6 +9,8 @@ export interface Fit {
 }
 
 const MARGIN = 24;
+/** The least scale at which the names of nodes can be read. */
+const READABLE = 0.75;
 
 interface Size {
   width: number;
@@ -99,6 +101,19 @@ export function InSight({ id, fit, graph, isWhole = false, isDragging = false }:
     if (isWhole && id === null && width && height) void flow.fitView(fit);
   }, [flow, fit, isWhole, id, width, height]);
   return null;
+}
+
+/** Shows a node that was not chosen on the canvas at a scale at which it can be read. */
+export function useJump() {
+  const flow = useReactFlow();
+  const store = useStoreApi();
+  return useCallback((id: string) => {
+    const node = flow.getNode(id);
+    if (!node || flow.getViewport().zoom >= READABLE) return;
+    const [rect, { width, height }] = [getNodesBounds([node]), store.getState()];
+    const middle = (from: number, length: number, most: number) => most / 2 - (from + length / 2) * READABLE;
+    void flow.setViewport({ x: middle(rect.x, rect.width, width), y: middle(rect.y, rect.height, height), zoom: READABLE });
+  }, [flow, store]);
 }
 
 /**

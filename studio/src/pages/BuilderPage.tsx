@@ -153,16 +153,22 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
 
   useOthers(id, editor, asking === "settings");
   const save = () => editor.ensureSaved(t("builder.unsaved"));
-  const select = useCallback((node: string) => {
+  const select = useCallback((node: string, isNew = false) => {
     setSelected([node]);
     setOpen((old) => (old === "simulate" || old === "ask" ? old : null));
-    requestAnimationFrame(() => canvas.current?.show(node));
+    requestAnimationFrame(() => {
+      if (!isNew) canvas.current?.jump(node);
+      canvas.current?.show(node);
+    });
   }, []);
   const lead = useCallback((issue: Found) => {
     const node = issue.at.node!;
     setSelected([node]);
     setOpen(null);
-    requestAnimationFrame(() => focusField(panel.current, issue.at.pointer) || canvas.current?.show(node));
+    requestAnimationFrame(() => {
+      canvas.current?.jump(node);
+      if (!focusField(panel.current, issue.at.pointer)) canvas.current?.show(node);
+    });
   }, []);
   /** The structure with a place for every node: what is beside a node that is added must not move. */
   const placed = () => {
@@ -174,7 +180,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     if (entry.type === NOTE) {
       const made = addNote(placed(), "", position ?? canvas.current?.middle() ?? { x: 0, y: 0 });
       editor.change(made.structure);
-      return select(noteKey(made.id));
+      return select(noteKey(made.id), true);
     }
     const last = structure.nodes.find((node) => node.id === selected.at(-1)) ?? (structure.nodes.length === 1 ? structure.nodes[0] : undefined);
     const taken = new Set(structure.edges.filter((edge) => edge.source === last?.id).map((edge) => edge.sourceHandle ?? null));
@@ -183,7 +189,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     const at = position ?? (after ? undefined : canvas.current?.middle());
     const made = addNode(placed(), { ...entry, after, position: at });
     editor.change(made.structure);
-    select(made.id);
+    select(made.id, true);
   };
   const drop = (text: string, at: Point) => {
     const entry = entryIn(text, [...catalog.types.values()]);
@@ -276,7 +282,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
         onPasted={() => { setUnpasted([]); canvas.current?.show(selected.at(-1) ?? structure.nodes[0]?.id ?? ""); }} />
       {open === "problems" && <Problems issues={state.issues} structure={structure} onSelect={lead} />}
       <div ref={parts} className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
-        {canEdit && <div className="left"><Palette types={[...catalog.types.values()]} hasStart={structure.nodes.some((each) => each.type === "start")} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
+        {canEdit && <div className="left"><Palette nodes={structure.nodes} onFind={select} types={[...catalog.types.values()]} hasStart={structure.nodes.some((each) => each.type === "start")} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
         <EditorCanvas ref={canvas} structure={preview?.structure ?? structure} types={catalog.types} problems={problems} marks={preview?.marks ?? marks} selected={selected} canEdit={canEdit && !preview} label={t("run.graph")}
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
         {one && (

@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 import demo
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 from servers import Server, eventually
 from test_builder import DRAWN, create, middle, node, opened
 from watching import Open
@@ -122,3 +122,44 @@ def test_what_the_browser_scrolls_to_stays_in_sight(open_page: Open, server: Ser
         page.keyboard.press("Shift+Tab")
         expect(node(page, name)).to_be_focused()
         eventually(lambda name=name: is_in_sight(page, name))  # type: ignore[misc]
+
+
+def test_a_jump_shows_a_node_at_a_scale_at_which_it_can_be_read(open_page: Open, server: Server) -> None:
+    """From a problem, from the search for a node by its name or id, and from what failed on the page of a run."""
+    many = [f"n{number}" for number in range(40)]
+    wrong = demo.node("ask", "humanApproval", message="Go?", timeoutSeconds=-5, label="Ask the boss")
+    chain = zip(["start", *many], [*many, "ask"], strict=True)
+    with server.client() as client:
+        workflow = create(client, demo.graph([*(demo.transform(each, 1) for each in many), wrong], *chain))
+        fails = demo.node("ask", "action", toolId="core.transform", params={"value": "{{ 1 / 0 }}"})
+        chain = zip(["start", *many], [*many, "ask"], strict=True)
+        graph = demo.graph([*(demo.transform(each, 1) for each in many), fails], *chain)
+        run_id = demo.run(client, demo.workflow(client, "Long chain", graph))
+        demo.settle(client, run_id)
+
+    def jump(page: Page, *way: Locator) -> None:
+        node(page, "start").wait_for()
+        page.evaluate(DRAWN)
+        assert scale(page) < 0.5
+        for one in way:
+            one.click()
+        eventually(lambda: scale(page) >= 0.75 and is_in_sight(page, "ask"))
+
+    page = opened(open_page, workflow)
+    problems = page.get_by_role("list", name="Problems")
+    jump(
+        page, page.locator(".head").get_by_role("button", name="1 problem"), problems.get_by_role("button", name="Ask")
+    )
+    for words in ("ask boss", "ASK"):
+        page = opened(open_page, workflow)
+        page.get_by_label("Search nodes, steps and tools").fill(words)
+        found = page.get_by_role("region", name="In this graph").get_by_role("button")
+        expect(found).to_have_text(["Ask the boss"])
+        jump(page, found)
+        expect(node(page, "ask")).to_be_focused()
+    page = open_page(f"/studio/runs/{run_id}")
+    jump(page, page.locator(".notice").get_by_role("button", name="ask"))
+
+
+def scale(page: Page) -> float:
+    return float(shown(page).split("scale(")[1].rstrip(")"))
