@@ -147,8 +147,12 @@ function Composer({ session, chats, busy, connection, box, autoFocus, onSend }: 
   }, [box, session, autoFocus]);
   useLayoutEffect(() => {
     if (!box.current) return;
+    // While it is measured, its row keeps its height: with another one, all messages above would be laid out twice for each key.
+    const row = box.current.parentElement!;
+    row.style.height = `${row.offsetHeight}px`;
     box.current.style.height = "";
     box.current.style.height = `${Math.min(box.current.scrollHeight + 2, 180)}px`;
+    row.style.height = "";
   }, [box, text]);
   const waiting = files.some((file) => !file.upload && !file.problem);
   const add = (list: Iterable<File>) => {

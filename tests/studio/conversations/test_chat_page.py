@@ -235,3 +235,29 @@ def test_a_sign_out_reaches_a_tab_that_shows_something_else(open_page: Open, cha
     for page in (first, second):
         page.reload()
         expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+
+
+MEASURED = """(box) => {
+  const thread = box.getRootNode().querySelector('.thread');
+  const { get } = Object.getOwnPropertyDescriptor(Element.prototype, 'scrollHeight');
+  window.heights = [thread.clientHeight];
+  const measure = () => (window.heights.push(thread.clientHeight), get.call(box));
+  Object.defineProperty(box, 'scrollHeight', { get: measure });
+}"""
+
+
+def test_typing_does_not_lay_out_the_messages(open_page: Open, chats: dict[str, Any]) -> None:
+    """While the height of what is typed is measured, the part with the messages keeps its own."""
+    page = opened(open_page, chats, "helper")
+    box = page.get_by_label("Message", exact=True)
+    box.fill("one")
+    low = box.evaluate("(box) => box.offsetHeight")
+    box.fill("one\ntwo\nthree\nfour")
+    box.evaluate(MEASURED)
+    box.press_sequentially(" five")
+    heights = page.evaluate("window.heights")
+    assert len(heights) > 5
+    assert len(set(heights)) == 1
+    assert box.evaluate("(box) => box.offsetHeight") > 2 * low
+    box.fill("one")
+    assert box.evaluate("(box) => box.offsetHeight") == low
