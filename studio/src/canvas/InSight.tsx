@@ -9,6 +9,8 @@ export interface Fit {
 }
 
 const MARGIN = 24;
+/** The height of the row with the buttons of the canvas, at its lower edge: they cover what is below them. */
+const BUTTONS = 48;
 /** The least scale at which the names of nodes can be read. */
 const READABLE = 0.75;
 
@@ -65,7 +67,7 @@ interface Props {
 }
 
 /**
- * Keeps in sight what the user works with. The selected node, with its neighbours if there is room for them, and a
+ * Keeps in sight what the user works with, above the buttons of the canvas. The selected node, with its neighbours if there is room for them, and a
  * graph that was in sight as a whole, also when the canvas becomes smaller, as by the details of a node. When the
  * canvas has its size again, it shows what it showed before, if the user has not moved it.
  */
@@ -89,11 +91,12 @@ export function InSight({ id, fit, graph, isWhole = false, isDragging = false }:
       void flow.setViewport(kept.from);
       return;
     }
+    const room = { width, height: height - BUTTONS };
     const whole = getNodesBounds(flow.getNodes());
     const isSmaller = width < old.width || height < old.height;
-    let next = isOther ? fittedTo(whole, size, fit) : isSmaller && isWithin(whole, now, old) ? fitted(now, whole, size, fit) : now;
-    const views = (id === null ? [] : partsAround(flow, id)).map((part) => ({ part, view: panned(next, part, size) }));
-    next = (views.find(({ part, view }) => isWithin(part, view, size)) ?? views.at(-1))?.view ?? next;
+    let next = isOther ? fittedTo(whole, size, fit) : isSmaller && isWithin(whole, now, old) ? fitted(now, whole, room, fit) : now;
+    const views = (id === null ? [] : partsAround(flow, id)).map((part) => ({ part, view: panned(next, part, room) }));
+    next = (views.find(({ part, view }) => isWithin(part, view, room)) ?? views.at(-1))?.view ?? next;
     if (isSmaller || kept) before.current = { ...(kept ?? { ...old, from: now }), to: next };
     if (!isSame(now, next)) void flow.setViewport(next);
   }, [flow, fit, graph, id, isThere, width, height, isDragging]);
