@@ -43,7 +43,7 @@ _ERRORS: Final[Mapping[int, str]] = {
     422: "A value breaks a rule",
     429: "Too many requests in a minute; `Retry-After` is the wait in seconds",
     500: "Unexpected server error",
-    503: "A required service is not available",
+    503: "A required service is not available; `Retry-After` is the wait in seconds if waiting helps",
 }
 _ALWAYS = (405, 500)
 _WITH_PRINCIPAL = (400, 401, 403, 404, 409, 429)
