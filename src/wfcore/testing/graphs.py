@@ -78,7 +78,9 @@ def _node(draw: st.DrawFn, index: int, kind: str, count: int) -> dict[str, JSON]
     return node
 
 
-_BUILDERS_OWN = st.fixed_dictionaries({}, optional={"label": st.text(max_size=5), "colour": st.none()})
+_LABELS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5)
+"""Texts that every database stores."""
+_BUILDERS_OWN = st.fixed_dictionaries({}, optional={"label": _LABELS, "colour": st.none()})
 _SECONDS = st.integers(1, 10**6) | st.floats(0.001, 1e6)
 _Value = st.SearchStrategy[JSON]
 _TRIES: dict[str, _Value] = {
