@@ -38,12 +38,11 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# All tests, two processes a core as many tests wait. Each begins with an equal part of them in their order, so that one
-# sets up what the tests of a file or folder share; a process that is done takes tests from the others. Then the branch
-# coverage of each package: it fails below the floors of tests/coverage_floors.py.
+# All tests, two processes a core as many tests wait, in small portions so that all processes end at the same time; then
+# the branch coverage of each package: it fails below the floors of tests/coverage_floors.py.
 test: lint browser
 	@rm -rf .coverage
-	MEASURE=.coverage $(BIN)/pytest -n $$($(BIN)/python -c 'import os; print(2 * os.cpu_count())') --dist worksteal
+	MEASURE=.coverage $(BIN)/pytest -n $$($(BIN)/python -c 'import os; print(2 * os.cpu_count())') --maxschedchunk 20
 	$(BIN)/python tests/coverage_floors.py
 
 bench: $(READY)
