@@ -417,7 +417,8 @@ class TestNulls:
         for body in (bare | parts, bare | {"config": {}, "userContext": {"name": "Bob"}}):
             answer = await ada.post("/agent/v1/runs", json=body, headers=keyed("b", **POLL))
             assert answer.status_code in (200, 202), answer.text
-        await until(ada, "b", "done")
+        for run in ("a", "b"):
+            await until(ada, run, "done")
         assert performed[f"{world.org}nulls"] == 2
 
     async def test_a_resume_an_action_and_a_chat(self, world: World) -> None:
