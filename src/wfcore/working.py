@@ -8,11 +8,10 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from importlib import import_module
 from typing import Final
 
 from wfcore.core import AREAS, Core, module_of
-from wfcore.imports import without_collections
+from wfcore.imports import import_in_thread
 from wfcore.ports.journal import Claimed, ExecutionRef
 
 log = logging.getLogger("wfcore.working")
@@ -75,15 +74,10 @@ async def _import(modules: Iterable[str]) -> None:
 
     So does the end of the process: Python stops its executors before it calls what is registered with `atexit`.
     """
-
-    def load(name: str) -> None:
-        with without_collections():
-            import_module(name)
-
     for name in modules:
         if name not in sys.modules:
             try:
-                loading = asyncio.get_running_loop().run_in_executor(None, load, name)
+                loading = asyncio.get_running_loop().run_in_executor(None, import_in_thread, name)
             except RuntimeError:
                 raise asyncio.CancelledError from None
             await loading
@@ -97,7 +91,7 @@ class DeferredDriver:
 
     async def handle(self, execution: ExecutionRef, claimed: Claimed | None = None) -> None:
         if "driver" not in vars(self._core):
-            await asyncio.to_thread(import_module, module_of("driver"))
+            await asyncio.to_thread(import_in_thread, module_of("driver"))
         await self._core.driver.handle(execution, claimed)
 
     def signal(self, execution: ExecutionRef) -> bool:

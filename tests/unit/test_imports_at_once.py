@@ -1,9 +1,11 @@
 """Imports without garbage collections."""
 
 import gc
+import os
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -56,3 +58,32 @@ assert not began, began
 def test_nothing_is_collected_meanwhile() -> None:
     """However many objects there are. In its own process: an import in another thread would enable collections."""
     subprocess.run([sys.executable, "-c", COUNTED], check=True)
+
+
+SLOW = """
+import __main__
+__main__.began.set()
+__main__.may_end.wait()
+value = 7
+"""
+
+FORKED = """
+import os, sys, threading
+from wfcore.imports import import_in_thread
+
+began, may_end = threading.Event(), threading.Event()
+threading.Thread(target=import_in_thread, args=["slow"]).start()
+began.wait()
+threading.Timer(0.2, may_end.set).start()
+child = os.fork()
+import_in_thread("slow")
+assert sys.modules["slow"].value == 7
+sys.exit(child and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_process_that_forks_meanwhile_has_the_whole_module(tmp_path: Path) -> None:
+    tmp_path.joinpath("slow.py").write_text(SLOW)
+    command = [sys.executable, "-W", "ignore", "-c", FORKED]
+    subprocess.run(command, check=True, timeout=120, env=os.environ | {"PYTHONPATH": str(tmp_path)})

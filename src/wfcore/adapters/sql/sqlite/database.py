@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, cached_property
-from importlib import import_module
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any, Final, Literal, TypeVar
@@ -33,6 +32,7 @@ from wfcore.adapters.sql.sqlite.numbered import CONNECTION
 from wfcore.adapters.sql.sqlite.processes import register, unregister
 from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Store, Synchronous, Transaction, shielded
 from wfcore.domain.kernel.errors import Unavailable
+from wfcore.imports import import_in_thread
 
 READERS: Final = 4
 WAL_BYTES: Final = 64 * 1024 * 1024
@@ -342,7 +342,7 @@ class Database:
     def _engine(self, size: int, *pragmas: str) -> "sa.Engine":
         """An engine of `size` connections. Neither the driver nor SQLAlchemy begins transactions: this class does."""
         for name in MODULES:
-            import_module(name)
+            import_in_thread(name)
         engine = sa.create_engine(
             sa.URL.create("sqlite", database=str(self.path)),
             poolclass=sa.QueuePool,
