@@ -237,6 +237,7 @@ class DispatcherContract(InterruptedDispatcher, OnAsyncio):
         for _ in range(3):
             bench.dispatcher.wake(ref)
             bench.dispatcher.wake(asleep)
+        await bench.until_handled(ref)
         await bench.rounds()
         assert (bench.handler.handled[ref], bench.handler.handled[asleep]) == (1, 0)
 
@@ -393,7 +394,7 @@ class DispatcherContract(InterruptedDispatcher, OnAsyncio):
         await bench.dispatcher.start(bench.handler)
         await bench.until_handled(bad)
         await bench.rounds()
-        assert bench.handler.handled[bad] == 1
+        assert self.real_time or bench.handler.handled[bad] == 1
         bench.clock.advance(60)
         await bench.until_parked(bad, 2)
 
