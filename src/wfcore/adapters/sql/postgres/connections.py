@@ -26,6 +26,7 @@ _NO_CONNECTION: Final = "This connection is closed"
 _ROLLED_BACK: Final = "40"
 _NO_TABLE: Final = "42P01"
 _READ_ONLY: Final = "25006"
+_NO_RIGHT: Final = "42501"
 _TIMEOUTS: Final = ("25P03", "25P04")
 _DAMAGED: Final = "XX"
 _MOVING: Final = "WF001"
@@ -109,7 +110,7 @@ def _refusal(error: BaseException | None) -> Unavailable | Invalid | None:
         return RolledBack(f"the database rolled a transaction back: {message}")
     if code.startswith(_DAMAGED):
         return Unavailable(f"the database is damaged: {message}")
-    if code in (_NO_TABLE, _READ_ONLY, *_TIMEOUTS) or isinstance(
+    if code in (_NO_TABLE, _NO_RIGHT, _READ_ONLY, *_TIMEOUTS) or isinstance(
         error, psycopg.OperationalError | psycopg.InterfaceError
     ):
         return Unavailable(f"the database does not answer: {message}")

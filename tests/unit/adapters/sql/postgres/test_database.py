@@ -197,9 +197,11 @@ class TestTransactions:
                 other.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")  # type: ignore[arg-type]
         assert await storage.check_writes() is None
 
-    @pytest.mark.parametrize("code", ["25P03", "25P04", "53100", "53300", "55P03", "57014", "57P01", "58030"])
+    @pytest.mark.parametrize("code", ["25P03", "25P04", "42501", "53100", "53300", "55P03", "57014", "57P01", "58030"])
     async def test_limits_and_faults_of_the_server(self, database: PostgresDatabase, code: str) -> None:
-        """A timeout of a transaction or statement, a full disk, no connection left: the database does not answer."""
+        """A timeout of a transaction or statement, a right that the role lacks, a full disk, no connection left: the
+        database does not answer.
+        """
         failing = statement(f"DO $$ BEGIN RAISE SQLSTATE '{code}'; END $$")
         for use in (database.writing, database.reading):
             with pytest.raises(Unavailable, match="does not answer"):
