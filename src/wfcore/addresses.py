@@ -26,6 +26,9 @@ _CONNECTING: Final[Mapping[str, Any]] = {
 without power does, is noticed within 25 seconds. Linux waits 15 minutes for one in use, and 2 hours for an idle one.
 """
 
+_ENCODING: Final[Mapping[str, Any]] = {"client_encoding": "UTF8"}
+"""Of every connection, whatever the URL, `PGCLIENTENCODING` and the role say: any text can be stored."""
+
 
 def address_of(database: Any) -> str:
     """The URL as `postgresql://...` or `sqlite://...`, from a URL or from an SQLAlchemy engine, sync or async.
@@ -74,12 +77,14 @@ def server_options(url: str) -> dict[str, Any]:
     try:
         options = conninfo_to_dict(url) if url.startswith("postgresql://") else None
         _ = [int(port) for port in str((options or {}).get("port", "")).split(",") if port]
+        _ = float(str((options or {}).get("connect_timeout", 0)))
     except (ProgrammingError, ValueError):
         options = None
     hosts = "" if options is None else f"{options.get('host')}{options.get('hostaddr')}"
     if options is None or "@" in hosts:  # libpq takes what follows the first `@` of a password as the host
         raise ValueError(
-            "the database URL is not valid: use `postgresql://host/name`, and write `@` in a password as `%40`"
+            "the database URL is not valid: use `postgresql://host/name`, write `@` in a password as `%40`, and use"
+            " options of libpq as in `?sslmode=require&connect_timeout=10`"
         )
     several = "," in hosts
-    return {**_CONNECTING, **({"target_session_attrs": "read-write"} if several else {}), **options}
+    return {**_CONNECTING, **({"target_session_attrs": "read-write"} if several else {}), **options, **_ENCODING}

@@ -95,6 +95,7 @@ def test_the_options_of_a_url_have_precedence() -> None:
         "mysql://h",
         "postgresql://u:secret@h1:1,h2:x/n",
         "postgresql://u:secret@h/n?a=b",
+        "postgresql://u:secret@h/n?connect_timeout=soon",
         "postgresql://u:my@secret@h/n",
         "postgresql://u:my@secret@h1,h2/n",
     ],

@@ -229,6 +229,17 @@ class TestTransactions:
             await SqlStorage(database).add_organization(Organization("x", name, datetime(2026, 1, 1, tzinfo=UTC)))
         assert await SqlStorage(database).organization("x") is None
 
+    async def test_an_encoding_of_other_clients(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whatever the URL and the environment say: any text is stored, and read as it was written."""
+        monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
+        for number, given in enumerate((url, f"{url}{'&' if '?' in url else '?'}client_encoding=latin1")):
+            async with opened(given) as database:
+                storage = SqlStorage(database)
+                await storage.add_organization(Organization(str(number), "日本 é", datetime(2026, 1, 1, tzinfo=UTC)))
+                found = await storage.organization(str(number))
+                assert found is not None
+                assert found.name == "日本 é"
+
     async def test_lost_connections_are_replaced(self, database: PostgresDatabase, url: str) -> None:
         """Each write on a broken connection fails once at most, then has a new one; nothing is lost."""
         journal, storage = SqlJournal(database), SqlStorage(database)
