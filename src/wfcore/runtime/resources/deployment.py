@@ -204,13 +204,14 @@ async def _unknown_groups(work: UnitOfWork, me: Principal, graph: Graph) -> list
 
 
 def _approver_groups(graph: Graph) -> Iterator[tuple[str, str, str]]:
-    """Node, wire path and id of every group that an approval names."""
+    """Node, wire path and id of every group that an approval names, from the start or after an escalation."""
     for index, node in enumerate(graph.nodes):
-        approvers = node.data.get("approvers") if node.type is NodeType.HUMAN_APPROVAL else None
-        groups = approvers.get("groups") if isinstance(approvers, Mapping) else None
-        for place, group in enumerate(groups if isinstance(groups, list) else ()):
-            if isinstance(group, str):
-                yield node.id, f"workflowStructure.nodes[{index}].data.approvers.groups[{place}]", group
+        for key in ("approvers", "escalateTo") if node.type is NodeType.HUMAN_APPROVAL else ():
+            people = node.data.get(key)
+            groups = people.get("groups") if isinstance(people, Mapping) else None
+            for place, group in enumerate(groups if isinstance(groups, list) else ()):
+                if isinstance(group, str):
+                    yield node.id, f"workflowStructure.nodes[{index}].data.{key}.groups[{place}]", group
 
 
 async def _uncallable_workflows(work: UnitOfWork, me: Principal, graph: Graph) -> list[Issue]:

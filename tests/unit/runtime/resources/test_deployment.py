@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from bench import Bench, act, agent, deployed_skill, one, opened, paths, private
+from bench import Bench, act, agent, ask, deployed_skill, one, opened, paths, private
 from real_mcp import office
 
 from wfcore.domain.kernel.errors import Invalid
@@ -63,6 +63,19 @@ async def test_restrictions_to_a_subordinate(bench: Bench) -> None:
         with pytest.raises(Invalid) as error:
             await bench.deployed(one(node))
         assert paths(error) == {(f"workflowStructure.nodes[1].data.{path}", "reference")}
+
+
+@pytest.mark.parametrize("key", ["approvers", "escalateTo"])
+async def test_groups_of_an_approval(bench: Bench, key: str) -> None:
+    """Each group that can decide, at once or after an escalation, exists in the organization."""
+    elsewhere = await bench.core.directory.create_organization("Elsewhere")
+    foreign = await bench.core.directory.create_group(elsewhere.uuid, "Theirs")
+    own = await bench.core.directory.create_group(bench.me.org_uuid, "Ours")
+    escalation = {"escalateAfterSeconds": 60} if key == "escalateTo" else {}
+    assert await bench.deployed(one(ask(**{key: {"groups": [own.id, bench.me.org_uuid]}}, **escalation)))
+    with pytest.raises(Invalid) as error:
+        await bench.deployed(one(ask(**{key: {"groups": [own.id, foreign.id]}}, **escalation)))
+    assert paths(error) == {(f"workflowStructure.nodes[1].data.{key}.groups[1]", "reference")}
 
 
 async def test_a_rollback_is_checked_too(bench: Bench) -> None:
