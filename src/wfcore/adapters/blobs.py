@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
-from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.errors import Issue, Unavailable, refuse
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +25,7 @@ _DIGEST: Final = 64
 
 
 class LocalBlobs:
-    """Implements the port `Blobs` in a directory, which is created on first use. With None, `put` raises Unavailable.
+    """Implements the port `Blobs` in a directory, which is created on first use. With None, `put` raises Invalid.
 
     Several processes can share the directory.
     """
@@ -35,7 +35,7 @@ class LocalBlobs:
 
     async def put(self, org: str, key: str, data: bytes) -> None:
         if self._root is None:
-            raise Unavailable("no directory for attachments is configured")
+            refuse([Issue("attachments", "this installation has no directory for them: set `blobs`", "unsupported")])
         file = self._file(org, key)
         if file is None:
             raise ValueError("the organization or the key is not a plain file name")

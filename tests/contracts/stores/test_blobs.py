@@ -7,7 +7,7 @@ import pytest
 
 from wfcore.adapters.blobs import LocalBlobs
 from wfcore.adapters.inmemory.blobs import InMemoryBlobs
-from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.errors import Invalid, Unavailable
 from wfcore.ports.blobs import Blobs
 from wfcore.testing.contracts.blobs import KEY, ORG, OTHER_ORG, BlobsContract, BlobsCrashContract
 
@@ -82,10 +82,10 @@ class TestLocalBlobs(BlobsContract):
         assert files(tmp_path) == []
         assert await blobs.get(ORG, KEY) is None
 
-    async def test_without_a_directory_put_is_unavailable(self) -> None:
-        """`put` says that no directory is configured; nothing is found."""
+    async def test_without_a_directory_put_is_refused(self) -> None:
+        """`put` names the setting: a repetition, which a 503 suggests, cannot help. Nothing is found."""
         blobs = LocalBlobs(None)
-        with pytest.raises(Unavailable, match="no directory"):
+        with pytest.raises(Invalid, match="`attachments`: this installation has no directory for them: set `blobs`"):
             await blobs.put(ORG, KEY, b"x")
         assert (await blobs.get(ORG, KEY), await blobs.size(ORG, KEY), await blobs.delete(ORG, KEY)) == (
             None, None, False,

@@ -44,3 +44,18 @@ def test_two_servers_share_a_database(tmp_path: Path) -> None:
             ended_by(other, signal.SIGTERM)
         ended_by(one, signal.SIGTERM)
     assert [each.name for each in tmp_path.iterdir()] == ["refunds.json"]
+
+
+def test_attachments_need_a_directory(tmp_path: Path) -> None:
+    """Beside no file there is no default for `blobs`: the server warns at its start, and refuses an upload."""
+    url = without_schema()
+    with serving(tmp_path, "--database", url) as (server, address):
+        headers = {"Authorization": f"Bearer {asyncio.run(token_in(url))}"}
+        refused = httpx.post(f"{address}/agent/v1/uploads", content=b"text", headers=headers, timeout=HANG)
+        assert (refused.status_code, refused.json()["error"]["info"]["errors"][0]["rule"]) == (422, "unsupported")
+        assert "warning: there is no directory for attachments" in ended_by(server, signal.SIGTERM)
+    (tmp_path / "wfcore.toml").write_text('blobs = "attachments"\n')
+    with serving(tmp_path, "--database", url, "--config", "wfcore.toml") as (server, address):
+        stored = httpx.post(f"{address}/agent/v1/uploads", content=b"text", headers=headers, timeout=HANG)
+        assert stored.status_code == 201
+        assert ended_by(server, signal.SIGTERM) == ""

@@ -389,14 +389,14 @@ class TestStores:
             await again.ended(await again.core.runs.resume(again.me, run.id, decision="approve"))
             assert sent_message(asked[0])["images"] == [{"mimeType": "image/png", "data": PIXEL}]
 
-    @pytest.mark.parametrize("where", ["none", "broken"])
-    async def test_an_unavailable_store(self, tmp_path: Path, where: str) -> None:
-        """The request fails as unavailable, and there is no run; a request without attachments succeeds."""
+    @pytest.mark.parametrize(("where", "refusal"), [("none", Invalid), ("broken", Unavailable)])
+    async def test_an_unavailable_store(self, tmp_path: Path, where: str, refusal: type[WfcoreError]) -> None:
+        """The request fails, and there is no run: for good without a directory. One without attachments succeeds."""
         (tmp_path / "file").write_bytes(b"")
         blobs = LocalBlobs(None if where == "none" else tmp_path / "file" / "below")
         async with scripted(blobs=blobs) as (bench, _):
             number = await deployed_skill(bench)
-            with pytest.raises(Unavailable):
+            with pytest.raises(refusal):
                 await bench.core.runs.chat(bench.me, number, bringing(image()))
             assert await rows_of(bench) == []
             assert (await bench.ended(await bench.core.runs.chat(bench.me, number, message="m"))).output == "done"
