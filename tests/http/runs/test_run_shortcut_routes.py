@@ -109,6 +109,8 @@ class TestChats:
         for query, expected in (("skillId=1", ["s"]), ("skillId=2", []), ("workflowId=1", [])):
             assert [run["runId"] for run in (await ada.get(f"/agent/v1/runs?{query}")).json()["runs"]] == expected
         assert_envelope(await ada.get("/agent/v1/runs?skillId=1&workflowId=1"), 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+        refused = assert_envelope(await ada.get("/agent/v1/runs?skillId=01"), 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+        assert refused["message"] == "`skillId`: must be an id: a positive integer without leading zeros"
 
 
 class TestActions:

@@ -162,7 +162,7 @@ def opaque_id(text: str) -> str:
 
 def resource_id(text: str) -> int:
     if (number := parse_id(text)) is None:
-        raise ValueError("must be the id of a workflow")
+        raise ValueError("must be an id: a positive integer without leading zeros")
     return number
 
 
