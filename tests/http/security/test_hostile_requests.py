@@ -1,6 +1,7 @@
 """Malformed and hostile requests: bodies, paths, methods and headers (interface, Errors)."""
 
 import asyncio
+import gzip
 import json
 import logging
 from typing import Any
@@ -87,6 +88,16 @@ class TestBodies:
         answer = await ada.post("/api/v1/workflows", content=b"{}", headers={"Content-Type": media_type})
         (issue,) = assert_envelope(answer, *MALFORMED)["info"]["errors"]
         assert (issue["path"], issue["rule"]) == ("Content-Type", "header")
+
+    @pytest.mark.parametrize("path", ["/api/v1/workflows", "/agent/v1/uploads"])
+    @pytest.mark.parametrize("coding", ["gzip", "GZIP", "br", "identity, deflate"])
+    async def test_a_compressed_body_is_refused(self, world: World, path: str, coding: str) -> None:
+        """The error names the header, not what its bytes lack as JSON or as an image."""
+        ada = await world.user()
+        headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+        answer = await ada.post(path, content=gzip.compress(json.dumps(flow()).encode()), headers=headers)
+        (issue,) = assert_envelope(answer, *MALFORMED)["info"]["errors"]
+        assert (issue["path"], issue["rule"]) == ("Content-Encoding", "header")
 
     @pytest.mark.parametrize("headers", [[("Idempotency-Key", "a b")], [("Idempotency-Key", "a")] * 2,
                                          [("Last-Event-ID", "x")], [("If-Match", "a")] * 2])  # fmt: skip

@@ -35,6 +35,7 @@ UNKNOWN: Final = "unknown"
 
 _NUMBER = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 _JSON_TYPE = re.compile(r"application/(?:[a-z0-9.!#$&^_-]+\+)?json", re.ASCII)
+_COMPRESSIONS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress", "br", "zstd"})
 _QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?", re.ASCII)
 
 
@@ -263,7 +264,13 @@ class BodyLimits:
 
 
 async def read_body(headers: Headers, receive: Receive, limits: BodyLimits) -> bytes:
-    """All bytes of the body, never more than the limit in memory. Raises TooLarge, BodyTimeout or Disconnected."""
+    """All bytes of the body, never more than the limit in memory. Raises TooLarge, BodyTimeout or Disconnected.
+
+    Malformed for a compressed body: what it contains has no limit.
+    """
+    for coding in headers.get("Content-Encoding", "").lower().split(","):
+        if coding.strip() in _COMPRESSIONS:
+            raise _malformed_header("Content-Encoding", f"`{coding.strip()}` is not supported: send it uncompressed")
     declared = headers.get("Content-Length", "")
     if declared.isdecimal() and (len(declared) > 18 or int(declared) > limits.size):
         raise _too_large(limits)
