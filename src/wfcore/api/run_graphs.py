@@ -5,6 +5,7 @@ from typing import Any, Literal, TypedDict
 from wfcore.api.resources import Body, ErrorBody
 from wfcore.domain.json.codec import JsonObject, Time
 from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.run.events import ModelUsage
 
 NodeStatus = Literal["pending", "running", "waiting", "done", "error", "skipped", "cancelled"]
 
@@ -19,7 +20,7 @@ class VisitDto(TypedDict):
     error: ErrorBody | None
     startedAt: Time
     finishedAt: Time | None
-    usage: JsonObject | None
+    usage: ModelUsage | None
 
 
 class TruncatedDto(TypedDict):

@@ -9,7 +9,7 @@ from wfcore.domain.agents.end_users import UserContext
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, RunId, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
-from wfcore.domain.run.events import EventFields, OpenInterruptFields
+from wfcore.domain.run.events import EventFields, ModelUsage, OpenInterruptFields, RunTarget
 
 KEPT: Final = "a resume ignores it, because an execution keeps its own"
 Key = Annotated[
@@ -251,6 +251,16 @@ class EventDto(EventFields):
     kind: str
 
 
+class RefusedEvent(TypedDict):
+    """The one event of a stream that was refused. `runId` is the run that the request names, if any."""
+
+    kind: Literal["error"]
+    seq: Literal[0]
+    at: Time
+    error: ErrorBody
+    runId: NotRequired[str]
+
+
 class RunSums(TypedDict):
     """How many runs there are, and how many of each status."""
 
@@ -317,6 +327,7 @@ class DeciderDto(TypedDict):
 class InboxItemDto(InterruptDto, total=False):
     """An interrupt of the inbox. `decidedBy` has the decisions so far; `decision` is null while it is open."""
 
+    target: RunTarget
     threadId: str
     createdAt: Time
     onBehalfOf: Annotated[str | None, Meta(description="The user who has delegated this decision to the caller")]
@@ -332,7 +343,7 @@ class InboxItemDto(InterruptDto, total=False):
 class RunRecord(RunAccepted):
     """One turn. `startedBy` and `origin` are of this turn, `executionStartedBy` of the first turn of its execution."""
 
-    target: JsonObject
+    target: RunTarget
     threadId: str | None
     parentRunId: str | None
     resumedBy: str | None
@@ -346,7 +357,7 @@ class RunRecord(RunAccepted):
     output: Any
     error: ErrorBody | None
     interrupts: list[InterruptDto]
-    usage: JsonObject | None
+    usage: ModelUsage | None
     createdAt: Time
     updatedAt: Time
     finishedAt: Time | None

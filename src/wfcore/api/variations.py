@@ -11,6 +11,7 @@ from wfcore.api.resources import Body
 from wfcore.domain.json.codec import JsonObject, Time
 from wfcore.domain.json.values import UNSET, UnsetType, value
 from wfcore.domain.rules.rules import MAX_RULE
+from wfcore.domain.run.events import ModelUsage
 
 MAX_REQUEST: Final = 10_000
 """The most characters of a request for a proposal."""
@@ -83,7 +84,7 @@ class ProposalDto(TypedDict):
     diff: VariationDifference
     simulation: SimulationDto
     runIds: list[str]
-    usage: JsonObject
+    usage: ModelUsage
 
 
 class ImpactIssue(TypedDict):

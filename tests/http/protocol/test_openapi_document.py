@@ -1,5 +1,6 @@
 """The OpenAPI document: every route, every reference, every error (interface, Versioning 1)."""
 
+import json
 import re
 import threading
 from collections.abc import Iterator, Sequence
@@ -35,6 +36,17 @@ def values(tree: Any) -> Iterator[Any]:
     children = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     for child in children:
         yield from values(child)
+
+
+def closed(tree: Any) -> Any:
+    """The schemas, whose objects with described properties can have no others."""
+    if isinstance(tree, list):
+        return [closed(one) for one in tree]
+    if not isinstance(tree, dict):
+        return tree
+    known = {name: closed(value) for name, value in tree.items()}
+    is_described = isinstance(tree.get("properties"), dict) and tree.get("type") == "object"
+    return {"additionalProperties": False, **known} if is_described else known
 
 
 class TestDocument:
@@ -236,6 +248,56 @@ class TestAnswers:
                 response = described["components"]["responses"][response["$ref"].rpartition("/")[2]]
             schema = response["content"]["application/json"]["schema"] | {"components": described["components"]}
             jsonschema_rs.validate(schema, answer.json())
+
+    async def test_an_open_interrupt_and_the_usage_of_a_model_have_no_undeclared_fields(
+        self, world: World, described: Json
+    ) -> None:
+        """With every described object closed, so that a client made from the document has all fields that are sent."""
+        ada = await world.user()
+        await deployed(ada, chain(APPROVAL))
+        await ada.post("/api/v1/skills", json={"name": "S"})
+        await ada.post("/api/v1/skills/1/deploy")
+        for body in ({"workflowId": 1, "runId": "waits"}, {"skillId": 1, "message": "hi", "runId": "asks"}):
+            await ada.post("/agent/v1/runs", json=body)
+        (item,) = (await ada.get("/agent/v1/interrupts")).json()["interrupts"]
+        calls = (
+            ("/agent/v1/interrupts", {}), ("/agent/v1/interrupts/{interruptId}", {"interruptId": item["interruptId"]}),
+            *((path, {"runId": run}) for run in ("waits", "asks") for path in (
+                "/agent/v1/runs/{runId}", "/agent/v1/runs/{runId}/events", "/agent/v1/runs/{runId}/graph")),
+        )  # fmt: skip
+        components = closed(described["components"])
+        for path, named in calls:
+            answer = await ada.get(path.format(**named), headers=POLL)
+            content = described["paths"][path]["get"]["responses"]["200"]["content"]
+            jsonschema_rs.validate(content["application/json"]["schema"] | {"components": components}, answer.json())
+
+    async def test_a_refused_stream_matches_the_document(self, world: World, described: Json) -> None:
+        """One event of the shape that the document has for its status, which is not an event of a run."""
+        ada, stranger = await world.user(), await world.client()
+        calls = (
+            (ada, "POST", "/agent/v1/runs", {"workflowId": 9}, 404), (ada, "POST", "/agent/v1/runs", {}, 400),
+            (ada, "POST", "/agent/v1/actions", {"action": {"toolId": "none"}}, 422),
+            (ada, "POST", "/agent/v1/runs/{runId}/resume", {}, 404),
+            (ada, "GET", "/agent/v1/runs/{runId}/events", None, 404),
+            (stranger, "GET", "/api/v1/changes", None, 401), (stranger, "POST", "/agent/v1/assistant/chat", {}, 401),
+        )  # fmt: skip
+        for who, method, path, body, status in calls:
+            answer = await who.request(
+                method, path.format(runId="r"), json=body, headers={"Accept": "text/event-stream"}
+            )
+            (data,) = [line for line in answer.text.splitlines() if line.startswith("data: ")]
+            refused = described["paths"][path][method.lower()]["responses"][str(answer.status_code)]
+            schema = refused["content"]["text/event-stream"]["schema"]["contentSchema"]
+            assert (answer.status_code, schema["$ref"].rpartition("/")[2]) == (status, "RefusedEvent")
+            components = closed(described["components"])
+            jsonschema_rs.validate(schema | {"components": components}, json.loads(data.removeprefix("data: ")))
+
+    def test_every_route_that_needs_the_store_can_be_unavailable(self, described: Json) -> None:
+        """503 of each operation that needs a credential, since the store checks it."""
+        for path, item in described["paths"].items():
+            for operation in item.values():
+                if operation["security"]:
+                    assert "503" in operation["responses"], path
 
     async def test_an_unknown_query_parameter_has_a_described_response(self, world: World, described: Json) -> None:
         """400 on every read, also on those without a credential."""

@@ -70,11 +70,18 @@ class PlacedNodeEvent(PlacedEvent):
     nodeId: str
 
 
+class RunTarget(TypedDict):
+    """What a run runs. `id` is that of the workflow or skill, else null."""
+
+    type: Literal["workflow", "skill", "assistant", "action"]
+    id: int | None
+
+
 class RunStartedEvent(EventFields):
     """The turn has begun. A resumed or retried one has the run that it continues."""
 
     kind: Literal["run_started"]
-    target: JsonObject
+    target: RunTarget
     parentRunId: NotRequired[str]
 
 
@@ -171,11 +178,22 @@ class ToolResultEvent(PlacedNodeEvent):
     error: NotRequired[EventError]
 
 
+class ModelUsage(TypedDict, total=False):
+    """What calls of models have consumed; a sum of several models has no `model`. Without a call it is empty."""
+
+    model: str
+    calls: int
+    inputTokens: int
+    outputTokens: int
+    durationMs: int
+    cost: Annotated[float, Meta(description="In the operator's unit of money, if a call has a price")]
+
+
 class UsageEvent(PlacedNodeEvent):
     """What one call of a model has consumed."""
 
     kind: Literal["usage"]
-    usage: JsonObject
+    usage: ModelUsage
     contextDigest: NotRequired[str]
 
 
@@ -272,7 +290,7 @@ class DoneEvent(EventFields):
 
 
 class ErrorEvent(EventFields):
-    """The turn has ended in error. The `seq` of a refused request is 0."""
+    """The turn has ended in error."""
 
     kind: Literal["error"]
     error: EventError

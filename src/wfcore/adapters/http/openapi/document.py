@@ -9,6 +9,7 @@ from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH, LAST_EVENT_ID, Route
 from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSES
 from wfcore.api.resources import ErrorEnvelope, schema_components
+from wfcore.api.runs import RefusedEvent
 from wfcore.domain.json.codec import component_name, schema_ref
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
@@ -46,7 +47,7 @@ _ERRORS: Final[Mapping[int, str]] = {
     503: "A required service is not available; `Retry-After` is the wait in seconds if waiting helps",
 }
 _ALWAYS = (405, 500)
-_WITH_PRINCIPAL = (400, 401, 403, 404, 409, 429)
+_WITH_PRINCIPAL = (400, 401, 403, 404, 409, 429, 503)
 _METRICS = (401, 404)
 _CHAT_PAGE = (404,)
 _WITH_BODY = (408, 413, 422)
@@ -105,7 +106,9 @@ def document(routes: Iterable[Route]) -> dict[str, JSON]:
         "tags": [{"name": name, "description": text} for name, text in TAGS.items() if name in used],
         "paths": paths,
         "components": {
-            "schemas": _with_examples({**schema_components(*shapes, *EVENTS.values()), "Event": _event_union()}),
+            "schemas": _with_examples(
+                {**schema_components(*shapes, *EVENTS.values(), RefusedEvent), "Event": _event_union()}
+            ),
             "responses": {str(status): _error(status) for status in _ERRORS},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
@@ -205,7 +208,7 @@ def _responses(route: Route) -> dict[str, JSON]:
         for status in (route.status, *route.other_statuses)
     }
     if route.streams:
-        responses["200"] = _response(200, content | _frames(route))
+        responses["200"] = _response(200, content | _frames(route.events))
     for status in (*route.empty_statuses, *((304,) if _is_conditional(route) else ())):
         responses[str(status)] = _response(status, {})
     for status in _error_statuses(route):
@@ -217,20 +220,23 @@ def _responses(route: Route) -> dict[str, JSON]:
         for status in _error_statuses(route):
             if status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.METHOD_NOT_ALLOWED:
                 refused = _error(status)
-                responses[str(status)] = {**refused, "content": {**as_object(refused["content"]), **_frames(route)}}
+                responses[str(status)] = {
+                    **refused,
+                    "content": {**as_object(refused["content"]), **_frames(RefusedEvent)},
+                }
     if route.error_shape is not None:
         responses |= {str(status): _error_of_shape(status, route.error_shape) for status in (400, 404)}
     return responses
 
 
-def _frames(route: Route) -> dict[str, JSON]:
+def _frames(events: type) -> dict[str, JSON]:
     """The content of an event stream: `contentSchema` is the JSON in the data of each frame."""
-    name = component_name(route.events)
+    name = component_name(events)
     schema: dict[str, JSON] = {
         "type": "string",
         "description": f"Server-Sent Events; the data of each is JSON: `{name}`",
         "contentMediaType": "application/json",
-        "contentSchema": schema_ref(route.events),
+        "contentSchema": schema_ref(events),
     }
     return {"text/event-stream": {"schema": schema}}
 
@@ -247,7 +253,7 @@ def _event_union() -> dict[str, JSON]:
 
 def _error_statuses(route: Route) -> list[int]:
     if route.signature_headers:
-        return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *_WITH_BODY, 503} - {429, *(() if route.raw_body_shape else (403,))})
+        return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *_WITH_BODY} - {429, *(() if route.raw_body_shape else (403,))})
     if route.scopes is None:
         more = {"readyz": (503,), "metrics": _METRICS, "chatapp.page": _CHAT_PAGE, "protectedResource.mcp": (404,)}
         return sorted({400, *_ALWAYS, *more.get(route.name, ())})
@@ -256,7 +262,7 @@ def _error_statuses(route: Route) -> list[int]:
         route.name.endswith(".diff") or route.name == "evaluations.results"
     ):  # its query names variations, which must exist
         read = (422,)
-    return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *read, *((406, 503) if route.raw_body_shape else ())})
+    return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *read, *((406,) if route.raw_body_shape else ())})
 
 
 def _response(status: int, content: JSON) -> dict[str, JSON]:
