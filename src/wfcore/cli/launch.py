@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -15,6 +16,7 @@ OBJECTS: Final = 20_000
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 1 when the extra `cli` is not installed."""
     gc.set_threshold(OBJECTS)
+    _open_closed_streams()
     atexit.register(gc.freeze)  # the interpreter collects garbage twice when it ends
     try:
         with needs_extra("cli", "the command `wfcore`"):
@@ -22,4 +24,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MissingExtra as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 1
-    return run(arguments)
+    status = run(arguments)
+    if _are_tools_at_work():
+        os._exit(status)  # a thread cannot be stopped, and the interpreter would wait for it
+    return status
+
+
+def _open_closed_streams() -> None:
+    """Open those that the caller has closed, as in `wfcore serve >&-`: writing would fail, or write to another file."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+
+
+def _are_tools_at_work() -> bool:
+    """Whether a function that blocks is still under way after its command has ended."""
+    threads = sys.modules.get("wfcore.tool_threads")
+    return threads is not None and bool(threads.under_way)

@@ -1,12 +1,15 @@
 """The command line `wfcore`: results on stdout, everything else on stderr.
 
 Exit status 0: success. 1: failure. 2: wrong usage of the command line, the environment or the configuration file.
+130: ended by Ctrl-C.
 """
 
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from typing import Final
 
 from cyclopts import App, CycloptsError, UnusedCliTokensError
 
@@ -97,20 +100,38 @@ for _command, (_target, _help) in _commands.items():
     (app[_parent] if _parent else app).command(_function, name=_name, help=_help)
 
 
+_USAGE: Final = (400, 422)
+"""The HTTP statuses of errors that mean a wrong use of the command."""
+
+INTERRUPTED: Final = 130
+"""The exit status of a command that Ctrl-C has ended, as in shells: 128 and the number of the signal."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit status."""
+    status = _run(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            status = status or (1 if isinstance(error, BrokenPipeError) else _report(error))
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # else the end of the process writes it again
+    return status
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         status = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
-        return _fail(2, _usage_text(error), f"see `{' '.join(('wfcore', *(error.command_chain or ())))} --help`")
+        command = error.command_chain or app.parse_commands(arguments)[0]
+        return _fail(2, _usage_text(error), f"see `{' '.join(('wfcore', *command))} --help`")
     except KeyboardInterrupt:
-        return _fail(1, "interrupted")
+        return _fail(INTERRUPTED, "interrupted")
     except UnicodeEncodeError as error:
         if error.reason != "surrogates not allowed":
             raise
         return _fail(2, "an argument is not UTF-8")  # Python has its bytes as lone surrogates (PEP 383)
-    except BrokenPipeError:  # of stdout, as in `wfcore openapi | head -1`: nobody reads on, nor the rest at the end
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    except BrokenPipeError:  # of stdout, as in `wfcore openapi | head -1`
         return 1
     except _user_errors() as error:
         return _report(error)
@@ -133,18 +154,19 @@ def _user_errors() -> tuple[type[Exception], ...]:
 
 
 def _report(error: Exception) -> int:
-    from wfcore.domain.kernel.errors import Invalid, Malformed, WfcoreError
+    from wfcore.domain.kernel.errors import WfcoreError
     from wfcore.domain.kernel.json_readers import as_objects
 
     if isinstance(error, WfcoreError):
         issues = as_objects(error.info.get("errors") or ())
         more = [] if "\n" in error.message else [f"`{issue['path']}`: {issue['message']}" for issue in issues[1:]]
-        return _fail(2 if isinstance(error, (Invalid, Malformed)) else 1, error.message, *more)
+        return _fail(2 if getattr(error, "refused_with", error.http) in _USAGE else 1, error.message, *more)
     if isinstance(error, OSError):
         return _fail(1, f"{error.strerror or error}" + (f": `{error.filename}`" if error.filename else ""))
     return _fail(2, str(error))
 
 
 def _fail(status: int, *lines: str) -> int:
-    print("error:", "\n  ".join(lines), file=sys.stderr)  # noqa: T201
+    with suppress(BrokenPipeError):  # of stderr: the status still says it
+        print("error:", "\n  ".join(lines), file=sys.stderr)  # noqa: T201
     return status

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from commands import WFCORE, action, answered, ended_by, serving, wfcore, workflow
+from commands import WFCORE, action, answered, ended_by, environment, serving, wfcore, workflow
 from waiting import HANG
 
 from wfcore.cli.launch import main
@@ -162,16 +162,46 @@ def test_failures_are_reported(
     assert message in captured.err
 
 
-@pytest.mark.parametrize("command", ["openapi", "completion bash", "--help"])
+@pytest.mark.parametrize("command", ["openapi", "completion bash", "--help", "org create Acme"])
 def test_a_reader_that_reads_no_more_is_no_error(tmp_path: Path, command: str) -> None:
     """As in `wfcore openapi | head -1`: the command ends without a message."""
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "wb") as closed:
         ended = subprocess.run(
-            [*WFCORE, *command.split()], cwd=tmp_path, stdout=closed, stderr=subprocess.PIPE, text=True, check=False
+            [*WFCORE, *command.split()],
+            cwd=tmp_path,
+            env={**environment(), "PYTHONUNBUFFERED": ""},
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("org list", 0, ""),
+        ("org list --json", 0, ""),
+        ("run flow.json --input -", 2, "--input: not JSON"),
+        (f"org delete {MISSING}", 2, "confirm with --yes"),
+    ],
+)
+def test_closed_streams_are_empty(tmp_path: Path, command: str, status: int, message: str) -> None:
+    """As in `wfcore org list <&- >&-`: there is nothing to read, and what is written is lost."""
+    assert wfcore(tmp_path, "org", "create", "Acme", "--id", MISSING).returncode == 0
+    ended = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&- >&-', "sh", *WFCORE, *command.split()],
+        cwd=tmp_path,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, "Traceback" in ended.stderr) == (status, False), ended.stderr
+    assert message in ended.stderr
 
 
 def test_creates_print_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -79,23 +79,41 @@ def test_approvals_at_a_terminal(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_at_a_question_ends_the_run(tmp_path: Path) -> None:
-    """Ctrl-C at the prompt takes effect at once: status 1, no traceback."""
+    """Ctrl-C at the prompt takes effect at once: status 130, no traceback."""
     file = workflow(tmp_path, APPROVAL, OUTCOME)
     status, out, shown = at_a_terminal(tmp_path, ["run", file, "--input", '{"n": 1}'], [("approve or deny?", CTRL_C)])
-    assert (status, out) == (1, "")
+    assert (status, out) == (130, "")
     assert "interrupted" in shown
     assert "Traceback" not in shown
 
 
+def test_ctrl_c_ends_the_process_while_a_tool_blocks(tmp_path: Path) -> None:
+    """A thread cannot be stopped, and the process does not wait for it: the second Ctrl-C ends it at once."""
+    (tmp_path / "tools.py").write_text(
+        "import sys, threading\ndef block() -> None:\n"
+        "    print('blocks', file=sys.stderr, flush=True)\n    threading.Event().wait()\n"
+    )
+    command = [*WFCORE, "run", workflow(tmp_path, action("block")), "--input", '{"n": 1}', "--tools", "tools.py:block"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while process.stderr.readline() != b"blocks\n":
+            assert process.poll() is None
+        interrupt(process)
+        shown = process.stderr.read()
+    assert process.returncode == 130
+    assert shown.endswith(b"error: interrupted\n")
+    assert b"Traceback" not in shown
+
+
 def test_a_chat_at_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prompt for each message, the reply on stdout, and Ctrl-C ends the chat: status 1, no traceback."""
+    """A prompt for each message, the reply on stdout, and Ctrl-C ends the chat: status 130, no traceback."""
     monkeypatch.chdir(tmp_path)
     assert main(["org", "create", "Acme", "--id", ACME]) == 0
     whose = ["--org", ACME, "--user-id", "ann"]
     assert main(["member", "add", *whose, "--email", "ann@acme.example"]) == 0
     lines = [("> ", "good morning"), ("> ", CTRL_C)]
     status, out, shown = at_a_terminal(tmp_path, ["chat", "--assistant", *whose], lines)
-    assert (status, out.count("\n"), "good morning" in out) == (1, 1, True)
+    assert (status, out.count("\n"), "good morning" in out) == (130, 1, True)
     assert "interrupted" in shown
     assert "Traceback" not in shown
 

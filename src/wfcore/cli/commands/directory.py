@@ -214,6 +214,7 @@ async def export_member(user_id: str, /, *, to: To, target: CommandTarget = TARG
     Admins export any member, each member itself.
     """
     from wfcore.cli.bars import bar
+    from wfcore.domain.kernel.errors import NotFound
 
     target = signed_in(target)
     if target.server is not None:
@@ -223,7 +224,11 @@ async def export_member(user_id: str, /, *, to: To, target: CommandTarget = TARG
     else:
         async with opened(target) as (core, me):
             with bar("rows") as show:
-                await _write(await core.exports.member(me, user_id, show), to)
+                try:
+                    rows = await core.exports.member(me, user_id, show)
+                except NotFound:
+                    raise NotFound(f"member `{user_id}` not found") from None
+                await _write(rows, to)
 
 
 async def erase_member(

@@ -40,6 +40,7 @@ def test_an_id_can_have_any_character(acme: Organization, user: str) -> None:
         ("token revoke x --yes", "token `x`"),
         ("member show x#y", "member `x#y`"),
         ("member erase x --yes", "member `x`"),
+        ("member export x --to data.zip", "member `x`"),
         ("policy remove x --yes", "policy `x`"),
         ("hook show x", "hook `x`"),
         ("connection show x", "connection `x`"),
@@ -146,6 +147,7 @@ def test_policies(acme: Organization, tmp_path: Path) -> None:
         ("token frob", 'Unknown command "frob"', "token"),
         ("frob", 'Unknown command "frob"', ""),
         ("org limit x", "requires an argument", "org limit"),
+        ("run start 9 --input 3", "--input: must be a JSON object", "run start"),
     ],
 )
 def test_wrong_usage_names_the_help_of_the_command(acme: Organization, command: str, message: str, more: str) -> None:
@@ -153,6 +155,16 @@ def test_wrong_usage_names_the_help_of_the_command(acme: Organization, command: 
     assert (shown.status, shown.out) == (2, "")
     assert message in shown.err
     assert shown.err.endswith(f"  see `{' '.join(['wfcore', *more.split()])} --help`\n")
+
+
+@pytest.mark.parametrize(
+    "command", ["run list --since nonsense", "run start --skill 9", "audit --action x" + "y" * 300]
+)
+def test_what_the_api_finds_wrong_is_wrong_usage_too(acme: Organization, command: str) -> None:
+    """A 400 or 422 ends the command as the same fault does that it finds itself."""
+    shown = acme.call(*command.split())
+    assert (shown.status, shown.out) == (2, "")
+    assert shown.err.startswith("error: `")
 
 
 @pytest.mark.parametrize("server", ["nonsense", "flows.example.org:8080", "ftp://flows.example.org"])
