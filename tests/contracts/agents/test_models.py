@@ -223,6 +223,35 @@ async def test_refusals_are_not_retried(wire: Wire, status: int) -> None:
     assert len(stub.calls) == 1
 
 
+@pytest.mark.parametrize(("kind", "retryable"), [("invalid_request_error", False), ("overloaded_error", True)])
+async def test_an_error_with_status_200_is_reported(wire: Wire, kind: str, retryable: bool) -> None:
+    """Some providers answer so before the stream begins. It shows no key, also where the message is cut."""
+    for words, shown in ((f"no credit for {KEY}", "no credit for ***"), ("x" * 290 + KEY, "x" * 290 + "***")):
+        async with wire.serve(refuses(200, words, kind)) as (model, _):
+            error, _ = await failure(model)
+        assert error.message == f"the model's provider failed: {shown}"
+        assert error.retryable is retryable
+
+
+async def test_a_page_instead_of_a_stream_is_named(wire: Wire) -> None:
+    """As of a wrong `base_url`; events under another type are read."""
+
+    def sent(*parts: bytes) -> Answer:
+        async def answer(line: Line) -> None:
+            await line.begin(content_type="text/html; charset=utf-8")
+            for part in parts:
+                await line.send(part)
+            await line.end()
+
+        return answer
+
+    async with wire.serve(sent(b"<html>data: none</html>")) as (model, _):
+        error, _ = await failure(model)
+    assert error.message == "the model's provider failed: it sent `text/html` instead of a stream of events"
+    async with wire.serve(sent(*wire.frames({"content": "yes"}))) as (model, _):
+        assert text_of(await deltas(model)) == "yes"
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 529])
 async def test_a_busy_provider_is_retried(wire: Wire, status: int) -> None:
     """After the time in `Retry-After`, under the same key; then a success is a normal response."""

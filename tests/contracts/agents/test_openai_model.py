@@ -183,6 +183,23 @@ async def test_a_new_id_is_a_new_call(fragments: list[bytes]) -> None:
     assert [(part.index, part.id, part.name) for part in named] == [(0, "a", "time"), (1, "b", "bare")]
 
 
+@pytest.mark.parametrize(
+    "fragments",
+    [
+        called((0, None, "time", '{"n"'), (0, None, None, ": 1}"), (1, "", "bare", "{}")),
+        called((0, "", "time", '{"n"'), (0, "", "time", ": 1}"), (1, "", "bare", "")),
+        called((None, "", "time", '{"n"'), (None, None, None, ": 1}"), (None, None, "bare", "{}")),
+    ],
+    ids=["by index", "named again", "by name"],
+)
+async def test_calls_without_ids_get_ids(fragments: list[bytes]) -> None:
+    """Some servers send none; a result needs one."""
+    async with on_the_wire(*fragments, frame(finish="tool_calls"), DONE) as (model, _):
+        calls = collect_calls(await deltas(model, WITH_TOOLS))
+    assert [{**call, "id": None} for call in calls] == [{**call, "id": None} for call in TWO]
+    assert len({call["id"] for call in calls}) == len(calls)
+
+
 async def test_calls_can_end_with_stop() -> None:
     """Servers can end calls with `stop`; an end for calls without calls is an error."""
     one = called((0, "a", "time", "{}"))

@@ -62,10 +62,13 @@ class Completion(ABC):
             yield TextDelta(whole)
 
     def begin_call(self, id: Any, name: Any) -> Iterator[Delta]:
-        """Begin the next tool call. Its index is the value of `calls_begun` before."""
+        """Begin the next tool call. Its index is the value of `calls_begun` before. Some servers send no id: it gets
+        one, as results need it.
+        """
         if not self._tools:
             raise ModelError("the model called a tool, but the request had no tools", retryable=False)
-        yield self._added(ToolCallDelta(len(self._calls), _text(id), _text(name)))
+        index = len(self._calls)
+        yield self._added(ToolCallDelta(index, _text(id) or f"call_without_id_{index}", _text(name)))
 
     def add_arguments(self, index: int, arguments: Any) -> Iterator[Delta]:
         """Append arguments to the tool call `index`."""

@@ -138,7 +138,9 @@ def _tool(tool: ToolDefinition) -> dict[str, JSON]:
 
 
 class ChatCompletion(Completion):
-    """A completion from chunks. Servers use the index of tool calls differently: a new id begins a new call."""
+    """A completion from chunks. Servers use the index of tool calls differently: a new id begins a new call, and so
+    does a name without an id and an index.
+    """
 
     def __init__(self, *, tools: bool) -> None:
         super().__init__(tools=tools)
@@ -161,9 +163,10 @@ class ChatCompletion(Completion):
         function = getattr(fragment, "function", None)
         if not (index is None or isinstance(index, int)):
             raise unreadable()
-        if index not in self._open or (call and call != self._open[index][0]):
+        name = getattr(function, "name", None)
+        if index not in self._open or (call and call != self._open[index][0]) or (name and index is None and not call):
             self._open[index] = (call, self.calls_begun)
-            yield from self.begin_call(call, getattr(function, "name", None))
+            yield from self.begin_call(call, name)
         yield from self.add_arguments(self._open[index][1], getattr(function, "arguments", None))
 
 

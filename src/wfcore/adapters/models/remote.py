@@ -18,6 +18,9 @@ from typing import Any, Final, Self
 import httpx2
 
 from wfcore.adapters.models.completions import Completion, unreadable
+from wfcore.domain.agents.secret_masks import SHORTEST_PART, SecretMask
+from wfcore.domain.json.parsing import parse_json
+from wfcore.domain.kernel.errors import Malformed
 from wfcore.domain.run.effects import INCOMPLETE
 from wfcore.ports.providers import Delta, ModelError, ModelRequest
 
@@ -25,6 +28,8 @@ NO_KEY: Final = "none"
 """Sent where no key is configured: the SDKs require one."""
 LONGEST_REASON: Final = 300
 """Characters of a provider's own message in an error."""
+LONGEST_ERROR: Final = 8_192
+"""Bytes of a body without events that are read as an error."""
 LONGEST_EVENT: Final = 262_144
 """Bytes of one event on the wire, and of the body of an error: SDKs buffer a whole event."""
 LONGEST_WAIT: Final = 60.0
@@ -98,11 +103,14 @@ class RemoteModel(ABC):
         until = asyncio.get_running_loop().time() + self._deadline
         completion = self._completion(tools=bool(request.tools))
         async with await self._opened(request, until) as events:
-            source = aiter(events)
+            source, has_events = aiter(events), False
             try:
                 while (event := await self._next(source, until)) is not None:
+                    has_events = True
                     for delta in completion.read_event(event):
                         yield delta
+                if not has_events:
+                    self._check_body(events.response)
                 last = completion.finish()
             except ModelError:
                 if completion.usage is not None:
@@ -131,6 +139,21 @@ class RemoteModel(ABC):
                 raise failed
             await asyncio.sleep(wait)
 
+    def _check_body(self, response: Any) -> None:
+        """Raises ModelError for a body without events that says why, such as an error with status 200, or is of another
+        type.
+        """
+        kind = response.headers.get("content-type", "").partition(";")[0].strip()
+        try:
+            body = parse_json(response.stream.begin)
+        except Malformed:
+            body = None
+        if body is None and kind in ("", "text/event-stream"):
+            return
+        error, message = _sent_details(body, f"it sent `{kind[:40]}` instead of a stream of events")
+        failed = self._failure(0, error, message)
+        raise ModelError(failed.message, retryable=failed.retryable, reason=INCOMPLETE)
+
     async def _next(self, events: AsyncIterator[Any], until: float) -> Any:
         """The next event; None at the end."""
         try:
@@ -150,11 +173,11 @@ class RemoteModel(ABC):
         return ModelError(f"no complete response of the model within {self._deadline:g} seconds", reason="timeout")
 
     def _failed(self, error: Exception) -> ModelError:
-        status = getattr(error, "status_code", None) or 0
-        kind, message = _error_details(error)
-        if (key := self._client.api_key) != NO_KEY:
-            message = message.replace(key, "***")
-        message = message[:LONGEST_REASON]
+        return self._failure(getattr(error, "status_code", None) or 0, *_error_details(error))
+
+    def _failure(self, status: int, kind: str, message: str) -> ModelError:
+        """The failure with this status, 0 for none, and the type and message of the provider."""
+        message = SecretMask.of([self._client.api_key], SHORTEST_PART).text(message[:LONGEST_REASON])
         if status < 300:
             return ModelError(f"the model's provider failed: {message}", retryable=kind not in PERMANENT)
         retryable = (status in TRANSIENT or status >= 500) and kind != "insufficient_quota"
@@ -163,11 +186,15 @@ class RemoteModel(ABC):
 
 def _error_details(error: Exception) -> tuple[str, str]:
     """Type and message of an error, those of the provider if it sent them."""
-    body = getattr(error, "body", None)
+    own = getattr(error, "message", None) or str(error) or type(error).__name__
+    return _sent_details(getattr(error, "body", None), str(own))
+
+
+def _sent_details(body: Any, own: str) -> tuple[str, str]:
+    """Type and message of the error in a body; `own` if it has no message."""
     sent = body.get("error", body) if isinstance(body, dict) else {}
     kind, message = (sent.get("type"), sent.get("message")) if isinstance(sent, dict) else (None, sent)
-    own = getattr(error, "message", None) or str(error) or type(error).__name__
-    return str(kind), message if isinstance(message, str) and message else str(own)
+    return str(kind), message if isinstance(message, str) and message else own
 
 
 def _wait(error: Exception, attempts: int) -> float:
@@ -217,9 +244,13 @@ async def _bound_events(response: httpx2.Response) -> None:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A stream with at most LONGEST_EVENT bytes after each separator; with no separator, at most so many in all."""
+    """A stream with at most LONGEST_EVENT bytes after each separator; with no separator, at most so many in all.
+
+    `begin` is what it began with, LONGEST_ERROR bytes at most.
+    """
 
     def __init__(self, stream: httpx2.AsyncByteStream, separator: bytes | None) -> None:
+        self.begin = b""
         self._stream = stream
         self._separator = separator
 
@@ -227,6 +258,7 @@ class _Bounded(httpx2.AsyncByteStream):
         size, tail = 0, b""
         async for chunk in self._stream:
             size += len(chunk)
+            self.begin += chunk[: LONGEST_ERROR - len(self.begin)]
             if self._separator is not None:
                 seen = (tail + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
                 if (end := seen.rfind(self._separator)) >= 0:
