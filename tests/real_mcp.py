@@ -50,6 +50,15 @@ class Office:
         self.mcp.add_tool(add, description=text)
         self.mcp.add_tool(odd)
 
+    def named(self, text: str) -> None:
+        """From now on this text is a part of the name of one further tool, and a value of an argument of another."""
+
+        async def choose(a: Annotated[str, Field(json_schema_extra={"enum": ["x", text]})]) -> str:
+            return a
+
+        self.mcp.add_tool(choose, name=f"get_{text}")
+        self.mcp.add_tool(choose)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             self.requests += 1

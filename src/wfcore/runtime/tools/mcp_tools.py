@@ -31,6 +31,11 @@ LONGEST_PREFIX: Final = 30
 SHORTEST_IN_LISTING: Final = 8
 """The length from which a secret is masked in the texts of a listing: a shorter one can be a word of a description."""
 
+SHORTEST_IN_DEFINITION: Final = 16
+"""The length from which a secret is searched in names and schemas: a shorter one can be a value of another header, such
+as a region, that is also one of an argument.
+"""
+
 TEXTS: Final = frozenset({"description", "title"})
 """The keywords of a JSON Schema whose text says what an argument is, without an effect on it."""
 
@@ -104,7 +109,7 @@ class ServedTools:
         async def listed(opened: OpenedConnection) -> ListedServer:
             with _own_faults():
                 listing = await self._servers.listing(user.org, opened.tool_connection, refresh=refresh)
-            return ListedServer(opened, _masked(listing, opened.mask(SHORTEST_IN_LISTING)))
+            return ListedServer(opened, _masked(listing, opened))
 
         return await self._use.used(user, first, listed, is_listing=True)
 
@@ -185,18 +190,25 @@ class ServedTools:
             return error
 
 
-def _masked(listing: ToolListing, mask: SecretMask) -> ToolListing:
-    """The listing without secrets that its server repeats: in texts only, as names and schemas must stay the same."""
-    tools = [
-        attrs.evolve(
+def _masked(listing: ToolListing, opened: OpenedConnection) -> ToolListing:
+    """The listing without secrets that its server repeats. They are replaced in texts only, as names and schemas must
+    stay the same: a tool with one elsewhere is left out.
+    """
+    mask, whole = opened.mask(SHORTEST_IN_LISTING), opened.mask(SHORTEST_IN_DEFINITION)
+    tools: list[ServedTool] = []
+    left_out = {mask.text(name): mask.text(reason) for name, reason in listing.left_out.items()}
+    for tool in listing.tools:
+        shown = attrs.evolve(
             tool,
             description=mask.text(tool.description),
             parameters=as_object(_masked_texts(dict(tool.parameters), mask)),
             output_schema=tool.output_schema and as_object(_masked_texts(dict(tool.output_schema), mask)),
         )
-        for tool in listing.tools
-    ]
-    left_out = {mask.text(name): mask.text(reason) for name, reason in listing.left_out.items()}
+        rest: JSON = [shown.name, dict(shown.parameters), dict(shown.output_schema or {})]
+        if whole.value(rest) == rest:
+            tools.append(shown)
+        else:
+            left_out[mask.text(shown.name)] = "its name or a schema contains a secret of the connection"
     return attrs.evolve(listing, tools=tools, left_out=left_out)
 
 

@@ -389,6 +389,17 @@ class TestConnections:
         shown = dumps([listed, context.to_wire(), run.to_wire(), events, *(one.to_wire() for one in page.tools)])
         assert CANARY not in shown + repr(model.requests)
 
+    async def test_a_tool_whose_name_or_schema_is_a_credential_is_left_out(self, place: Place) -> None:
+        """It could not be called under another one. The other tools stay, and nothing shows it."""
+        place.server.named(CANARY)
+        page = await place.bench.core.tools.listed(place.bench.me)
+        (listed,) = [one.to_wire() for one in page.servers]
+        reason = "its name or a schema contains a secret of the connection"
+        assert listed["leftOut"] == {"get_***": reason, "choose": reason}
+        tools = [one.to_wire() for one in page.tools]
+        assert place.id() in {one["id"] for one in tools}
+        assert CANARY not in dumps([listed, tools])
+
     async def test_tools_of_too_many_servers(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         """The first servers are queried; tools of others are left out of a context, and a warning before a deploy."""
         monkeypatch.setattr(served_tools, "MOST_SERVERS", 1)
