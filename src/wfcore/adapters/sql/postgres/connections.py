@@ -15,6 +15,9 @@ from wfcore.addresses import server_options
 from wfcore.domain.kernel.errors import Invalid, Unavailable
 from wfcore.ports.shards import Moving
 
+_ISOLATION: Final = "SET default_transaction_isolation = 'read committed'"
+"""Writers rely on it; a database or a role can have another default."""
+
 _PLANNER_SETTINGS: Final = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off"
 """A list scans an index until its page is full. The planner overestimates the cost of the look-ups on the way; without
 these settings it joins whole tables first, or compiles the statement.
@@ -58,7 +61,7 @@ class PostgresAddress:
         commit_mode = "" if self.synchronous == "FULL" else "SET synchronous_commit = off"
         connection = await AsyncConnection.connect(**server_options(self.url), autocommit=True)
         try:
-            await connection.execute(f"{_PLANNER_SETTINGS}; {commit_mode}; {also}")
+            await connection.execute(f"{_ISOLATION}; {_PLANNER_SETTINGS}; {commit_mode}; {also}")
             await connection.set_autocommit(autocommit)
         except BaseException:
             await connection.close()

@@ -229,6 +229,22 @@ class TestTransactions:
             await SqlStorage(database).add_organization(Organization("x", name, datetime(2026, 1, 1, tzinfo=UTC)))
         assert await SqlStorage(database).organization("x") is None
 
+    async def test_the_isolation_of_other_clients(self, url: str) -> None:
+        """Appends, look-ups and changes are READ COMMITTED whatever the database has as its default."""
+        shown = statement("SELECT current_setting('transaction_isolation')")
+        name = sa.make_url(url).database
+        with psycopg.connect(url, autocommit=True) as operator:
+            operator.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = serializable")  # type: ignore[arg-type]
+            try:
+                async with opened(url) as database:
+                    async with database.commit_client.exclusive() as connection:
+                        assert (await connection.send([(shown, ())]))[0].rows == [("read committed",)]
+                    assert await database.look_up(shown) == [("read committed",)]
+                    async with database.writing() as transaction:
+                        assert (await transaction.run(shown)).all() == [("read committed",)]
+            finally:
+                operator.execute(f"ALTER DATABASE {name} RESET default_transaction_isolation")  # type: ignore[arg-type]
+
     async def test_an_encoding_of_other_clients(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whatever the URL and the environment say: any text is stored, and read as it was written."""
         monkeypatch.setenv("PGCLIENTENCODING", "SQL_ASCII")
