@@ -20,6 +20,7 @@ from wfcore.domain.resources.access import AccessConfig, Principal, Role
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.ownership import is_owner
 from wfcore.domain.resources.resource import Kind, Resource, changed
+from wfcore.ports.faults import log_failure
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import administer, check_not_limited, needs
@@ -215,7 +216,7 @@ class Erasures:
 
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("an erasure failed: it is tried again", exc_info=error)
+        log_failure(log, "an erasure failed and is tried again", error)
 
 
 async def _unfinished(work: UnitOfWork, user_id: str) -> Erasure | None:
