@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, TypeVar
 
+import psycopg
 import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -45,8 +46,14 @@ library's reset after a read would be an explicit READ WRITE, which overrides th
 """
 
 
-SCRUB_SECONDS: Final = 10
-"""How long the rewriting of a table waits for its lock."""
+LOCK_MILLISECONDS: Final = 1_500
+"""How long the rewriting of a table waits for its lock at a time: statements on the table wait behind it. An autovacuum
+gives way after `deadlock_timeout`, a second by default.
+"""
+
+SCRUB_TRIES: Final = 8
+SCRUB_PAUSE: Final = 1.0
+"""Seconds between two attempts, in which the statements that have waited go on."""
 
 _ALIVE: Final = Statement(lambda _: "SELECT 1")
 
@@ -156,10 +163,9 @@ class PostgresDatabase:
         self.check_open()
         with domain_errors():
             async with await self._server.connect(autocommit=True) as connection:
-                await connection.execute(f"SET lock_timeout = '{SCRUB_SECONDS}s'")
+                await connection.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}; SET statement_timeout = 0")
                 for table in metadata.sorted_tables:
-                    name = PostgresDialect(self.schema, str)[table]
-                    await connection.execute(sql.SQL("VACUUM (FULL, ANALYZE) {}").format(sql.SQL(name)))
+                    await _rewrite(connection, PostgresDialect(self.schema, str)[table])
 
     async def joined(self, connection: object) -> Store:
         return await joined(self, connection)
@@ -206,3 +212,16 @@ class PostgresDatabase:
         for use, size in CONNECTIONS.items():
             for _ in range(size):
                 self._slots[use].release()
+
+
+async def _rewrite(connection: psycopg.AsyncConnection[Any], table: str) -> None:
+    """Rewrite a table once no transaction holds it. Raises LockNotAvailable when some do at each attempt."""
+    for attempt in range(1, SCRUB_TRIES + 1):
+        try:
+            await connection.execute(sql.SQL("VACUUM (FULL, ANALYZE) {}").format(sql.SQL(table)))
+        except psycopg.errors.LockNotAvailable:
+            if attempt == SCRUB_TRIES:
+                raise
+            await asyncio.sleep(SCRUB_PAUSE)
+        else:
+            return

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from postgres_databases import end_connections, idle, opened
-from postgres_server import without_schema
+from postgres_server import WAITS, without_schema
 from sql_texts import explained, qualified, statement
 from waiting import HANG
 
@@ -228,6 +228,22 @@ class TestTransactions:
         with pytest.raises(Invalid, match="cannot store"):
             await SqlStorage(database).add_organization(Organization("x", name, datetime(2026, 1, 1, tzinfo=UTC)))
         assert await SqlStorage(database).organization("x") is None
+
+    async def test_a_table_in_use_while_the_tables_are_rewritten(self, url: str) -> None:
+        """As by `pg_dump`, which holds each table until its end. Reads go on meanwhile, and the rest follows when it is
+        over, whatever limit statements have.
+        """
+        limit = f"{'&' if '?' in url else '?'}options=-cstatement_timeout%3D1400"
+        async with opened(url + limit) as database, await psycopg.AsyncConnection.connect(url) as dump:
+            await dump.execute(f"LOCK TABLE {qualified('wfcore_journal')} IN ACCESS SHARE MODE")  # type: ignore[arg-type]
+            scrub = asyncio.create_task(database.scrub())
+            async with await psycopg.AsyncConnection.connect(url, autocommit=True) as reader, asyncio.timeout(HANG):
+                while not (await reader.execute(WAITS)).rowcount:
+                    await idle()
+                await reader.execute(f"SELECT 1 FROM {qualified('wfcore_journal')}")  # type: ignore[arg-type]
+                assert not scrub.done()
+                await dump.rollback()
+                await scrub
 
     async def test_the_isolation_of_other_clients(self, url: str) -> None:
         """Appends, look-ups and changes are READ COMMITTED whatever the database has as its default."""
