@@ -60,7 +60,9 @@ def fault(found: str | None, history: RevisionChain = RELEASED) -> str | None:
         return "the database has no schema yet: run `wfcore db upgrade`"
     if found < history.head:
         return f"the schema `{found}` is older than `{history.head}`: run `wfcore db upgrade`"
-    return f"the schema `{found}` is of a newer release than this one, which knows `{history.head}`"
+    return (
+        f"the schema `{found}` is of a newer release than this one, which knows `{history.head}`: use the newer release"
+    )
 
 
 def works_with(older: str, newer: str) -> bool:
