@@ -55,6 +55,10 @@ SCRUB_TRIES: Final = 8
 SCRUB_PAUSE: Final = 1.0
 """Seconds between two attempts, in which the statements that have waited go on."""
 
+_SCRUBBING: Final = (
+    f"SET lock_timeout = {LOCK_MILLISECONDS}; SET statement_timeout = 0; SET client_min_messages = warning"
+)
+
 _ALIVE: Final = Statement(lambda _: "SELECT 1")
 
 _COUNTED: Final = {"preserve_rowcount": True}
@@ -163,9 +167,13 @@ class PostgresDatabase:
         self.check_open()
         with domain_errors():
             async with await self._server.connect(autocommit=True) as connection:
-                await connection.execute(f"SET lock_timeout = {LOCK_MILLISECONDS}; SET statement_timeout = 0")
+                await connection.execute(_SCRUBBING)
+                warnings: list[str | None] = []
+                connection.add_notice_handler(lambda notice: warnings.append(notice.message_primary))
                 for table in metadata.sorted_tables:
                     await _rewrite(connection, PostgresDialect(self.schema, str)[table])
+        if warnings:  # a role that does not own a table skips it, without an error
+            raise Unavailable(f"the tables cannot be rewritten: {warnings[0]}")
 
     async def joined(self, connection: object) -> Store:
         return await joined(self, connection)

@@ -245,6 +245,19 @@ class TestTransactions:
                 await dump.rollback()
                 await scrub
 
+    async def test_tables_of_another_role_are_not_rewritten(self, url: str) -> None:
+        """The server skips them with a warning only: what was erased would stay in its files."""
+        role = f"wfcore_{sa.make_url(url).database}_guest"
+        guest = sa.make_url(url).set(username=role).render_as_string(hide_password=False)
+        with psycopg.connect(url, autocommit=True) as operator:
+            operator.execute(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA wfcore TO {role}")  # type: ignore[arg-type]
+            try:
+                async with opened(guest) as database:
+                    with pytest.raises(Unavailable, match="cannot be rewritten"):
+                        await database.scrub()
+            finally:
+                operator.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")  # type: ignore[arg-type]
+
     async def test_the_isolation_of_other_clients(self, url: str) -> None:
         """Appends, look-ups and changes are READ COMMITTED whatever the database has as its default."""
         shown = statement("SELECT current_setting('transaction_isolation')")
