@@ -68,6 +68,10 @@ async def test_the_assistants_context(either: World) -> None:
         ({"config": {"modelSettings": {"contextWindow": 0}}}, "config.modelSettings.contextWindow", "minimum", 422),
         ({"config": {"toolset": {"count": {"enabled": True}}}}, "config.toolset.count.enabled", "widening", 422),
         ({"config": {"modelSettings": {"contextWindow": 2}}}, "modelSettings.contextWindow", "contextWindow", 422),
+        ({"config": {"contextSelections": [{"id": "gone"}]}}, "config.contextSelections[0].id", "reference", 422),
+        ({"config": {"connectionSet": [{"connectionId": "gone"}]}}, "config.connectionSet[0].connectionId",
+         "reference", 422),
+        ({"config": {"connectionAllModeIds": ["none"]}}, "config.connectionAllModeIds[0]", "reference", 422),
     ],
 )  # fmt: skip
 async def test_bodies_are_strict(world: World, body: Json, path: str, rule: str, status: int) -> None:
@@ -81,9 +85,12 @@ async def test_bodies_are_strict(world: World, body: Json, path: str, rule: str,
 
 
 async def test_the_assistant_has_no_view(world: World) -> None:
-    """Keys without an effect are refused: the assistant has neither variations nor a node's instructions."""
+    """Keys without an effect are refused: the assistant has neither variations nor a node's instructions.
+
+    So is a context item that does not exist.
+    """
     ada = await world.user()
-    for body in ({"view": "draft"}, {"instructions": "x"}):
+    for body in ({"view": "draft"}, {"instructions": "x"}, {"config": {"contextSelections": [{"id": "gone"}]}}):
         assert (await ada.post(ASSISTANT, json=body)).status_code == 422
 
 

@@ -26,6 +26,7 @@ from wfcore.ports.providers import ModelError, ModelRequest, ToolDefinition
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.agents.context_sources import Agent, ContextRequest, Sources
 from wfcore.runtime.agents.guardrails import config_issues
+from wfcore.runtime.agents.selections import config_faults
 from wfcore.runtime.common.authorization import authorize, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.ports import Ports
@@ -81,6 +82,7 @@ class Contexts:
                 raise NotFound
             allowed = self._allowed(resource, variation)
             refuse(config_issues(self._ports.guardrails, request.config, allowed))
+            refuse(await config_faults(work, request.config, [allowed.connections]))
         agent = await self._sources.of_skill(me, resource, variation, allowed, request)
         return await self._view(me, agent, request, _thread_of(me, wanted))
 
@@ -93,6 +95,7 @@ class Contexts:
         request, allowed = _request_of(wanted), Allowance(frozenset(self._ports.models))
         refuse(config_issues(self._ports.guardrails, request.config, allowed))
         async with self._ports.storage.reading(me.org_uuid) as work:
+            refuse(await config_faults(work, request.config, ()))
             agent = await self._sources.of_assistant(work, me, request)
         return await self._view(me, agent, request, _thread_of(me, wanted))
 

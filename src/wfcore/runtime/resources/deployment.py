@@ -5,7 +5,7 @@ that it calls are checked when they are called; at the deploy they only cause wa
 free.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from wfcore.domain.agents.context_tools import skill_id
 from wfcore.domain.graph.checks import subordinate_of, workflow_of
@@ -22,10 +22,10 @@ from wfcore.domain.resources.supervision import subordinates
 from wfcore.domain.run.effects import WORKFLOW
 from wfcore.ports.providers import Tool, ToolFailed, Tools
 from wfcore.ports.storage import UnitOfWork
+from wfcore.runtime.agents.selections import entry_faults, selection_faults
 from wfcore.runtime.common.loop_slice import beside_loop, size_of
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.organization.directory import is_former_member, principal_of
-from wfcore.runtime.resources.selected_connections import entry_faults
 from wfcore.runtime.tools.connection_use import ConnectionUser
 from wfcore.runtime.tools.mcp_tools import ServedTools, ToolLookup, is_served, tool_exists
 from wfcore.runtime.tools.parameters import parameter_issues
@@ -164,18 +164,6 @@ def _unknown_tools(tools: Tools, served: ToolLookup, content: SkillContent) -> I
             yield Issue(path, f"`{tool_id[:80]}` is not known now: {_reason(result)}", "reference", "warning")
         elif not known:
             yield Issue(path, f"there is no tool `{tool_id[:80]}`", "reference")
-
-
-async def selection_faults(work: UnitOfWork, selections: Sequence[Mapping[str, JSON]]) -> list[Issue]:
-    """Context items that the `contextSelections` of a skill, or of a `config`, name and that do not exist."""
-    issues = []
-    for index, one in enumerate(selections):
-        path, item = f"contextSelections[{index}].id", one.get("id")
-        if "id" not in one:
-            issues.append(Issue(path, "`id` is required", "required"))
-        elif not isinstance(item, str) or await work.context_items.get(item) is None:
-            issues.append(Issue(path, "there is no such context item", "reference"))
-    return issues
 
 
 def _reason(result: Tool | ToolFailed | None) -> str:

@@ -16,7 +16,6 @@ from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.json.values import UNSET, UnsetType, given, to_json
 from wfcore.domain.kernel.errors import Invalid, Issue, NotFound, refuse
-from wfcore.domain.kernel.json_readers import as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.lifecycle import Operation, move
@@ -28,11 +27,11 @@ from wfcore.ports.journal import Execution
 from wfcore.ports.providers import Tool, ToolFailed
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.agents.guardrails import config_issues
+from wfcore.runtime.agents.selections import config_faults, joined
 from wfcore.runtime.common.authorization import authorize, check_not_limited
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.execution.plans import Plans
-from wfcore.runtime.resources.deployment import deploy_faults, look_up_tools, lost_access, selection_faults, skills_of
-from wfcore.runtime.resources.selected_connections import config_faults, joined
+from wfcore.runtime.resources.deployment import deploy_faults, look_up_tools, lost_access, skills_of
 from wfcore.runtime.tools.connection_use import ConnectionUser
 from wfcore.runtime.tools.mcp_tools import ServedTools, is_served, tool_exists
 
@@ -209,10 +208,7 @@ class Targets:
         refuse(config_issues(self._ports.guardrails, config, left))
         refuse(late_issues(config, left) if has_agents else ())
         async with self._ports.storage.reading(org) as work:
-            absent = await selection_faults(work, as_objects(config.get("contextSelections", ())))
-            selections = [one for one in (allowed.connections, connections_of(before or {})) if one]
-            absent += await config_faults(work, config, selections)
-            refuse(Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in absent)
+            refuse(await config_faults(work, config, (allowed.connections, connections_of(before or {}))))
             config = await joined(work, before or {}, config)
         return {"config": merged(before or {}, config)}
 

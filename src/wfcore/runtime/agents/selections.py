@@ -1,4 +1,4 @@
-"""The connections that skills and the `config` of runs select: checked, and joined over the turns of a run."""
+"""What skills and the `config` of runs select: checked against the store, and connections joined over the turns."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -30,8 +30,31 @@ async def entry_faults(work: UnitOfWork, key: str, entries: Sequence[Mapping[str
     return issues
 
 
+async def selection_faults(work: UnitOfWork, selections: Sequence[Mapping[str, JSON]]) -> list[Issue]:
+    """Context items that the `contextSelections` of a skill, or of a `config`, name and that do not exist."""
+    issues = []
+    for index, one in enumerate(selections):
+        path, item = f"contextSelections[{index}].id", one.get("id")
+        if "id" not in one:
+            issues.append(Issue(path, "`id` is required", "required"))
+        elif not isinstance(item, str) or await work.context_items.get(item) is None:
+            issues.append(Issue(path, "there is no such context item", "reference"))
+    return issues
+
+
 async def config_faults(work: UnitOfWork, config: Mapping[str, JSON], allowed: Sequence[Sequence[str]]) -> list[Issue]:
-    """What a `config` selects wrongly. `allowed` are the selections of the agents and of the earlier turns."""
+    """What a `config` selects that does not exist, or that is not selected here.
+
+    `allowed` are the connections that the agents and the earlier turns select.
+    """
+    issues = await selection_faults(work, as_objects(config.get("contextSelections") or ()))
+    issues += await _connection_faults(work, config, [one for one in allowed if one])
+    return [Issue(f"config.{issue.path}", issue.message, issue.rule) for issue in issues]
+
+
+async def _connection_faults(
+    work: UnitOfWork, config: Mapping[str, JSON], allowed: Sequence[Sequence[str]]
+) -> list[Issue]:
     issues = [one for key in SELECTED for one in await entry_faults(work, key, as_objects(config.get(key) or ()))]
     everywhere = as_texts(config.get(ALL) or ())
     if issues or not (everywhere or connections_of(config)):
