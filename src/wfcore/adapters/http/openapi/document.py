@@ -49,7 +49,7 @@ _ERRORS: Final[Mapping[int, str]] = {
 _ALWAYS = (405, 500)
 _WITH_PRINCIPAL = (400, 401, 403, 404, 409, 429, 503)
 _METRICS = (401, 404)
-_CHAT_PAGE = (404,)
+_CHAT_PAGE = (404, 503)
 _WITH_BODY = (408, 413, 422)
 
 
@@ -255,7 +255,10 @@ def _error_statuses(route: Route) -> list[int]:
     if route.signature_headers:
         return sorted({*_ALWAYS, *_WITH_PRINCIPAL, *_WITH_BODY} - {429, *(() if route.raw_body_shape else (403,))})
     if route.scopes is None:
-        more = {"readyz": (503,), "metrics": _METRICS, "chatapp.page": _CHAT_PAGE, "protectedResource.mcp": (404,)}
+        more = {
+            "readyz": (503,), "metrics": _METRICS, "chatapp.page": _CHAT_PAGE, "protectedResource.mcp": (404,),
+            "connections.connect": (503,), "connections.callback": (503,),
+        }  # fmt: skip
         return sorted({400, *_ALWAYS, *more.get(route.name, ())})
     read: tuple[int, ...] = _WITH_BODY if route.body or route.raw_body_shape or route.request_media_types else ()
     if (
