@@ -30,6 +30,7 @@ from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
+from wfcore.adapters.http.routes.runs.ag_ui import AgUiEvent
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.core import Core
 from wfcore.ports.providers import ModelRequest
@@ -97,9 +98,11 @@ def agent_input(text: Any, run_id: str = "run-1", **more: Any) -> Json:
 
 
 def events_of(answer: httpx.Response) -> list[Json]:
-    """The data of each frame."""
+    """The data of each frame. The OpenAPI document declares the fields of those of AG-UI, which have no `kind`."""
     assert answer.headers["Content-Type"].startswith("text/event-stream")
-    return [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+    found = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+    assert {name for event in found if "kind" not in event for name in event} <= AgUiEvent.__annotations__.keys()
+    return found
 
 
 def types(events: list[Json]) -> list[str]:
@@ -183,6 +186,15 @@ class TestRequests:
         answer = await ada.post(f"/agent/v1/ag-ui/workflows/{flow}", json=agent_input("hi"))
         said = [event for event in events_of(answer) if event["type"] == "TEXT_MESSAGE_CONTENT"]
         assert [(one["messageId"], one["delta"]) for one in said] == [("run-1-output", "You said hi")]
+
+    async def test_a_call_of_a_tool_and_a_refusal(self, office: World) -> None:
+        """By hand: the call, its arguments and its result; a refused stream is one `RUN_ERROR`."""
+        ada = await office.user("ada")
+        skill = await a_skill(ada, toolset={"count": {"enabled": True}})
+        called = events_of(await ada.post(f"/agent/v1/ag-ui/skills/{skill}", json=agent_input("count a")))
+        assert {"TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"} <= {*types(called)}
+        refused = events_of(await ada.get("/agent/v1/runs/none/events", headers=PROFILE))
+        assert types(refused) == ["RUN_ERROR"]
 
     async def test_the_run_id_is_the_key(self, office: World) -> None:
         """The same request joins the stream, before and after a resume; another one is refused."""
