@@ -77,6 +77,17 @@ async def test_what_does_not_fit(either: World) -> None:
     assert paths == ["from[0]", "skip[0]"]
 
 
+@pytest.mark.parametrize(("version", "operation"), [("published", "run"), ("draft", "run_draft")])
+async def test_a_run_of_a_deleted_workflow_is_not_retried(either: World, version: str, operation: str) -> None:
+    """409 `deleted` that names what cannot be done: only a run of the draft runs its draft."""
+    ada = await either.user()
+    number = await deployed(ada, chain(BROKEN))
+    answer = await ada.post(RUNS, json={"workflowId": number, "input": {}, "version": version})
+    assert (await ada.delete(f"/api/v1/workflows/{number}")).status_code == 200
+    info = assert_envelope(await ada.post(f"{answer.headers['Location']}/retry"), *CONFLICT)["info"]
+    assert (info["reason"], info["operation"]) == ("deleted", operation)
+
+
 async def test_runs_are_retried_in_bulk(either: World) -> None:
     """A preview first; then each run that the filter selects has its row."""
     ada = await either.user()

@@ -145,8 +145,10 @@ class Targets:
             return Chosen(machine.plan)
         kind, number = Kind(execution.kind), execution.resource_id
         if version == "pinned":
-            move((await self.authorize(me, execution, "use")).status, Operation.RUN_DRAFT)
-            refusal, is_lent = "", kind is Kind.WORKFLOW and not self._runs_draft(execution, machine)
+            is_draft = self._runs_draft(execution, machine)
+            resource = await self.authorize(me, execution, "use")
+            move(resource.status, Operation.RUN_DRAFT if is_draft else Operation.RUN)
+            refusal, is_lent = "", kind is Kind.WORKFLOW and not is_draft
             if is_lent and machine.plan.names_skills:
                 async with self._ports.storage.reading(org) as work:
                     refusal = await lost_access(work, org, await _variation(work, kind, number, now))
