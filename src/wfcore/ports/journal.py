@@ -432,7 +432,8 @@ class Journal(Protocol):
     ) -> list[RunRow]:
         """Runs with a `key` smaller than `before`, latest start first.
 
-        With `principal`: only runs of resources that it can use, and its own runs without a resource.
+        With `principal`: only runs of resources that it can use, and its own runs without a resource. Of a deleted
+        resource only for a principal that can manage it too, as in all lists of a principal.
         """
         ...
 

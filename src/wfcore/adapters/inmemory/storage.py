@@ -35,6 +35,7 @@ from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import AccessToken, Member, Organization
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.access import Principal, derive
+from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.rules.policies import Policy
 from wfcore.ports.journal import RunRow
@@ -221,10 +222,16 @@ class MemoryStorage:
         return (token, member) if token and member else None
 
     def may_use(self, org: str, principal: Principal, kind: str, id: int) -> bool:
-        """Whether the principal can use this resource. The in-memory journal calls this to list runs."""
+        """Whether the principal can use this resource; a deleted one exists only for its managers.
+
+        The in-memory journal calls this for its lists.
+        """
         tenant = self._tenants.get(org)
         resource = tenant.resource_tables[Kind(kind)].rows.get(id) if tenant and kind in list(Kind) else None
-        return resource is not None and derive(principal, resource.access).can_use
+        if resource is None:
+            return False
+        access = derive(principal, resource.access)
+        return access.can_use and (access.can_manage or resource.status is not Status.DELETED)
 
     def _tenant(self, org: str) -> Tenant:
         self._check_open()

@@ -2,9 +2,11 @@
 
 import attrs
 import pytest
-from bench import Bench, act, ask, graph, one
+from bench import Bench, act, ask, deployed_skill, graph, one, private
 
+from wfcore.adapters.sql.journal import run_lists
 from wfcore.domain.kernel.errors import Forbidden, Malformed, NotFound
+from wfcore.runtime.runs.inbox import Inbox
 
 pytestmark = pytest.mark.anyio
 
@@ -61,6 +63,42 @@ async def test_runs_are_counted(bench: Bench) -> None:
     assert (await bench.core.runs.stats(bench.me, since=0, until=1)).to_wire()["total"] == 0
     with pytest.raises(Malformed):
         await bench.core.runs.stats(bench.me, since=2, until=1)
+
+
+@pytest.mark.parametrize("recent", [run_lists.RECENT, 1])
+async def test_lists_have_nothing_of_a_deleted_workflow_that_users_cannot_read(
+    bench: Bench, recent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It exists only for its managers, and so do its runs and what waits in them; a restore brings both back."""
+    monkeypatch.setattr(run_lists, "RECENT", recent)
+    number = await bench.deployed(graph("s>g", g=ask()), access=private("other@x.org"))
+    run = await bench.ended(await bench.core.runs.start(bench.other, workflow=number, input={}))
+    await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
+    inbox = Inbox(bench.core.ports, bench.core.runs)
+    for change, seen in ((None, 2), (bench.core.workflows.delete, 0), (bench.core.workflows.restore, 2)):
+        if change is not None:
+            await change(bench.me, number)
+        for who, expected in ((bench.other, seen), (bench.me, 2)):
+            assert len(await bench.core.runs.page(who)) == expected
+            assert len(await bench.core.runs.page(who, status="interrupted")) == expected
+            assert (await bench.core.runs.stats(who)).to_wire()["total"] == expected
+            assert await inbox.count(who) == expected
+    await bench.core.workflows.delete(bench.me, number)
+    with pytest.raises(NotFound):
+        await bench.core.runs.get(bench.other, run.id)
+
+
+async def test_users_of_a_deleted_skill_read_only_conversations_that_they_started(bench: Bench) -> None:
+    """Its managers read those of others too."""
+    number = await deployed_skill(bench, access=private("other@x.org"))
+    for who, thread in ((bench.me, "mine"), (bench.other, "others")):
+        await bench.ended(await bench.core.runs.start(who, skill=number, message="hi", file_thread_id=thread))
+    both = {"mine", "others"}
+    for deleted, of_other in ((False, both), (True, {"others"})):
+        if deleted:
+            await bench.core.skills.delete(bench.me, number)
+        for who, expected in ((bench.me, both), (bench.other, of_other)):
+            assert {one.id for one in await bench.core.conversations.page(who, 0)} == expected
 
 
 async def test_a_manager_without_use_reads_no_run(bench: Bench) -> None:

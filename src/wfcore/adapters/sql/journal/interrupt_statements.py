@@ -14,6 +14,7 @@ from wfcore.adapters.sql.schema.named_tables import (
     runs,
 )
 from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
+from wfcore.adapters.sql.schema.usable import exists_for
 
 INTERRUPTS_OF: Final = Statement(
     lambda d: (
@@ -104,7 +105,8 @@ def _inbox(d: Dialect, table: "sa.Table", decision: str) -> str:
     closed = int(table is closed_interrupts)
     return f"""
 WITH mine(resource) AS (
-    SELECT DISTINCT resource FROM {d[grants]} WHERE subject IN (SELECT value FROM {d.values(d[2])}) AND use
+    SELECT DISTINCT s.key FROM {d[grants]} g JOIN {d[resources]} s ON s.key = g.resource
+    WHERE g.subject IN (SELECT value FROM {d.values(d[2])}) AND g.use AND {exists_for(d, d[2])}
 ), found(key) AS (
     SELECT a.interrupt FROM {d.values(d[2])} {d.join()} {d[approvers]} a ON a.subject = given.value
     WHERE a.org = {d[1]} AND a.closed = {closed} AND a.interrupt < {d[3]}

@@ -17,6 +17,7 @@ from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.schema.named_tables import executions, grants, resources, runs
 from wfcore.adapters.sql.schema.names import NO_RESOURCE
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
+from wfcore.adapters.sql.schema.usable import exists_for
 from wfcore.domain.resources.access import Principal
 from wfcore.ports.journal import RunFilter
 
@@ -63,7 +64,7 @@ def _visible(d: Dialect, user: str, subjects: str) -> str:
     return f"""(CASE WHEN e.resource_id IS NULL THEN e.user_id = {user} ELSE (
     SELECT 1 FROM {d[resources]} s JOIN {d[grants]} g ON g.resource = s.key
     WHERE s.org = r.org AND s.kind = e.kind AND s.id = e.resource_id
-    AND g.use AND g.subject IN (SELECT value FROM {d.values(subjects)}) LIMIT 1
+    AND g.use AND g.subject IN (SELECT value FROM {d.values(subjects)}) AND {exists_for(d, subjects)} LIMIT 1
 ) = 1 END)"""
 
 
@@ -132,7 +133,7 @@ ORDER BY r.key DESC LIMIT {limit}"""
 WITH mine(target) AS (
     SELECT DISTINCT CASE s.kind WHEN 'workflow' THEN s.id ELSE -s.id END FROM {d.values(subjects)}
     {d.join()} {d[grants]} g ON g.subject = given.value AND g.use {d.join()} {d[resources]} s ON s.key = g.resource
-    WHERE s.org = {d[1]}
+    WHERE s.org = {d[1]} AND {exists_for(d, subjects)}
 ), found(key) AS (
     SELECT key FROM (
         SELECT x.key FROM {d.for_each("mine", newest, d[runs])}

@@ -19,6 +19,7 @@ from wfcore.adapters.sql.schema.named_tables import (
     runs,
 )
 from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
+from wfcore.adapters.sql.schema.usable import exists_for
 from wfcore.adapters.sql.store import CommitTransaction, Store
 from wfcore.domain.projections.messages import MessageRow
 from wfcore.domain.resources.access import Principal
@@ -97,7 +98,7 @@ def _visible(d: Dialect, c: str) -> str:
     SELECT 1 FROM {d[participants]} p JOIN {d[resources]} s ON s.org = p.org AND s.kind = p.kind AND s.id = p.id
     JOIN {d[grants]} g ON g.resource = s.key
     WHERE p.conversation = {c}.key AND g.use AND g.subject IN (SELECT value FROM {d.values(d["subjects"])})
-    LIMIT 1) = 1)"""
+    AND {exists_for(d, d["subjects"])} LIMIT 1) = 1)"""
 
 
 def _with_skill(d: Dialect, c: str) -> str:
