@@ -20,6 +20,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "wfcore.contrib.django.ErrorMiddleware",
 ]
 ROOT_URLCONF = "urls"
 USE_TZ = True

@@ -12,7 +12,6 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_POST
 
-import wfcore
 from refunds.automation import automation
 from refunds.models import Request
 
@@ -64,8 +63,5 @@ def refund(request: HttpRequest) -> JsonResponse:
 @require_POST
 def decide(request: HttpRequest, run: str) -> JsonResponse:
     me, sent = automation.principal(request), body_of(request)
-    try:
-        resumed = automation.core.runs.resume(me, run, decision=sent.get("decision"))
-    except wfcore.WfcoreError as error:
-        return JsonResponse({"error": error.to_wire("")}, status=error.http)
+    resumed = automation.core.runs.resume(me, run, decision=sent.get("decision"))
     return JsonResponse({"run": resumed.id}, status=202)

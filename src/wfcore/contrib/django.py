@@ -15,12 +15,12 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.core.exceptions import PermissionDenied
 from django.db import close_old_connections
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.module_loading import import_string
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
@@ -28,10 +28,10 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 import wfcore
-from wfcore.contrib.starlette import Automation, Ready
+from wfcore.contrib.starlette import Automation, Ready, refusal
 from wfcore.synchronous import EventLoop
 
-__all__ = ["DjangoAutomation", "database"]
+__all__ = ["DjangoAutomation", "ErrorMiddleware", "database"]
 
 # A core closes with the help of threads, so it must close before Python stops its executors. `atexit` is after that;
 # the function of `threading` is private, but executors have used it since Python 3.9.
@@ -123,6 +123,26 @@ class DjangoAutomation:
 
     def _principal(self, core: "wfcore.Core | wfcore.SyncCore", user: Any) -> wfcore.Principal | None:
         return self._users(core, user) if user.is_authenticated and user.is_active else None
+
+
+class ErrorMiddleware:
+    """For `MIDDLEWARE`: an error of wfcore in a view gets its status and its JSON, as in the mounted API."""
+
+    sync_capable = async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
+        self._get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return self._get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if not isinstance(error, wfcore.WfcoreError):
+            return None
+        found = refusal(error, request.headers.get("X-Request-Id"))
+        return HttpResponse(found.body, status=found.status_code, headers=found.headers)
 
 
 def database() -> Iterator[None]:

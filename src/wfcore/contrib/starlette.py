@@ -13,12 +13,13 @@ from typing import Any
 from uuid import uuid4
 
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import wfcore
 from wfcore.adapters.http.core.origins import Site
+from wfcore.adapters.http.core.responses import error_response, for_client, safe_request_id
 
 __all__ = ["Automation", "Principals", "Ready"]
 
@@ -97,9 +98,16 @@ class Automation:
         """The response to an error of wfcore: the handler for `wfcore.WfcoreError` in `exception_handlers`."""
         if not isinstance(error, wfcore.WfcoreError):
             raise error
-        request_id = request.headers.get("X-Request-Id") or str(uuid4())
-        return JSONResponse({"error": error.to_wire(request_id)}, error.http, {"X-Request-Id": request_id})
+        return refusal(error, request.headers.get("X-Request-Id"))
 
     async def _authenticate(self, connection: HTTPConnection) -> wfcore.Principal | None:
         found = self._principal(self.core, connection)
         return await found if inspect.isawaitable(found) else found
+
+
+def refusal(error: wfcore.WfcoreError, request_id: str | None) -> Response:
+    """What the mounted API responds to the error of a request that has this id, or none."""
+    known = safe_request_id(request_id) or str(uuid4())
+    response = error_response(for_client(error, known), known)
+    response.headers["X-Request-Id"] = known
+    return response

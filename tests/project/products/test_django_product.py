@@ -185,6 +185,32 @@ def test_a_rolled_back_request_has_no_run(product: Any) -> None:
     connections.close_all()
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_an_error_in_a_view(product: Any, is_async: bool) -> None:
+    """The middleware gives it its status, in sync and async views, and leaves errors of others to Django."""
+    from asgiref.sync import sync_to_async
+    from django.http import HttpRequest, HttpResponse
+    from django.test import AsyncClient, override_settings
+    from django.urls import path
+
+    def sync_view(request: HttpRequest) -> HttpResponse:
+        raise LookupError if "other" in request.GET else NotFound()
+
+    async def async_view(request: HttpRequest) -> HttpResponse:
+        return await sync_to_async(sync_view)(request)
+
+    urls = type(sys)("urls_of_errors")
+    urls.urlpatterns = [path("fails", async_view if is_async else sync_view)]
+    with override_settings(ROOT_URLCONF=urls):
+        client, headers = AsyncClient(), {"host": "shop.example", "x-request-id": "r-1"}
+        found = await client.get("/fails", headers=headers)
+        assert (found.status_code, found.headers["X-Request-Id"]) == (404, "r-1")
+        assert found.json()["error"]["requestId"] == "r-1"
+        with pytest.raises(LookupError):
+            await client.get("/fails?other=1", headers=headers)
+
+
 FORKED = """
 import os, sys
 from wfcore.contrib.django import DjangoAutomation

@@ -46,3 +46,19 @@ async def test_errors_of_others_are_not_answered() -> None:
     answer = await automation.error(Request({**request.scope, "headers": []}), wfcore.NotFound())
     assert f'"requestId":"{answer.headers["x-request-id"]}"'.encode() in answer.body
     assert answer.headers["x-request-id"]
+
+
+@pytest.mark.anyio
+async def test_an_error_in_an_own_route_is_answered_as_by_the_mounted_api() -> None:
+    """The same headers, no words of another program, and no request id that is not safe to log."""
+    automation = Automation("sqlite://", principal=principal_of)
+    request = Request({"type": "http", "headers": [(b"x-request-id", b"a b")], "method": "GET", "path": "/"})
+    refused = wfcore.Unavailable("the database is locked")
+    refused.__cause__ = OSError("disk")
+    answer = await automation.error(request, refused)
+    assert (answer.status_code, answer.headers["retry-after"], b"locked" in bytes(answer.body)) == (503, "1", False)
+    assert answer.headers["x-request-id"] != "a b"
+    limited = await automation.error(request, wfcore.RateLimited("too many", {"retryAfterSeconds": 7}))
+    assert (limited.status_code, limited.headers["retry-after"]) == (429, "7")
+    unknown = await automation.error(request, wfcore.Unauthenticated("sign in first"))
+    assert (unknown.status_code, unknown.headers["www-authenticate"]) == (401, "Bearer")

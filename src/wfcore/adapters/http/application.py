@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -25,7 +24,7 @@ from wfcore.adapters.http.core.rate_limits import FailedAuthentications, RateLim
 from wfcore.adapters.http.core.refusals import is_streamed, refused_stream
 from wfcore.adapters.http.core.request_headers import TabledRequest
 from wfcore.adapters.http.core.request_parsing import BodyLimits, Disconnected, parse_body, read_body, read_query
-from wfcore.adapters.http.core.responses import error_response, tagged, unless_known
+from wfcore.adapters.http.core.responses import error_response, for_client, safe_request_id, tagged, unless_known
 from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.core.router import Router, segments_of
 from wfcore.adapters.http.core.sse import EventStream
@@ -41,7 +40,6 @@ from wfcore.domain.kernel.errors import Unavailable, WfcoreError
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.extras import MissingExtra
 from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.repositories.audit import ORIGIN, Origin
 from wfcore.ports.telemetry import Exposition
@@ -59,7 +57,6 @@ PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Routes that probes call by the address of the machine: with any `Host`."""
 
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
-_SAFE_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
 
 def app(
@@ -170,7 +167,7 @@ class Application:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = TabledRequest(scope)
-        request_id = _request_id(connection) or self._core.ports.ids.uuid()
+        request_id = safe_request_id(connection.headers.get("X-Request-Id")) or self._core.ports.ids.uuid()
         headers = _HEADERS | {"X-Request-Id": request_id}
         headers |= cors_headers(scope["method"], connection.headers, self._site.browser_origins)
         access = RequestLog(self._core.ports.telemetry, connection, request_id)
@@ -192,10 +189,7 @@ class Application:
         except Disconnected:
             return None
         except WfcoreError as error:
-            if error.http >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                logger.error("request failed: %s", error, extra={"request_id": request_id})  # noqa: TRY400
-                error = _without_details(error)
-            return error_response(error, request_id, challenge=self._challenge(connection))
+            return error_response(for_client(error, request_id), request_id, challenge=self._challenge(connection))
         except Exception:
             logger.exception("request failed", extra={"request_id": request_id})
             return error_response(WfcoreError("internal error"), request_id)
@@ -302,19 +296,6 @@ class Application:
             return {}
         raw = await read_body(connection.headers, receive, self._limits)
         return await parse_body(raw, connection.headers, route.body, required=route.body_required)
-
-
-def _request_id(connection: HTTPConnection) -> str | None:
-    """The client's own request id, if it is safe to log."""
-    given = connection.headers.get("X-Request-Id", "")
-    return given if _SAFE_ID.fullmatch(given) else None
-
-
-def _without_details(error: WfcoreError) -> WfcoreError:
-    """The error for the client: the message of another program, such as a database, is only for the log."""
-    if error.__cause__ is None or isinstance(error, MissingExtra):
-        return error
-    return type(error)("a required service is not available")
 
 
 def _deprecation(route: Route, root: str, segments: Sequence[str]) -> dict[str, str]:

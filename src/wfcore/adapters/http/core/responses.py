@@ -1,6 +1,9 @@
 """JSON responses, the error envelope, and the headers that belong to each error."""
 
+import logging
+import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Final
 
 from starlette.datastructures import Headers
@@ -13,6 +16,9 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.extras import MissingExtra
 from wfcore.runtime.common.preconditions import tag_of_bytes
 
+logger = logging.getLogger(__name__)
+
+_SAFE_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 RETRY_AFTER: Final = "1"
 """Seconds until a request is worth repeating after a 503 (RFC 9110, 15.6.4): most restarts of a store take longer."""
 
@@ -53,6 +59,21 @@ def unless_known(response: Response, headers: Headers) -> Response:
     if isinstance(response, RenewedResponse):
         return response
     return Response(status_code=304, headers={"ETag": etag})
+
+
+def safe_request_id(given: str | None) -> str | None:
+    """The client's own request id, if it is safe to log."""
+    return given if given is not None and _SAFE_ID.fullmatch(given) else None
+
+
+def for_client(error: WfcoreError, request_id: str) -> WfcoreError:
+    """The error as the client may see it: the message of another program, such as a database, is only for the log."""
+    if error.http < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return error
+    logger.error("request failed: %s", error, extra={"request_id": request_id})
+    if error.__cause__ is None or isinstance(error, MissingExtra):
+        return error
+    return type(error)("a required service is not available")
 
 
 def error_response(error: WfcoreError, request_id: str, *, challenge: str = "Bearer") -> Response:
