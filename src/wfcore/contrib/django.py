@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -37,6 +38,8 @@ __all__ = ["DjangoAutomation", "ErrorMiddleware", "database"]
 # the function of `threading` is private, but executors have used it since Python 3.9.
 _at_exit = getattr(threading, "_register_atexit", atexit.register)
 
+_preparing: ContextVar[bool] = ContextVar("wfcore_preparing", default=False)
+
 Users = Callable[[wfcore.Core | wfcore.SyncCore, Any], wfcore.Principal | None]
 """The principal of an active user of Django, or None for a 401."""
 
@@ -56,7 +59,7 @@ class DjangoAutomation:
         self._users = principal
         self._ready = ready
         self._open = partial(wfcore.open_sync, database, **options)
-        self._served = Automation(database, principal=self._by_session, ready=ready, http=http, **options)
+        self._served = Automation(database, principal=self._by_session, ready=self._prepare, http=http, **options)
         self._core: wfcore.SyncCore | None = None
         self._stack = ExitStack()
         self._process = os.getpid()
@@ -66,16 +69,31 @@ class DjangoAutomation:
     def core(self) -> wfcore.SyncCore:
         """The core for sync code: that of the ASGI server, else one that this opens until the process ends.
 
-        A process that forked later gets one of its own.
+        A process that forked later gets one of its own. Raises RuntimeError in `ready`, which receives a core.
         """
+        if _preparing.get():
+            raise RuntimeError("`automation.core` opens after `ready`: use the core that `ready` receives")
         with self._lock:
             if self._core is None or self._process != os.getpid():
-                self._core = self._stack.enter_context(self._open())
-                self._process = os.getpid()
+                self._core, self._process = self._opened(), os.getpid()
                 _at_exit(self._close_at_exit)
-                if self._ready is not None:
-                    self._core.call(self._ready)
             return self._core
+
+    def _opened(self) -> wfcore.SyncCore:
+        """A core for which `ready` has been called. If it fails, the core is closed again."""
+        with ExitStack() as opening:
+            core = opening.enter_context(self._open())
+            core.call(self._prepare)
+            self._stack.enter_context(opening.pop_all())
+        return core
+
+    async def _prepare(self, core: wfcore.Core) -> None:
+        if self._ready is not None:
+            token = _preparing.set(True)
+            try:
+                await self._ready(core)
+            finally:
+                _preparing.reset(token)
 
     def close(self) -> None:
         """Close a core that `core` has opened; a later use opens it again."""

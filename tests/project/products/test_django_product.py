@@ -185,6 +185,37 @@ def test_a_rolled_back_request_has_no_run(product: Any) -> None:
     connections.close_all()
 
 
+def test_ready_that_fails_is_called_again(product: Any) -> None:
+    """No use gets a core without the workflows and handlers that `ready` makes."""
+    from wfcore.contrib.django import DjangoAutomation
+
+    calls: list[str] = []
+
+    async def ready(core: Any) -> None:
+        calls.append("ready")
+        if len(calls) == 1:
+            raise ConnectionError("not yet")
+
+    automation = DjangoAutomation("sqlite://", principal=lambda core, user: None, ready=ready)
+    with pytest.raises(ConnectionError, match="not yet"):
+        _ = automation.core
+    assert automation.core is automation.core
+    assert len(calls) == 2
+    automation.close()
+
+
+def test_ready_that_uses_the_core_of_the_object(product: Any) -> None:
+    """It says which one to use: it would wait for itself."""
+    from wfcore.contrib.django import DjangoAutomation
+
+    async def ready(core: Any) -> None:
+        await asyncio.to_thread(lambda: automation.core)
+
+    automation = DjangoAutomation("sqlite://", principal=lambda core, user: None, ready=ready)
+    with pytest.raises(RuntimeError, match="use the core that `ready` receives"):
+        _ = automation.core
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_an_error_in_a_view(product: Any, is_async: bool) -> None:
