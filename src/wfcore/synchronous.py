@@ -63,7 +63,9 @@ class EventLoop:
         """
         self.check_process()
         if get_ident() == self._thread:
-            raise RuntimeError("a method of `open_sync` cannot be called on its event loop: use the async core there")
+            raise RuntimeError(
+                "a method of `open_sync` cannot be called on its event loop: use the async core there, or a thread"
+            )
         call = _Call(function, arguments)
         try:
             self._submit(call)

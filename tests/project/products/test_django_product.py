@@ -242,6 +242,18 @@ async def test_an_error_in_a_view(product: Any, is_async: bool) -> None:
             await client.get("/fails?other=1", headers=headers)
 
 
+def test_the_tests_of_the_product(tmp_path: Path) -> None:
+    """With the settings of its tests, they leave the database of the product alone."""
+    shop = tmp_path / "shop.db"
+    command = [sys.executable, "manage.py", "test", "--settings", "settings_test"]
+    environment = {**os.environ, "SHOP_DATABASE": str(shop), "TMPDIR": str(tmp_path)}
+    ended = subprocess.run(command, cwd=EXAMPLES / "django_refunds", env=environment, capture_output=True, text=True,
+                           check=False, timeout=HANG)  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "Ran 1 test" in ended.stderr
+    assert not shop.exists()
+
+
 FORKED = """
 import os, sys
 from wfcore.contrib.django import DjangoAutomation
