@@ -9,7 +9,7 @@ A broken rule raises `RuleBroken`, whose text has the shortest counter-example. 
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 from msgspec.structs import replace
@@ -192,7 +192,7 @@ class Simulated:
 
 
 def simulate(
-    workflow: Workflow, input: JSON = None, *, most_paths: int = MOST_PATHS, most_states: int = MAX_STATES
+    workflow: Workflow, input: Any = None, *, most_paths: int = MOST_PATHS, most_states: int = MAX_STATES
 ) -> Simulated:
     """Simulate the runs of a workflow, whose tools and skills need not exist here. `input` None leaves it open.
 

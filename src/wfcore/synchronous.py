@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from threading import RLock, Thread, get_ident
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from wfcore.bootstrap import open as open_async
 from wfcore.core import Core
@@ -156,9 +156,17 @@ class SyncCore(SyncArea):
         found = getattr(self._target, name)
         return _waiting(found, self._loop) if callable(found) else SyncArea(found, self._loop)
 
-    def call(self, function: Callable[..., object], *arguments: object) -> Any:
+    @overload
+    def call(
+        self, function: Callable[Concatenate[Core, P], Awaitable[R]], *arguments: P.args, **named: P.kwargs
+    ) -> R: ...
+
+    @overload
+    def call(self, function: Callable[Concatenate[Core, P], R], *arguments: P.args, **named: P.kwargs) -> R: ...
+
+    def call(self, function: Callable[..., object], *arguments: object, **named: object) -> object:
         """The result of `function(core, *arguments)`, sync or async, on the event loop; `core` is the async core."""
-        return _waiting(function, self._loop)(self._target, *arguments)
+        return _waiting(function, self._loop)(self._target, *arguments, **named)
 
 
 def _waiting(function: Callable[..., object], loop: EventLoop) -> Callable[..., object]:

@@ -27,7 +27,7 @@ class HasStructure(Protocol):
     def structure(self) -> Any: ...
 
 
-Workflow = Mapping[str, JSON] | HasStructure | str | Path
+Workflow = Mapping[str, Any] | HasStructure | str | Path
 """A `workflowStructure` or the body of a create request, what builds one, or a file of one in JSON or YAML."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import wfcore
 from wfcore.api.runs import CreateRun
-from wfcore.testing import Cassette, ScriptedModel, run_until_idle
+from wfcore.testing import Cassette, ScriptedModel, run_until_idle, sketch
 
 
 async def start(core: wfcore.Core, me: wfcore.Principal) -> None:
@@ -71,3 +71,23 @@ async def checked(core: wfcore.Core) -> None:
     ScriptedModel(7)  # E: arg-type
     with Cassette("calls.json", record="sometimes"):  # E: arg-type
         pass
+
+
+def literals() -> None:
+    """What a program writes first, and passes on by its name, has the type `dict[str, object]` for mypy."""
+    order = {"order": 7, "lines": [1, 2]}
+    wait = {"toolId": "core.wait", "params": {"seconds": 1}}
+    graph = {"nodes": [{"id": "start", "type": "start", "position": {"x": 0, "y": 0}}], "edges": []}
+    wfcore.simulate(graph, order)
+    wfcore.Flow("Refunds", input=order).approval("Refund?", form=order)
+    sketch("start -> wait", wait=wait)
+
+
+async def pages(core: wfcore.Core, me: wfcore.Principal, size: int) -> list[int]:
+    return [each.id for each in await core.workflows.page(me, limit=size)]
+
+
+def script(core: wfcore.SyncCore, me: wfcore.Principal) -> None:
+    print(core.call(pages, me, 10)[0] + 1)
+    core.call(pages, me, "10")  # E: call-overload
+    core.call(pages, me, size=10)

@@ -351,3 +351,13 @@ def test_in_the_transaction_of_the_product(tmp_path: Path) -> None:
         connection.commit()
         connection.close()
         assert core.runs.get(me, run.id).id == run.id
+
+
+def test_a_function_that_is_called_with_the_async_core_takes_keywords() -> None:
+    """As a call of the function itself does."""
+
+    async def members(core: wfcore.Core, org: str, *, suffix: str) -> str:
+        return (await core.directory.ensure_organization("Acme" + suffix, id=org)).name
+
+    with wfcore.open_sync("sqlite://", worker=False) as core:
+        assert core.call(members, "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f01", suffix=" Inc") == "Acme Inc"

@@ -26,9 +26,9 @@ from wfcore.ports.providers import Tool
 
 After = FlowNode | Exit | Iterable[FlowNode | Exit]
 """The nodes or handles that a node follows; several are joined, an empty list is none."""
-Schema = type | Mapping[str, JSON] | bool
+Schema = type | Mapping[str, Any] | bool
 """A JSON Schema, or a class whose schema it is."""
-Retry = int | Mapping[str, JSON]
+Retry = int | Mapping[str, Any]
 """The number of attempts, or a retry policy as it is stored."""
 Position = tuple[float, float]
 

@@ -13,7 +13,7 @@ given as `children`, by id. The clock stands still but for `pass_time`; every ne
 
 import re
 from collections.abc import Mapping
-from typing import Self
+from typing import Any, Self
 
 from wfcore.domain.kernel.json_readers import as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
@@ -50,7 +50,7 @@ BEGIN = 1_800_000_000_000
 """When a history begins, in epoch milliseconds."""
 
 
-def sketch(*edges: str, **data: Mapping[str, JSON]) -> dict[str, JSON]:
+def sketch(*edges: str, **data: Mapping[str, Any]) -> dict[str, JSON]:
     """A `workflowStructure` in few words: edges as `a -> b` or, by a handle, `a -error-> b`; node data by
     node id.
 
