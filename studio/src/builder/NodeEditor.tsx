@@ -1,8 +1,8 @@
 import { type ReactNode, useId, useMemo, useState } from "react";
 import type { GraphNode, Json, JsonObject, NodeType, Skill, Structure, Tool } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
-import { Form, KeepsText, type TextInput, TextInputs } from "../forms/Form";
-import { type FieldError, fieldOf, withValue } from "../forms/schema";
+import { Form, KeepsText, Message, type TextInput, TextInputs } from "../forms/Form";
+import { type FieldError, fieldOf, gravest, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isEqual, isObject } from "../kit/json";
@@ -45,6 +45,7 @@ const INPUTS: Record<string, TextInput> = {
   template: (props) => <ExpressionInput mode="template" {...props} />,
 };
 
+const findingOf = ({ message, severity }: Found): FieldError => ({ rule: "server", message, isWarning: severity === "warning" });
 
 /** The schema of a node's data with the choices that this server has. `params` and the label have inputs of their own. */
 function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, named: (schema: JsonObject) => JsonObject): JsonObject {
@@ -105,7 +106,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
   }, [schema, Object.keys(data).sort().join(), wrong]);
   const errors = useMemo(() => {
     const found = new Map<string, FieldError>();
-    for (const issue of issues) if (!found.has(issue.at.pointer)) found.set(issue.at.pointer, { rule: "server", message: issue.message });
+    for (const issue of issues) found.set(issue.at.pointer, gravest([...found.has(issue.at.pointer) ? [found.get(issue.at.pointer)!] : [], findingOf(issue)])!);
     return found;
   }, [issues]);
   const general = issues.filter((issue) => issue.at.edge !== undefined || issue.at.pointer === "" || issue.at.pointer === "/type" || issue.at.pointer === "/id");
@@ -124,7 +125,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
           <button type="button" className="button plain square" aria-label={t("common.close")} onClick={onClose}><Icon name="close" /></button>
         </div>
         {type && <p className="hint">{has(kind) ? `${t(kind)}. ` : ""}{visible(type.description)}</p>}
-        {general.map((issue, index) => <p className="problem" key={index}><Icon name="error" />{visible(issue.message)}</p>)}
+        {general.map((issue, index) => <Message key={index} error={findingOf(issue)} />)}
         <IdInput id={`${id}-id`} value={node.id} taken={structure.nodes.map((one) => one.id)} disabled={!canEdit} onRename={onRename} />
         <div className="field">
           <label htmlFor={`${id}-label`}>{t("builder.label")}<span className="hint"> · {t("form.optional")}</span></label>
@@ -139,7 +140,7 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
       {tool && (
         <div className="section">
           <h3>{t("builder.params")}</h3>
-          {issues.filter((issue) => issue.at.pointer === "/params").map((issue, index) => <p className="problem" key={index}><Icon name="error" />{visible(issue.message)}</p>)}
+          {issues.filter((issue) => issue.at.pointer === "/params").map((issue, index) => <Message key={index} error={findingOf(issue)} />)}
           {tool.description && <p className="hint">{visible(brief(tool.description, 600))}</p>}
           <Params key={tool.id} schema={tool.parameters} value={isObject(data.params) ? data.params : {}} errors={errors} disabled={!canEdit}
             onChange={(name, value) => {

@@ -1,7 +1,8 @@
 import { useId, useMemo, useState } from "react";
 import type { Json, JsonObject } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
-import { type FieldError, type Field, fieldOf } from "../forms/schema";
+import { Message } from "../forms/Form";
+import { type FieldError, type Field, fieldOf, gravest } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isJson, readJson } from "../kit/json";
@@ -54,11 +55,10 @@ export function Params({ schema, value, errors, disabled, onChange }: Props) {
   );
 }
 
-/** The first error at the parameter or within it. */
+/** What is found at the parameter or within it. */
 function errorOf(errors: Map<string, FieldError>, name: string): FieldError | undefined {
   const at = `/params/${escape(name)}`;
-  for (const [pointer, error] of errors) if (pointer === at || pointer.startsWith(`${at}/`)) return error;
-  return undefined;
+  return gravest([...errors].filter(([pointer]) => `${pointer}/`.startsWith(`${at}/`)).map(([, error]) => error));
 }
 
 function Param({ field, value, error, disabled, onChange }: {
@@ -71,7 +71,7 @@ function Param({ field, value, error, disabled, onChange }: {
   const isChoice = choices !== null && (value === undefined || choices.some((one) => JSON.stringify(one) === JSON.stringify(value)));
   const [asText, setAsText] = useState(!isChoice);
   const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
-  const shared = { id, disabled, "aria-invalid": error ? true : undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
+  const shared = { id, disabled, "aria-invalid": (error && !error.isWarning) || undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
   const type = (next: string) => {
     setText(next);
     onChange(valueOf(next, field));
@@ -93,7 +93,7 @@ function Param({ field, value, error, disabled, onChange }: {
           content={(next) => valueOf(next, field)} />
       )}
       {field.description && <p className="hint text" id={`${id}-hint`}>{visible(field.description)}</p>}
-      {error && <p className="problem" id={`${id}-problem`}><Icon name="error" />{visible(error.message)}</p>}
+      <Message error={error} id={`${id}-problem`} />
     </div>
   );
 }

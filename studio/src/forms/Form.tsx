@@ -4,7 +4,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isJson, numberOf, readJson } from "../kit/json";
 import { visible } from "../kit/safe";
-import { check, choiceOf, type Field, type FieldError, fieldsFor, initial } from "./schema";
+import { check, choiceOf, type Field, type FieldError, fieldsFor, gravest, initial } from "./schema";
 
 type Errors = Map<string, FieldError>;
 
@@ -91,8 +91,8 @@ function Part({ field, value, errors, disabled, onChange, at, top = false }: Pro
 
 /** The error at a field. One whose parts have no fields of their own shows theirs too. */
 function errorAt(errors: Errors, at: string, field: Field): FieldError | undefined {
-  const within = () => [...errors].find(([pointer]) => pointer.startsWith(`${at}/`))?.[1];
-  return errors.get(at) ?? (field.kind === "json" || field.kind === "several" ? within() : undefined);
+  const isHere = field.kind === "json" || field.kind === "several" ? (pointer: string) => `${pointer}/`.startsWith(`${at}/`) : (pointer: string) => pointer === at;
+  return gravest([...errors].filter(([pointer]) => isHere(pointer)).map(([, error]) => error));
 }
 
 /** A key for each of `count` entries, which stays with its entry when another one is removed. */
@@ -135,14 +135,20 @@ function List({ field, value, errors, disabled, onChange, at }: Omit<Props, "fie
   );
 }
 
-function Message({ error, id }: { error: FieldError | undefined; id: string }) {
+/** What is wrong at a field, or to be known of it. */
+export function Message({ error, id }: { error: FieldError | undefined; id?: string }) {
   const { t, has } = useLanguage();
   if (!error) return null;
   const key = `form.${error.rule}`;
   const text = has(key) && (error.rule === "required" || error.rule === "json" || error.limit !== undefined)
     ? t(key, { n: error.limit ?? "", type: error.limit ?? "" })
     : error.rule === "server" ? error.message : t("form.invalid");
-  return <p className="problem" id={id}><Icon name="error" />{visible(text)}</p>;
+  return (
+    <p className={`problem${error.isWarning ? " warning" : ""}`} id={id}>
+      <Icon name={error.isWarning ? "waiting" : "error"} />
+      <span>{error.isWarning && <span className="sr">{t("form.warning")}: </span>}{visible(text)}</span>
+    </p>
+  );
 }
 
 function Leaf({ field, at, value, error: given, disabled, onChange }: {
@@ -159,7 +165,7 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
   const Custom = useContext(TextInputs)[String(field.schema.format)];
   const isTime = field.schema.format === "date-time";
   const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
-  const shared = { id, disabled, "data-unreadable": unreadable || undefined, "aria-invalid": error ? true : undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
+  const shared = { id, disabled, "data-unreadable": unreadable || undefined, "aria-invalid": (error && !error.isWarning) || undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
   const label = <>{visible(field.title)}{!field.required && field.kind !== "boolean" && <span className="hint"> · {t("form.optional")}</span>}</>;
   const below = (
     <>
@@ -192,7 +198,7 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
         {field.choices.map((choice, index) => (
           <div className="check" key={index}>
             <input type={many ? "checkbox" : "radio"} id={`${id}-${index}`} name={id} disabled={disabled} checked={chosen.has(index)}
-              data-invalid={(error && index === 0) || undefined}
+              data-invalid={(error && !error.isWarning && index === 0) || undefined}
               onChange={() => onChange(!many ? choice : chosen.has(index) ? held.filter((one) => choiceOf(field.choices, one) !== index) : [...held, choice])} />
             <label htmlFor={`${id}-${index}`}>{text(index)}</label>
           </div>

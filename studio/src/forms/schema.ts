@@ -150,7 +150,12 @@ export interface FieldError {
   rule: string;
   limit?: number | string;
   message: string;
+  /** The value is valid: this is only to be known. */
+  isWarning?: boolean;
 }
+
+/** Of several findings an error, else a warning: a field shows one. */
+export const gravest = (found: FieldError[]): FieldError | undefined => found.find((one) => !one.isWarning) ?? found[0];
 
 const LIMITS: Record<string, string> = {
   minimum: "min", exclusiveMinimum: "min", maximum: "max", exclusiveMaximum: "max", minLength: "minLength", maxLength: "maxLength",

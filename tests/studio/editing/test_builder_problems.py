@@ -76,3 +76,19 @@ def test_warnings_are_counted_apart_from_problems(open_page: Open, server: Serve
     page.get_by_role("button", name="Deploy").click()
     expect(dialog.get_by_text("1 warning", exact=True)).to_be_visible()
     expect(dialog.get_by_role("button", name="Deploy")).to_be_enabled()
+
+
+def test_a_warning_at_a_field_is_not_an_error(open_page: Open, server: Server) -> None:
+    """It says that it is a warning, and the field stays valid; an error at the same field comes first."""
+    limited = demo.node("limited", "action", toolId="core.transform", params={"value": 1}, maxConcurrency=2)
+    with server.client() as client:
+        page = opened(open_page, create(client, demo.graph([limited], ("start", "limited"))))
+    node(page, "limited").click()
+    field = page.locator("[data-at='/maxConcurrency']")
+    expect(field.get_by_role("textbox")).to_have_accessible_description(re.compile("Warning: "))
+    expect(field.get_by_role("textbox")).not_to_have_attribute("aria-invalid", "true")
+    expect(field.locator(".problem")).to_have_class("problem warning")
+    check_accessibility(page)
+    field.get_by_role("textbox").fill("0")
+    expect(field.get_by_role("textbox")).to_have_attribute("aria-invalid", "true")
+    expect(field.locator(".problem")).to_have_class("problem")

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-Iz56G3Eh.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-CqBHX1ZM.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
