@@ -32,18 +32,22 @@ const BEGIN: Record<string, JsonObject> = {
   agent: { message: "" },
 };
 
-/** The kinds of nodes and the tools that can be added. An entry is chosen, or dragged onto the canvas. A search finds nodes of the graph too. */
+/**
+ * The kinds of nodes and the tools that can be added. An entry is chosen, or dragged onto the canvas. A search finds nodes
+ * of the graph too; who cannot add any sees all of them.
+ */
 export function Palette({ nodes, types, hasStart, tools, onAdd, onFind }: {
   nodes: GraphNode[]; onFind: (node: string) => void;
   types: NodeType[];
   /** The graph has a start: no other one is offered. */
-  hasStart: boolean; tools: Tool[]; onAdd: (entry: Entry) => void;
+  hasStart: boolean; tools: Tool[]; onAdd: ((entry: Entry) => void) | undefined;
 }) {
   const { t, has } = useLanguage();
   const [search, setSearch] = useState("");
   const words = useMemo(() => search.toLowerCase().split(/\s+/).filter(Boolean), [search]);
-  const found = useMemo(() => (words.length ? nodes.filter((node) => words.every((word) => `${titleOf(node)} ${node.id}`.toLowerCase().includes(word))) : []), [nodes, words]);
+  const found = useMemo(() => (words.length || !onAdd ? nodes.filter((node) => words.every((word) => `${titleOf(node)} ${node.id}`.toLowerCase().includes(word))) : []), [nodes, words, onAdd === undefined]);
   const groups = useMemo(() => {
+    if (!onAdd) return [];
     const named = (type: NodeType) => (has(`type.${type.type}`) ? t(`type.${type.type}`) : type.title);
     const kinds: Row[] = types.filter((type) => (type.type !== "start" || !hasStart) && type.type !== "action").map((type) => ({
       key: type.type, title: named(type), hint: type.description, icon: type.type,
@@ -62,11 +66,12 @@ export function Palette({ nodes, types, hasStart, tools, onAdd, onFind }: {
     }
     const fits = (row: Row) => words.every((word) => `${row.title} ${row.key} ${row.hint}`.toLowerCase().includes(word));
     return [...found].map(([name, rows]) => ({ name, rows: rows.filter(fits) })).filter((group) => group.rows.length);
-  }, [types, hasStart, tools, words, t, has]);
+  }, [types, hasStart, tools, words, onAdd === undefined, t, has]);
+  const label = t(onAdd ? "builder.search" : "builder.find");
   return (
     <div className="palette" part="palette">
-      <label className="sr" htmlFor="palette-search">{t("builder.search")}</label>
-      <input id="palette-search" type="search" className="input" placeholder={t("builder.search")} value={search} onChange={(event) => setSearch(event.target.value)} />
+      <label className="sr" htmlFor="palette-search">{label}</label>
+      <input id="palette-search" type="search" className="input" placeholder={label} value={search} onChange={(event) => setSearch(event.target.value)} />
       <div className="entries">
         {found.length > 0 && (
           <section aria-label={t("builder.inGraph")}>
@@ -84,7 +89,7 @@ export function Palette({ nodes, types, hasStart, tools, onAdd, onFind }: {
           <section key={group.name} aria-label={brief(group.name, 60)}>
             <h2>{brief(group.name, 60)}</h2>
             {group.rows.slice(0, MOST).map((row) => (
-              <button key={row.key} type="button" className="entry" title={brief(row.hint, 300)} draggable onClick={() => onAdd(row.entry)}
+              <button key={row.key} type="button" className="entry" title={brief(row.hint, 300)} draggable onClick={() => onAdd?.(row.entry)}
                 onDragStart={(event) => event.dataTransfer.setData(DRAGGED, JSON.stringify(row.entry))}>
                 <Icon name={row.icon} />
                 <span className="clip">{brief(row.title, 60)}</span>

@@ -282,7 +282,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
         onPasted={() => { setUnpasted([]); canvas.current?.show(selected.at(-1) ?? structure.nodes[0]?.id ?? ""); }} />
       {open === "problems" && <Problems issues={state.issues} structure={structure} onSelect={lead} />}
       <div ref={parts} className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
-        {canEdit && <div className="left"><Palette nodes={structure.nodes} onFind={select} types={[...catalog.types.values()]} hasStart={structure.nodes.some((each) => each.type === "start")} tools={catalog.tools} onAdd={(entry) => add(entry)} /></div>}
+        <div className="left"><Palette nodes={structure.nodes} onFind={select} types={[...catalog.types.values()]} hasStart={structure.nodes.some((each) => each.type === "start")} tools={catalog.tools} onAdd={canEdit ? (entry) => add(entry) : undefined} /></div>
         <EditorCanvas ref={canvas} structure={preview?.structure ?? structure} types={catalog.types} problems={problems} marks={preview?.marks ?? marks} selected={selected} canEdit={canEdit && !preview} label={t("run.graph")}
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
         {one && (

@@ -37,6 +37,7 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
           <button type="button" className="button hide-small" onClick={onTidy}>{t("builder.tidy")}</button>
         </div>
       )}
+      {!canEdit && <button type="button" className="button small-only" aria-expanded={open === "palette"} onClick={onPalette}>{t("builder.find")}</button>}
       {canEdit && (
         <button type="button" className={`button${count.errors ? " danger" : ""}`} aria-expanded={open === "problems"} onClick={onProblems}>
           <Icon name={count.errors ? "error" : count.warnings ? "waiting" : "done"} />{counted(count, t)}

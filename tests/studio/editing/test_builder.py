@@ -242,7 +242,7 @@ def test_nothing_is_lost_while_the_server_is_away(open_page: Open, server: Serve
 
 
 def test_who_cannot_manage_only_looks(open_page: Open, server: Server, ids: dict[str, str]) -> None:
-    """Without manage there is no palette, no form that can be changed, and no deploy."""
+    """Without manage, nothing can be added, changed or deployed; nodes are found by their names."""
     with server.client() as client:
         structure = demo.graph([demo.transform("first", 1)], ("start", "first"))
         workflow = demo.workflow(client, "Look only", structure)
@@ -256,9 +256,18 @@ def test_who_cannot_manage_only_looks(open_page: Open, server: Server, ids: dict
     page.route(f"**/api/v1/workflows/{workflow}*", denied)
     page.goto(f"{server.url}/studio/workflows/{workflow}")
     expect(page.get_by_text("You can look at this workflow")).to_be_visible()
-    expect(page.locator(".palette")).to_have_count(0)
     expect(page.get_by_role("button", name="Deploy")).to_have_count(0)
-    node(page, "first").click()
+    entries = page.locator(".palette").get_by_role("button")
+    expect(entries).to_have_text(["start", "first"])
+    page.get_by_label("Find a node").fill("FIRST")
+    expect(entries).to_have_text(["first"])
+    check_accessibility(page)
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.get_by_role("button", name="Find a node").click()
+    entries.click()
+    expect(node(page, "first")).to_be_focused()
+    expect(entries).to_be_hidden()
+    page.set_viewport_size({"width": 1280, "height": 800})
     expect(page.get_by_label("Id", exact=True)).to_be_disabled()
     page.keyboard.press("Delete")
     expect(node(page, "first")).to_be_visible()
