@@ -1,7 +1,8 @@
 import { readDocument } from "../kit/json";
 import type { ErrorBody, JsonObject } from "./types";
 
-export type GetToken = () => Promise<string> | string;
+/** Null: the cookie of the page is the credential. */
+export type GetToken = () => Promise<string | null> | string | null;
 export type Query = Record<string, string | number | boolean | null | undefined>;
 
 /** An error response of the API, or a request that did not reach it (`status` 0). */
@@ -49,7 +50,7 @@ export interface Tagged<T> {
 export interface ClientOptions {
   baseUrl: string;
   getToken: () => GetToken | undefined;
-  /** Called when a token and a renewed one are refused; true if `getToken` will return another one. */
+  /** Called when a token and a renewed one are refused, or a cookie; true if `getToken` will return another one. */
   onAuthRequired: () => boolean;
 }
 
@@ -57,12 +58,13 @@ export interface ClientOptions {
  * Calls the API of one server with one credential.
  *
  * A token is kept in memory until it expires or a response is 401; then it is requested once more. A request that is
- * refused nevertheless waits for a further token if there will be one: the server has done nothing for it.
+ * refused nevertheless, or with a cookie, waits for `getToken` if that will have another credential: the server has done
+ * nothing for it.
  */
 export class Client {
   /** The keys of requests whose response did not arrive, by path and body. */
   private readonly keys = new Map<string, string>();
-  private token: { value: string; from: GetToken; expires: number | null } | null = null;
+  private token: { value: string | null; from: GetToken; expires: number | null } | null = null;
 
   constructor(private readonly options: ClientOptions) {}
 
@@ -162,7 +164,7 @@ export class Client {
       const refused = token;
       this.token = null;
       const hasToken = this.options.getToken() !== undefined;
-      if ((attempt > 0 || !hasToken) && !(this.options.onAuthRequired() && hasToken)) return response;
+      if ((attempt > 0 || refused === null) && !(this.options.onAuthRequired() && hasToken)) return response;
       token = await this.currentToken(true);
       if (attempt > 0 && token === refused) return response;
       response = await request(token);
@@ -212,7 +214,7 @@ export class Client {
     const valid = kept && kept.from === from && (kept.expires === null || kept.expires * 1000 > this.now() + 10_000);
     if (valid && !renew) return kept.value;
     const value = await from();
-    this.token = { value, from, expires: expiryOf(value) };
+    this.token = { value, from, expires: value === null ? null : expiryOf(value) };
     return value;
   }
 }

@@ -24,6 +24,8 @@ export interface Session {
   onToken: (token: string) => Promise<string | null>;
   /** Undefined for a session of the product, which only the product ends. */
   signOut: (() => void) | undefined;
+  /** Whether the pages are shown by a session of the product. */
+  isByCookie: boolean;
   /** Where a sign-in with OAuth began, once it has ended: empty if it failed. */
   returned: string | null;
 }
@@ -36,16 +38,17 @@ const textOf = (problem: Problem) => (isDenied(problem) ? "signIn.bad" : problem
 /** A person in an organization. */
 export const personOf = ({ orgUuid, userId }: Caller) => JSON.stringify([orgUuid, userId]);
 
-/** Whose pages are shown, and whether by a token. */
+/** Whose pages are shown, whether by a token, and whether that or the cookie was refused since. */
 interface Entered {
   person: string;
   isByToken: boolean;
+  isOver: boolean;
 }
 
 /**
  * Who uses the page: by the cookie of the product, the token of this tab, that of another tab, or a new sign-in.
  *
- * Pages whose token is refused stay as they are, and their requests wait until the same person has signed in again.
+ * Pages whose token or cookie is refused stay as they are, and their requests wait until the same person has signed in again.
  */
 export function useSession(element: PageElement, config: Config): Session {
   const { baseUrl } = config;
@@ -61,9 +64,9 @@ export function useSession(element: PageElement, config: Config): Session {
   const wake = useCallback(() => waiting.current.splice(0).forEach((resolve) => resolve()), []);
   const credential = useCallback((mine: Entered) => async () => {
     await checked.current;
-    while (entered.current === mine && !storedToken()) await new Promise<void>((resolve) => waiting.current.push(resolve));
+    while (entered.current === mine && (mine.isOver || (mine.isByToken && !storedToken()))) await new Promise<void>((resolve) => waiting.current.push(resolve));
     if (entered.current !== mine) throw new ApiError(401, "signed out");
-    return storedToken()!;
+    return mine.isByToken ? storedToken() : null;
   }, []);
   /** Enters with a token that is stored, or will be, or by the cookie. */
   const enter = useCallback(async (token: string | null, isNew = false): Promise<Problem | null> => {
@@ -73,10 +76,11 @@ export function useSession(element: PageElement, config: Config): Session {
       const found = await new Api(probe).me();
       if (isNew) storeToken(baseUrl, token!);
       else if (token !== storedToken()) throw new ApiError(401, "signed out");
-      const now = { person: personOf(found), isByToken: token !== null };
-      if (entered.current?.person !== now.person || entered.current.isByToken !== now.isByToken) {
+      const now = { person: personOf(found), isByToken: token !== null, isOver: false };
+      if (entered.current?.person === now.person) Object.assign(entered.current, now);
+      else {
         entered.current = now;
-        element.getToken = now.isByToken ? credential(now) : undefined;
+        element.getToken = credential(now);
         await null; // the elements take it over first
       }
       wake();
@@ -90,9 +94,11 @@ export function useSession(element: PageElement, config: Config): Session {
   }, [baseUrl, element, credential, wake]);
   /** The pages are gone with the session, unless the same person can continue it. */
   const leave = useCallback((isExpired: boolean) => {
-    if (isExpired) setReason("signIn.expired");
     forgetToken();
-    if (!isExpired) {
+    if (isExpired) {
+      setReason("signIn.expired");
+      if (entered.current) entered.current.isOver = true;
+    } else {
       entered.current = null;
       element.getToken = undefined;
       setMe(null);
@@ -115,16 +121,21 @@ export function useSession(element: PageElement, config: Config): Session {
       return setState("away");
     }
     const token = await sharing.current?.request();
-    if (!token || token === own || (await onToken(token, true))) leave(own !== null && storedToken() === own);
+    if (token && token !== own && !(await onToken(token, true))) return;
+    if (storedToken() !== own) return; // somebody has signed in or out meanwhile
+    const before = entered.current;
+    leave(own !== null || (before !== null && (before.isOver || !before.isByToken)));
   }, [enter, onToken, leave]);
   const check = useCallback(() => {
     checked.current ??= begin().finally(() => (checked.current = null));
     return checked.current;
   }, [begin]);
+  /** Once more, as what is under way may have begun before the user signed in. */
+  const askAgain = useCallback(() => void Promise.resolve(checked.current).then(check), [check]);
   useEffect(() => {
     const out = (event: Event) => {
       event.stopPropagation();
-      if (entered.current?.isByToken) event.preventDefault();
+      if (entered.current) event.preventDefault();
       void check();
     };
     const onSignOut = () => {
@@ -169,21 +180,33 @@ export function useSession(element: PageElement, config: Config): Session {
     const timer = setTimeout(() => void check(), Math.min(1_000 * 2 ** away.tries, LONGEST_PAUSE_MS));
     return () => clearTimeout(timer);
   }, [state, away, check]);
+  const isByCookie = entered.current?.isByToken === false;
+  useEffect(() => {
+    if (state !== "out" || !isByCookie) return;
+    // The user comes back from the sign-in of the product, in another tab or window.
+    const look = () => document.hidden || askAgain();
+    addEventListener("focus", look);
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      removeEventListener("focus", look);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }, [state, isByCookie, askAgain]);
   const signOut = () => {
     sharing.current?.signedOut();
     leave(false);
     setReason(null);
   };
-  return { state, reason, me, away: away?.problem ?? null, askAgain: () => void check(), onToken, signOut: storedToken() ? signOut : undefined, returned };
+  return { state, reason, me, away: away?.problem ?? null, askAgain, onToken, signOut: storedToken() ? signOut : undefined, isByCookie, returned };
 }
 
 /** What is shown instead of the pages while nobody is in; over them if their session can be continued. */
 export function Front({ session, config }: { session: Session; config: Config }) {
-  const { state, reason, me, away, askAgain, onToken } = session;
+  const { state, reason, me, away, askAgain, onToken, isByCookie } = session;
   if (state === "in") return null;
   const shown = state === "checking" ? <Loading rows={8} />
     : state === "away" ? <Failure problem={away!} onRetry={askAgain} />
-    : <SignIn config={config} reason={reason} onToken={onToken} isOver={me !== null} />;
+    : <SignIn config={config} reason={reason} onToken={onToken} isOver={me !== null} onContinue={me && isByCookie ? askAgain : undefined} />;
   return me ? <Cover>{shown}</Cover> : shown;
 }
 
@@ -201,10 +224,12 @@ function Cover({ children }: { children: ReactNode }) {
   return <dialog ref={dialog} className="cover" aria-label={t("signIn.title")} onCancel={(event) => event.preventDefault()} onClose={reopen}>{children}</dialog>;
 }
 
-function SignIn({ config, reason, onToken, isOver }: {
+function SignIn({ config, reason, onToken, isOver, onContinue }: {
   config: Config; reason: string | null; onToken: Session["onToken"];
   /** Over pages that a sign-in continues, which the address of an issuer would end. */
   isOver: boolean;
+  /** Looks whether the session of the product is there again. */
+  onContinue: (() => void) | undefined;
 }) {
   const { t } = useLanguage();
   const [token, setToken] = useState("");
@@ -224,6 +249,13 @@ function SignIn({ config, reason, onToken, isOver }: {
       <form onSubmit={(event) => void submit(event)}>
         <Brand config={config} />
         <h1>{t("signIn.title")}</h1>
+        {onContinue && (
+          <>
+            <p>{t("signIn.product")}</p>
+            <button type="button" className="button primary" onClick={onContinue}>{t("signIn.continue")}</button>
+            <div className="or">{t("signIn.or")}</div>
+          </>
+        )}
         {config.oauth && (
           <>
             {isOver ? (
@@ -242,7 +274,7 @@ function SignIn({ config, reason, onToken, isOver }: {
           <p className="hint" id="token-hint">{t("signIn.hint")}</p>
         </div>
         {problem && <p className="problem" role="alert"><Icon name="error" />{t(problem)}</p>}
-        <button type="submit" className={`button${config.oauth ? "" : " primary"}`} disabled={busy || !token.trim()}>{t("signIn.submit")}</button>
+        <button type="submit" className={`button${config.oauth || onContinue ? "" : " primary"}`} disabled={busy || !token.trim()}>{t("signIn.submit")}</button>
       </form>
     </Place>
   );

@@ -6,8 +6,8 @@ import demo
 import httpx
 import pytest
 from appearance import check_accessibility
-from playwright.sync_api import Page, expect
-from servers import ORG, Server, wfcore
+from playwright.sync_api import Page, Route, expect
+from servers import ORG, Server, eventually, wfcore
 from watching import Open
 
 EXPIRED = "Your session has ended"
@@ -88,6 +88,34 @@ def test_pages_learn_that_their_token_is_revoked(open_page: Open, server: Server
     with server.client() as client:
         demo.workflow(client, "Named after the sign-in", demo.QUICK)
     expect(page.locator(".line", has_text="Named after the sign-in")).to_be_visible()
+
+
+def test_a_refusal_that_comes_late(open_page: Open, server: Server, token: dict[str, Any]) -> None:
+    """A response of before, after the page has learned that its session has ended, loses nothing of it either."""
+    page = open_page("/studio/groups", token=token["token"])
+    page.get_by_role("button", name="New group").first.click()
+    page.get_by_label("Name").fill("Typed before")
+    held: list[Route] = []
+    seen: list[Route] = []
+
+    def late(route: Route) -> None:
+        """The first request is refused, then the one with the same token again: only that is held."""
+        if route.request.method != "POST":
+            return route.continue_()
+        seen.append(route)
+        return held.append(route) if len(seen) == 2 else route.fulfill(status=401, json={"error": {"message": "no"}})
+
+    page.route("**/api/v1/groups*", late)
+    page.get_by_role("button", name="Create", exact=True).click()
+    eventually(lambda: page.evaluate("true") and held)  # Playwright calls the handler in its own calls
+    revoke(server, token)
+    expect(page.get_by_text(EXPIRED)).to_be_visible()
+    with page.expect_response("**/api/v1/me"):
+        held[0].fulfill(status=401, json={"error": {"message": "no"}})
+    page.unroute("**/api/v1/groups*")
+    expect(page.get_by_text(EXPIRED)).to_be_visible()
+    sign_in(page, server.token)
+    expect(page.locator(".line", has_text="Typed before")).to_be_visible()
 
 
 def test_a_sign_in_of_somebody_else_shows_nothing_of_before(

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-BV0sv9aY.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-BroepYmV.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
