@@ -32,8 +32,16 @@ class NodeTypeDto(TypedDict):
     handlesFrom: str | None
 
 
+class GraphLimitsDto(TypedDict):
+    """The most nodes and edges that a graph can have."""
+
+    nodes: int
+    edges: int
+
+
 class NodeTypeList(TypedDict):
     nodeTypes: list[NodeTypeDto]
+    limits: GraphLimitsDto
 
 
 class ModelDto(TypedDict):

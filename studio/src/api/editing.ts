@@ -1,5 +1,5 @@
 import { ApiError, type Client } from "./client";
-import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, NodeType, Proposal, Simulation, Skill, Structure, Tool, Variation, Workflow } from "./types";
+import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, GraphLimits, NodeType, Proposal, Simulation, Skill, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
 const PAGES = 40;
@@ -127,8 +127,9 @@ export class Editing {
     return this.client.once(`/agent/v1/runs/${one(runId)}/fork`, body);
   }
 
-  async nodeTypes(): Promise<NodeType[]> {
-    return (await this.client.get<{ nodeTypes: NodeType[] }>("/api/v1/node-types")).nodeTypes;
+  /** The types of nodes, and the most nodes and edges of a graph. */
+  nodeTypes(): Promise<{ nodeTypes: NodeType[]; limits?: GraphLimits }> {
+    return this.client.get("/api/v1/node-types");
   }
 
   tools(): Promise<Tool[]> {

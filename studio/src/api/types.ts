@@ -270,6 +270,11 @@ export interface Decision {
   data?: Json;
 }
 
+export interface GraphLimits {
+  nodes: number;
+  edges: number;
+}
+
 export interface NodeType {
   type: string;
   title: string;

@@ -1,5 +1,5 @@
 import { type ReactNode, useId, useMemo, useState } from "react";
-import type { GraphNode, Json, JsonObject, NodeType, Skill, Structure, Tool } from "../api/types";
+import type { GraphLimits, GraphNode, Json, JsonObject, NodeType, Skill, Structure, Tool } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
 import { Form, KeepsText, Message, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, gravest, withValue } from "../forms/schema";
@@ -17,6 +17,7 @@ export interface Catalog {
   tools: Tool[];
   skills: Skill[];
   models: string[];
+  limits: GraphLimits;
 }
 
 interface Props {

@@ -1,7 +1,10 @@
-import type { GraphEdge, GraphNode, Issue, Json, JsonObject, NodeType, Structure } from "../api/types";
+import type { GraphEdge, GraphLimits, GraphNode, Issue, Json, JsonObject, NodeType, Structure } from "../api/types";
 import { Exact, isObject, readDocument } from "../kit/json";
 
 /** Pure functions on a graph that is edited. None changes what it is given: each returns a new structure. */
+
+/** Of a server that does not say it. */
+export const NO_LIMITS: GraphLimits = { nodes: Number.POSITIVE_INFINITY, edges: Number.POSITIVE_INFINITY };
 
 export const STEP_X = 248;
 export const STEP_Y = 144;
@@ -198,12 +201,12 @@ export function copied(structure: Structure, chosen: Iterable<string>): string {
 }
 
 /** Why a part of a text is not pasted: the key of a text. */
-export type Unpasted = "notJson" | "noNodes" | "form" | "id" | "type" | "start" | "data" | "edges";
+export type Unpasted = "notJson" | "noNodes" | "form" | "id" | "type" | "start" | "data" | "edges" | "mostNodes" | "mostEdges";
 
 export interface Pasted {
   structure: Structure;
   ids: string[];
-  /** What is not pasted: the name of a node or its place in the list, or how many edges. */
+  /** What is not pasted: the name of a node or its place in the list, how many edges, or the most that a graph can have. */
   left: { what: string; why: Unpasted }[];
 }
 
@@ -211,7 +214,7 @@ const LONGEST_ID = 255;
 const DEEPEST = 50;
 
 /** The structure with the nodes of these types that a text has as JSON, under new ids, and what the server would not store. */
-export function pasted(structure: Structure, text: string, types: { has: (type: string) => boolean }): Pasted {
+export function pasted(structure: Structure, text: string, types: { has: (type: string) => boolean }, most = NO_LIMITS): Pasted {
   const read = graphIn(text);
   if (typeof read === "string") return { structure, ids: [], left: [{ what: "", why: read }] };
   const known = new Set(ids(structure));
@@ -225,6 +228,8 @@ export function pasted(structure: Structure, text: string, types: { has: (type: 
     known.add(id);
     return found.push({ node, id });
   });
+  const over = exceeded(structure.nodes.length + found.length, structure.edges.length + read.edges.length, most);
+  if (over) return { structure, ids: [], left: [over] };
   const names = new Map(found.toReversed().map(({ node, id }) => [node.id, id]));
   const changed = new Map([...names].filter(([old, next]) => old !== next));
   let next = structure;
@@ -239,6 +244,12 @@ export function pasted(structure: Structure, text: string, types: { has: (type: 
   const missing = read.edges.length - (next.edges.length - structure.edges.length);
   if (missing) left.push({ what: String(missing), why: "edges" });
   return { structure: next, ids: found.map(({ id }) => id), left };
+}
+
+/** The limit that a graph of so many nodes and edges exceeds. */
+export function exceeded(nodes: number, edges: number, most: GraphLimits): Pasted["left"][number] | undefined {
+  if (nodes > most.nodes) return { what: String(most.nodes), why: "mostNodes" };
+  return edges > most.edges ? { what: String(most.edges), why: "mostEdges" } : undefined;
 }
 
 const isPoint = (one: unknown): one is Point => isObject(one) && Number.isFinite(one.x) && Number.isFinite(one.y);

@@ -1,8 +1,9 @@
 import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Editing } from "../api/editing";
+import type { Structure } from "../api/types";
 import { Ask, type Preview } from "../builder/Ask";
 import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
-import { connect, copied, addNode, handlesOf, moved, type Pasted, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
+import { addNode, connect, copied, exceeded, handlesOf, moved, NO_LIMITS, type Pasted, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
 import { SettingsDialog } from "../builder/Settings";
 import { Editor, type Found } from "../builder/editor";
@@ -98,16 +99,16 @@ function useKeys() {
   }, []);
 }
 
-const NO_CATALOG: Catalog = { types: new Map(), tools: [], skills: [], models: [] };
+const NO_CATALOG: Catalog = { types: new Map(), tools: [], skills: [], models: [], limits: NO_LIMITS };
 
 /** What nodes can be made of. Lists that the caller may not read are empty. */
 function useCatalog(editing: Editing) {
   const loaded = useLoaded<Catalog>("catalog", async () => {
     const none = () => [];
-    const [types, tools, skills, models] = await Promise.all([
+    const [{ nodeTypes, limits }, tools, skills, models] = await Promise.all([
       editing.nodeTypes(), editing.tools().catch(none), editing.skills().catch(none), editing.models().catch(none),
     ]);
-    return { types: new Map(types.map((type) => [type.type, type])), tools, skills, models };
+    return { types: new Map(nodeTypes.map((type) => [type.type, type])), tools, skills, models, limits: limits ?? NO_LIMITS };
   });
   return { catalog: loaded.value ?? NO_CATALOG, problem: loaded.problem, reload: loaded.reload };
 }
@@ -175,6 +176,13 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     const now = editor.current().structure;
     return now.nodes.every((node) => node.position) ? now : moved(now, canvas.current?.places() ?? new Map());
   };
+  /** Changes the graph, unless the server would not store one of that size. */
+  const grow = useCallback((next: Structure): boolean => {
+    const over = exceeded(next.nodes.length, next.edges.length, catalog.limits);
+    if (over) setUnpasted([over]);
+    else editor.change(next);
+    return !over;
+  }, [editor, catalog.limits]);
   const choose = useCallback((ids: string[]) => setSelected((old) => (old.join("\n") === ids.join("\n") ? old : ids)), []);
   const add = (entry: Entry, position?: Point) => {
     if (entry.type === NOTE) {
@@ -188,8 +196,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     const after = last && !position && free.length ? { id: last.id, handle: free.find((handle) => !taken.has(handle)) ?? free[0]! } : undefined;
     const at = position ?? (after ? undefined : canvas.current?.middle());
     const made = addNode(placed(), { ...entry, after, position: at });
-    editor.change(made.structure);
-    select(made.id, true);
+    if (grow(made.structure)) select(made.id, true);
   };
   const drop = (text: string, at: Point) => {
     const entry = entryIn(text, [...catalog.types.values()]);
@@ -207,7 +214,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     setSelected((old) => old.filter((one) => !nodes.includes(one)));
   }, [editor]);
   const move = useCallback((places: Map<string, Point>) => editor.change(movedAll(editor.current().structure, places), `move ${[...places.keys()].join()}`), [editor]);
-  const link = useCallback((source: string, handle: string | null, target: string) => editor.change(connect(editor.current().structure, source, handle, target)), [editor]);
+  const link = useCallback((source: string, handle: string | null, target: string) => void grow(connect(editor.current().structure, source, handle, target)), [editor, grow]);
   const tidy = async () => {
     const places = await canvas.current?.tidy();
     if (!places) return;
@@ -235,7 +242,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   };
   const onPaste = (event: ClipboardEvent) => {
     if (isField(event) || !canEdit) return;
-    const made = pasted(placed(), event.clipboardData.getData("text/plain"), catalog.types);
+    const made = pasted(placed(), event.clipboardData.getData("text/plain"), catalog.types, catalog.limits);
     event.preventDefault();
     setUnpasted(made.left);
     if (!made.ids.length) return;

@@ -64,6 +64,17 @@ class TestNodeTypes:
         assert not valid({"toolId": "t", "retry": {"attempts": 3}})
         assert not valid({"params": {}})
 
+    async def test_it_has_the_limits_of_a_graph(self, world: World) -> None:
+        """Those that the server keeps to: of the settings."""
+        ann = await world.user("ann")
+        most = (await ann.get("/api/v1/node-types")).json()["limits"]
+        assert most == {"nodes": 5_000, "edges": 20_000}
+        nodes = [{"id": f"n{number}", "type": "action"} for number in range(most["nodes"])]
+        for more, status in ((0, 201), (1, 422)):
+            structure = {"nodes": [{"id": "start", "type": "start"}, *nodes[: len(nodes) - 1 + more]], "edges": []}
+            body = {"name": f"Large {more}", "type": "workflow", "workflowStructure": structure}
+            assert (await ann.post("/api/v1/workflows", json=body)).status_code == status
+
     async def test_it_has_an_entity_tag(self, world: World) -> None:
         """304 without a body while nothing has changed."""
         ann = await world.user("ann")

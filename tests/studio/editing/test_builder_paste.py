@@ -52,3 +52,33 @@ def test_what_is_not_pasted_is_named(open_page: Open, server: Server) -> None:
         notice.get_by_role("button", name="Close").click()
         expect(notice).to_have_count(0)
         expect(node(page, "again_2")).to_be_focused()
+
+
+def test_a_graph_does_not_grow_beyond_the_limits_of_the_server(open_page: Open, server: Server) -> None:
+    """A paste, an added node and a connection that exceed them change nothing, and say what is allowed."""
+    limits = {"nodes": 4, "edges": 2}
+    with server.client() as client:
+        workflow = create(client)
+        page = opened(open_page, workflow, **CLIPBOARD)
+        served = client.get("/api/v1/node-types").json()
+        assert served["limits"] == {"nodes": 5000, "edges": 20000}
+        page.route("**/api/v1/node-types", lambda route: route.fulfill(json={**served, "limits": limits}))
+        page.reload()
+        node(page, "first").wait_for()
+        notice = page.locator(".notices [role=alert]")
+        two = [demo.node(name, "action") for name in "ab"]
+        paste(page, json.dumps({"nodes": two}))
+        expect(notice).to_have_text("Nothing was added: a graph can have at most 4 nodes.")
+        check_accessibility(page)
+        paste(page, json.dumps({"nodes": two[:1]}))
+        expect(node(page, "a")).to_be_visible()
+        expect(notice).to_have_count(0)
+        page.get_by_role("button", name="Wait", exact=True).click()
+        expect(notice).to_have_text("Nothing was added: a graph can have at most 4 nodes.")
+        node(page, "first").click()
+        for target in ("second", "a"):
+            page.get_by_label("Connect Next to").select_option(target)
+        expect(notice).to_have_text("Nothing was added: a graph can have at most 2 connections.")
+        expect(page.locator(SAVED)).to_be_visible()
+        structure = stored(client, workflow)
+        assert (names(structure), len(structure["edges"])) == (["start", "first", "second", "a"], 2)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.graph.node_types import NODE_TYPES, NodeDeclaration
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -51,6 +52,11 @@ class Choices:
     async def node_types(self, me: Principal) -> list[NodeDeclaration]:
         """The types of nodes, with the JSON Schema of their `data` and their handles."""
         return list(NODE_TYPES.values())
+
+    @property
+    def graph_limits(self) -> GraphLimits:
+        """The most nodes and edges of a graph."""
+        return self._ports.settings.graph
 
     @needs("workflows:read")
     async def models(self, me: Principal) -> list[ModelView]:

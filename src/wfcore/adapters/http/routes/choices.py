@@ -55,7 +55,9 @@ class ChoiceRoutes:
         )  # fmt: skip
 
     async def node_types(self, call: Call) -> Response:
-        return json_response({"nodeTypes": [one.to_wire() for one in await self.choices.node_types(call.me)]})
+        found = [one.to_wire() for one in await self.choices.node_types(call.me)]
+        most = self.choices.graph_limits
+        return json_response({"nodeTypes": found, "limits": {"nodes": most.nodes, "edges": most.edges}})
 
     async def models(self, call: Call) -> Response:
         return json_response({"models": [one.to_wire() for one in await self.choices.models(call.me)]})
