@@ -52,6 +52,8 @@ export interface ClientOptions {
   getToken: () => GetToken | undefined;
   /** Called when a token and a renewed one are refused, or a cookie; true if `getToken` will return another one. */
   onAuthRequired: () => boolean;
+  /** What is said of a server that cannot be reached, in the language of the page. */
+  offline?: () => string;
 }
 
 /**
@@ -203,7 +205,7 @@ export class Client {
       return response;
     } catch (error) {
       if (signal?.aborted) throw error;
-      throw new ApiError(0, "the server cannot be reached");
+      throw new ApiError(0, this.options.offline?.() ?? "the server cannot be reached");
     }
   }
 

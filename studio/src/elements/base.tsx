@@ -3,7 +3,7 @@ import { createRoot, type Root } from "react-dom/client";
 import { Api } from "../api/api";
 import { Client, type GetToken } from "../api/client";
 import { LanguageContext } from "../i18n/context";
-import { type Labels, language, merged } from "../i18n/texts";
+import { type Labels, type Language, language, merged } from "../i18n/texts";
 import base from "../kit/base.css?inline";
 import { Failure, Loading, type Problem } from "../kit/kit";
 import { type Host, HostContext, type Place, problemOf } from "./context";
@@ -116,6 +116,7 @@ export abstract class PageElement extends HTMLElement {
   #pending = false;
   #ready = false;
   #problem: Problem | null = null;
+  #texts: Language | null = null;
 
   protected abstract page(): { page: Deferred; props: Record<string, unknown>; css: string[] };
 
@@ -187,7 +188,7 @@ export abstract class PageElement extends HTMLElement {
       this.dispatchEvent(new CustomEvent(`${prefix}-${name}`, {
         detail, bubbles: true, composed: true, cancelable: name.startsWith("before-") || name === "navigate" || name === "auth-required",
       }));
-    this.#client = new Client({ baseUrl, getToken: () => this.getToken, onAuthRequired: () => !emit("auth-required") });
+    this.#client = new Client({ baseUrl, getToken: () => this.getToken, onAuthRequired: () => !emit("auth-required"), offline: () => this.#texts?.t("error.offline") ?? "" });
     const names = features?.split(/[\s,]+/).filter(Boolean);
     this.#host = {
       prefix,
@@ -229,6 +230,7 @@ export abstract class PageElement extends HTMLElement {
     const host = this.host();
     const locale = this.setting("locale") || this.closest("[lang]")?.getAttribute("lang") || navigator.language;
     const texts = language(locale, this.labels, {}, () => host.client.now());
+    this.#texts = texts;
     this.shadowRoot?.firstElementChild?.setAttribute("lang", texts.locale);
     this.#root.render(
       <LanguageContext value={texts}>

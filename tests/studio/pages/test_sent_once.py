@@ -76,3 +76,14 @@ def test_no_secure_context_is_needed(open_page: Open, server: Server, ids: dict[
     page.get_by_label("Name").fill("Plain")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", name="Plain")).to_be_visible()
+
+
+def test_a_lost_request_is_reported_in_the_language_of_the_page(open_page: Open, ids: dict[str, str]) -> None:
+    """What was typed stays."""
+    page = open_page("/studio/groups", locale="de-DE")
+    page.locator(".head .button.primary").click()
+    page.get_by_label("Name").fill("Buchhaltung")
+    page.route("**/api/v1/groups", lambda route: route.abort())
+    page.locator("aside form button[type=submit]").click()
+    expect(page.locator("aside").get_by_role("alert")).to_have_text("Der Server ist nicht erreichbar")
+    expect(page.get_by_label("Name")).to_have_value("Buchhaltung")
