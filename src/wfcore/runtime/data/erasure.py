@@ -117,8 +117,6 @@ class Erasures:
         """As `erase`, which goes on in this process when it takes longer. A second request joins the first one."""
         running = await self._requested(me, user_id, parsed(EraseMember, body, fields), if_match)
         await asyncio.wait([running.task], timeout=PROMPT)
-        if not running.task.done():
-            running.task.add_done_callback(_log_failure)
         return running.view()
 
     async def resume(self) -> None:
@@ -127,7 +125,7 @@ class Erasures:
             async with self._ports.storage.reading(org) as work:
                 row = await work.erasures.get(pseudonym)
             if row is not None:
-                self._carry_out(org, row).task.add_done_callback(_log_failure)
+                self._carry_out(org, row)
 
     def start_resuming(self) -> None:
         """Resume at once, and every hour: another process can end before its erasure is over."""
@@ -211,6 +209,7 @@ class Erasures:
             user_id = None if row.member is None else row.member.user_id
             self._running[key] = _Running(org, user_id, steps, asyncio.create_task(steps.make()))
             self._running[key].task.add_done_callback(lambda _: self._running.pop(key, None))
+            self._running[key].task.add_done_callback(_log_failure)
         return self._running[key]
 
 

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
 from bench import Bench, opened
@@ -188,11 +187,21 @@ async def test_an_erasure_that_fails_is_logged_and_stays(
     assert await killed(url, tmp_path, org, STORED, monkeypatch)
     async with opened_at(url, tmp_path, org=org, worker=False) as bench:
         erasures, maintenance = bench.core.erasures, bench.core.ports.storage.maintenance
+        may_fail = asyncio.Event()
+        caplog.clear()
+
+        async def fail(_: ErasureSteps) -> None:
+            await may_fail.wait()
+            raise Unavailable("away")
+
         with monkeypatch.context() as patch:
-            patch.setattr(ErasureSteps, "_make", AsyncMock(side_effect=Unavailable("away")))
-            await erasures.resume()
-            await eventually(lambda: "an erasure failed" in caplog.text)
-            assert "Traceback" not in caplog.text
+            patch.setattr(ErasureSteps, "_make", fail)
+            for _ in range(2):  # the second one joins the first one
+                await erasures.resume()
+            may_fail.set()
+            await eventually(lambda: not erasures._running)
+        assert caplog.messages == ["an erasure failed and is tried again: away"]
+        assert "Traceback" not in caplog.text
         async with bench.core.ports.storage.transaction(org) as work:
             await work.erasures.add(Erasure("erased-0", "me", Member("zed", None, None, Role.MEMBER, frozenset())))
         assert len(await maintenance.erasures()) == 2
