@@ -22,14 +22,18 @@ def client_of(application: object) -> httpx.AsyncClient:
 class TestOwnUsers:
     """`authenticate` returns the principal."""
 
-    async def test_the_products_own_users_need_no_tokens(self, world: World) -> None:
+    @pytest.mark.parametrize("is_async", [True, False])
+    async def test_the_products_own_users_need_no_tokens(self, world: World, is_async: bool) -> None:
         """A cookie of the product is enough; None is 401, and the use case gets that principal."""
 
-        async def by_cookie(connection: HTTPConnection) -> Principal | None:
+        def by_cookie(connection: HTTPConnection) -> Principal | None:
             name = connection.cookies.get("user")
             return None if name is None else world.core.principal(world.org, name, email=f"{name}@x.org")
 
-        async with client_of(app(world.core, authenticate=by_cookie)) as visitor:
+        async def by_cookie_async(connection: HTTPConnection) -> Principal | None:
+            return by_cookie(connection)
+
+        async with client_of(app(world.core, authenticate=by_cookie_async if is_async else by_cookie)) as visitor:
             answer = await visitor.get("/api/v1/me")
             assert_envelope(answer, 401, "UNAUTHORIZED", "UNAUTHENTICATED")
             assert answer.headers["WWW-Authenticate"].startswith("Bearer resource_metadata=")

@@ -16,7 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wfcore.adapters.http.core.access_log import RequestLog
 from wfcore.adapters.http.core.admission import Admission
-from wfcore.adapters.http.core.authentication import Authenticate, by_token, challenge, or_by_embed_token, origin_of
+from wfcore.adapters.http.core.authentication import (
+    Authenticate,
+    AuthenticateOrSync,
+    by_token,
+    challenge,
+    or_by_embed_token,
+    origin_of,
+)
 from wfcore.adapters.http.core.cors import cors_headers, is_preflight
 from wfcore.adapters.http.core.event_response import Stalled
 from wfcore.adapters.http.core.origins import Site
@@ -62,7 +69,7 @@ _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-sto
 def app(
     core: Services,
     *,
-    authenticate: Authenticate | None = None,
+    authenticate: AuthenticateOrSync | None = None,
     oauth: TokenVerifier | None = None,
     mount: str = "",
     secret: bytes | None = None,
@@ -78,14 +85,14 @@ def app(
 ) -> ASGIApp:
     """Both APIs over an open core, to be served alone or mounted in an existing application.
 
-    `authenticate` returns the principal of a request; embed tokens (`core.tokens.embed`) are accepted beside it.
-    Without it, personal access tokens are accepted and, with `oauth` (`wfcore.adapters.oauth.AccessTokens`), also the
-    access tokens of that issuer. `mount` is the path prefix where no outer application sets `root_path`. `secret` seals
-    page tokens: processes that serve the same clients must share it. Without it, it is derived from the secret key of
-    the core; on a server without a key, page tokens are valid only in this process. `max_request_bytes` is the size
-    limit of a body (default: the core's settings), `receive_timeout` the seconds that it can take to arrive. `metrics`
-    are served at `/metrics`; with `metrics_token`, only to requests with that bearer token. `studio` has the name and
-    colours of the pages at `/studio/`; None leaves them out.
+    `authenticate`, sync or async, returns the principal of a request; embed tokens (`core.tokens.embed`) are accepted
+    beside it. Without it, personal access tokens are accepted and, with `oauth` (`wfcore.adapters.oauth.AccessTokens`),
+    also the access tokens of that issuer. `mount` is the path prefix where no outer application sets `root_path`.
+    `secret` seals page tokens: processes that serve the same clients must share it. Without it, it is derived from the
+    secret key of the core; on a server without a key, page tokens are valid only in this process. `max_request_bytes`
+    is the size limit of a body (default: the core's settings), `receive_timeout` the seconds that it can take to
+    arrive. `metrics` are served at `/metrics`; with `metrics_token`, only to requests with that bearer token. `studio`
+    has the name and colours of the pages at `/studio/`; None leaves them out.
 
     A request that changes something and has no `Authorization` header must come from a page of this server or of
     `browser_origins` (such as `https://app.example.org`), else it is a 403. Pages of `browser_origins` can also call

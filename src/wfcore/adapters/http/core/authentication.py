@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 
 from starlette.requests import HTTPConnection
 
@@ -12,6 +13,9 @@ from wfcore.runtime.organization.embed_tokens import is_embed_token
 
 Authenticate = Callable[[HTTPConnection], Awaitable[Principal | None]]
 """Returns the principal of a request, from its headers, cookies, session or state; None for a 401."""
+
+AuthenticateOrSync = Callable[[HTTPConnection], Awaitable[Principal | None] | Principal | None]
+"""The same function of a product, sync or async."""
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?", re.ASCII)
 
@@ -33,14 +37,15 @@ def by_token(directory: Directory, oauth: TokenVerifier | None = None) -> Authen
     return authenticate
 
 
-def or_by_embed_token(directory: Directory, authenticate: Authenticate) -> Authenticate:
+def or_by_embed_token(directory: Directory, authenticate: AuthenticateOrSync) -> Authenticate:
     """The embedding product's own authentication, beside bearer tokens of its pages (`Tokens.embed`)."""
 
     async def authenticate_page(connection: HTTPConnection) -> Principal | None:
         token = bearer_token(connection)
         if token is not None and is_embed_token(token):
             return await directory.authenticate(token)
-        return await authenticate(connection)
+        found = authenticate(connection)
+        return await found if isawaitable(found) else found
 
     return authenticate_page
 
