@@ -4,16 +4,43 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
-from threading import RLock
+from threading import RLock, local
 from typing import Final
 
-_importing: Final = RLock()
+LONGEST_WAIT: Final = 5.0
+"""Seconds that a fork waits for an import, which can need a lock of another module that the forking thread holds."""
 
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(
-        before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release
-    )
+
+class _Forks:
+    """Makes the forks of this process wait for imports in threads."""
+
+    def __init__(self) -> None:
+        self.importing = RLock()
+        self._thread = local()
+
+    @cache  # noqa: B019  (there is one object)
+    def watch(self) -> None:
+        """Called late: what is registered last is called first, before other modules, such as `logging`, take locks
+        that imports need.
+        """
+        if hasattr(os, "register_at_fork"):  # not on Windows
+            os.register_at_fork(before=self._wait, after_in_parent=self._go_on, after_in_child=self._begin)
+
+    def _wait(self) -> None:
+        self._thread.has_waited = self.importing.acquire(timeout=LONGEST_WAIT)
+
+    def _go_on(self) -> None:
+        if getattr(self._thread, "has_waited", False):
+            self.importing.release()
+            self._thread.has_waited = False
+
+    def _begin(self) -> None:
+        self.importing = RLock()  # a thread of the other process can hold the lock
+
+
+_forks: Final = _Forks()
 
 
 def import_in_thread(name: str) -> None:
@@ -21,7 +48,8 @@ def import_in_thread(name: str) -> None:
 
     The new process has no such thread: a module that it was importing would stay incomplete there.
     """
-    with _importing, without_collections():
+    _forks.watch()
+    with _forks.importing, without_collections():
         import_module(name)
 
 

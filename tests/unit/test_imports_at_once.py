@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from waiting import HANG
 
 from wfcore.imports import without_collections
 
@@ -61,29 +62,39 @@ def test_nothing_is_collected_meanwhile() -> None:
 
 
 SLOW = """
+import logging
 import __main__
+
 __main__.began.set()
 __main__.may_end.wait()
-value = 7
+log = logging.getLogger("slow")
 """
 
 FORKED = """
 import os, sys, threading
-from wfcore.imports import import_in_thread
+from wfcore import imports
+import logging  # after it: a fork takes the lock of what was imported last first
 
+imports.LONGEST_WAIT = float(sys.argv[1])
 began, may_end = threading.Event(), threading.Event()
-threading.Thread(target=import_in_thread, args=["slow"]).start()
+threading.Thread(target=imports.import_in_thread, args=["slow"]).start()
 began.wait()
-threading.Timer(0.2, may_end.set).start()
+if sys.argv[2] == "ends":
+    threading.Timer(0.2, may_end.set).start()
 child = os.fork()
-import_in_thread("slow")
-assert sys.modules["slow"].value == 7
+may_end.set()
+if child or sys.argv[2] == "ends":
+    imports.import_in_thread("slow")
+    assert sys.modules["slow"].log
+imports.import_in_thread("wfcore.addresses")
 sys.exit(child and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_process_that_forks_meanwhile_has_the_whole_module(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seconds", "import_"), [(HANG, "ends"), (0.1, "goes on")])
+def test_a_fork_waits_for_an_import(tmp_path: Path, seconds: float, import_: str) -> None:
+    """The new process has whole modules, and can import others. The wait ends, whatever the import needs."""
     tmp_path.joinpath("slow.py").write_text(SLOW)
-    command = [sys.executable, "-W", "ignore", "-c", FORKED]
-    subprocess.run(command, check=True, timeout=120, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, str(seconds), import_]
+    subprocess.run(command, check=True, timeout=HANG, env=os.environ | {"PYTHONPATH": str(tmp_path)})
