@@ -103,7 +103,7 @@ def test_what_could_not_be_read_is_read_again(open_page: Open, server: Server, i
     page.goto(f"{server.url}/studio/runs/{ids['failed']}")
     page.get_by_role("button", name="Try again").click()
     alert = page.locator(".notice[role=alert]")
-    expect(alert).to_contain_text("the server cannot be reached")
+    expect(alert).to_contain_text("The server cannot be reached")
     alert.get_by_role("button", name="Try again").press("Enter")
     expect(page.get_by_role("alert")).to_have_count(0)
     expect(page.locator(".react-flow__node[data-id=ship]")).to_be_visible()

@@ -97,8 +97,8 @@ def properties(described: dict[str, Any], schema: dict[str, Any]) -> Iterator[st
 
 
 OWN = {
-    "attachments", "budget", "connectionSet[]", "contextSelections[]", "error", "organizationId", "target", "tools",
-    "toolCalls[]", "trigger", "usage", "variation", "workflowStructure",
+    "attachments", "budget", "connectionSet[]", "contextSelections[]", "error", "organizationId", "tools",
+    "toolCalls[]", "trigger", "variation", "workflowStructure",
 }  # fmt: skip
 """Fields whose shape the document leaves open, but whose numbers are wfcore's own, or that the studio does not read."""
 
