@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useEffect, useState } from "react";
 import type { Caller } from "../api/types";
 import { PageElement } from "../elements/base";
 import { Deferred, pages } from "../elements/deferred";
@@ -7,7 +7,7 @@ import { language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { ChatApp } from "./ChatApp";
 import { type Config, localeOf } from "./config";
-import { byAddress, pathOf, routeOf, SECTIONS } from "./router";
+import { byAddress, pathOf, routeOf, SECTIONS, useAddress } from "./router";
 import { forgetSignedOut } from "./session";
 import { elementOf, Shell, START } from "./Shell";
 import shellCss from "./shell.css?inline";
@@ -58,17 +58,7 @@ function App({ element, config }: { element: ApplicationElement; config: Config 
   const base = baseOf(config);
   const session = useSession(element, config);
   const { state, me, signOut, returned } = session;
-  const [path, setPath] = useState("");
-  const navigation = useMemo(() => {
-    const found = byAddress(base, () => setPath(found.path()));
-    return found;
-  }, [base]);
-  const read = useCallback(() => setPath(navigation.path()), [navigation]);
-  useEffect(() => {
-    read();
-    addEventListener("popstate", read);
-    return () => removeEventListener("popstate", read);
-  }, [read]);
+  const { navigation, path } = useAddress(base);
   const { page } = routeOf(path);
   useEffect(() => {
     if (returned === null) return;

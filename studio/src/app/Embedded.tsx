@@ -1,27 +1,30 @@
-import { useEffect, useMemo, useState } from "react";
+import { useMemo } from "react";
 import type { PageElement } from "../elements/base";
 import { useHost, useLoaded } from "../elements/context";
 import { Failure, Loading } from "../kit/kit";
-import { byAddress, byAttribute } from "./router";
+import { byAttribute, type Navigation, useAddress } from "./router";
 import { Shell, type ShellConfig } from "./Shell";
 
+interface Props {
+  element: PageElement;
+  config: ShellConfig;
+}
+
 /** The application in the page of a product, which signs its users in. It changes the address only below `basePath`. */
-export default function Embedded({ element, basePath, route, config }: {
-  element: PageElement; basePath: string | null; route: string; config: ShellConfig;
-}) {
+export default function Embedded({ basePath, route, ...props }: Props & { basePath: string | null; route: string }) {
+  const attribute = useMemo(() => byAttribute(props.element), [props.element]);
+  if (basePath === null) return <Pages {...props} navigation={attribute} path={route} />;
+  return <InAddress {...props} base={`${basePath.replace(/\/$/, "")}/`} />;
+}
+
+function InAddress({ base, ...props }: Props & { base: string }) {
+  return <Pages {...props} {...useAddress(base)} />;
+}
+
+function Pages(props: Props & { navigation: Navigation; path: string }) {
   const { api } = useHost();
   const { value: me, problem, reload } = useLoaded("me", () => api.me());
-  const [, changed] = useState(0);
-  const navigation = useMemo(() => {
-    const onChange = () => changed((count) => count + 1);
-    return basePath === null ? byAttribute(element) : byAddress(`${basePath.replace(/\/$/, "")}/`, onChange);
-  }, [element, basePath]);
-  useEffect(() => {
-    const read = () => changed((count) => count + 1);
-    addEventListener("popstate", read);
-    return () => removeEventListener("popstate", read);
-  }, []);
   if (problem) return <Failure problem={problem} onRetry={reload} />;
   if (!me) return <Loading rows={8} />;
-  return <Shell element={element} config={config} navigation={navigation} path={basePath === null ? route : navigation.path()} me={me} />;
+  return <Shell {...props} me={me} />;
 }

@@ -69,7 +69,9 @@ export function Shell({ element, config, navigation, path, me, tools, view: View
   const route = useMemo(() => routeOf(path || pathOf(START)), [path]);
   const main = useRef<HTMLElement>(null);
   const open = useCallback((place: Place) => {
-    if (host.emit("navigate", { ...place, route: pathOf(place) })) navigation.go(pathOf(place));
+    host.unsaved.leave(() => {
+      if (host.emit("navigate", { ...place, route: pathOf(place) })) navigation.go(pathOf(place));
+    });
   }, [host, navigation]);
   const here = useMemo(() => ({ ...host, href: (place: Place) => navigation.href(pathOf(place)), navigate: open }), [host, navigation, open]);
   useEffect(() => {

@@ -3,7 +3,7 @@ import { Api } from "../api/api";
 import { ApiError, Client } from "../api/client";
 import type { Caller } from "../api/types";
 import type { PageElement } from "../elements/base";
-import { problemOf } from "../elements/context";
+import { problemOf, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Failure, Loading, type Problem } from "../kit/kit";
@@ -180,6 +180,11 @@ export function useSession(element: PageElement, config: Config): Session {
     const timer = setTimeout(() => void check(), Math.min(1_000 * 2 ** away.tries, LONGEST_PAUSE_MS));
     return () => clearTimeout(timer);
   }, [state, away, check]);
+  const { unsaved } = useHost();
+  useLayoutEffect(() => {
+    unsaved.isPage = true;
+    unsaved.isOver = state !== "in";
+  }, [unsaved, state]);
   const isByCookie = entered.current?.isByToken === false;
   useEffect(() => {
     if (state !== "out" || !isByCookie) return;

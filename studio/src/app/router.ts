@@ -1,4 +1,5 @@
-import type { Place } from "../elements/context";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type Place, useHost } from "../elements/context";
 
 export interface Route {
   page: string;
@@ -38,16 +39,55 @@ export interface Navigation {
 /** In the address of the page, below a path such as `/studio/`, or in its fragment, as with `#/`. */
 export function byAddress(base: string, onChange: () => void): Navigation {
   return {
-    path: () => {
-      const at = base.startsWith("#") ? location.hash : location.pathname + location.search;
-      return at.startsWith(base) ? at.slice(base.length) : "";
-    },
+    path: () => pathBelow(base) ?? "",
     go: (path, replace = false) => {
       history[replace ? "replaceState" : "pushState"](null, "", base + path);
       onChange();
     },
     href: (path) => base + path,
   };
+}
+
+/** The path in the address, below a base; null at an address of something else. */
+function pathBelow(base: string): string | null {
+  const at = base.startsWith("#") ? location.hash : location.pathname + location.search;
+  return at.startsWith(base) ? at.slice(base.length) : null;
+}
+
+/** The number of the entry in the history of the tab, where the browser tells it. */
+const entryOf = () => (globalThis as { navigation?: { currentEntry?: { index: number } | null } }).navigation?.currentEntry?.index;
+
+/** The place in the address, and what changes it. Back and Forward leave no form with changes before the user says so. */
+export function useAddress(base: string): { navigation: Navigation; path: string } {
+  const { unsaved } = useHost();
+  const [path, setPath] = useState(() => pathBelow(base) ?? "");
+  const shown = useRef({ path, entry: entryOf() });
+  const first = useRef(location.href);
+  const show = useCallback(() => {
+    shown.current = { path: pathBelow(base) ?? "", entry: entryOf() };
+    setPath(shown.current.path);
+  }, [base]);
+  useEffect(() => {
+    show();
+    // The address has changed when the browser tells it: to stay is to go back to the entry that is shown.
+    const goBack = () => {
+      const { path, entry } = shown.current;
+      const now = entryOf();
+      if (entry === undefined || now === undefined) history.pushState(null, "", base + path);
+      else if (entry !== now) history.go(entry - now);
+    };
+    const onMove = () => {
+      const next = pathBelow(base);
+      // The other addresses of a product are its own: it may have hidden the element there.
+      const isOwn = next !== null || location.href === first.current;
+      if (isOwn && (next ?? "") !== shown.current.path) return unsaved.leave(show, goBack);
+      show();
+      unsaved.stay();
+    };
+    addEventListener("popstate", onMove);
+    return () => removeEventListener("popstate", onMove);
+  }, [base, show, unsaved]);
+  return { navigation: useMemo(() => byAddress(base, show), [base, show]), path };
 }
 
 /** In the attribute `route` of the element. */

@@ -1,7 +1,7 @@
 import { type DragEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore } from "react";
 import type { Chats } from "../api/chats";
 import type { Upload } from "../api/types";
-import { problemOf, useChanges, useHost } from "../elements/context";
+import { problemOf, useChanges, useHost, useKept, useUnsaved } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { JsonBlock } from "../kit/JsonView";
@@ -132,6 +132,7 @@ interface Attachment {
   problem: string | null;
 }
 
+const NO_FILES: Attachment[] = [];
 let attached = 0;
 
 function Composer({ session, chats, busy, connection, box, autoFocus, onSend }: {
@@ -139,8 +140,9 @@ function Composer({ session, chats, busy, connection, box, autoFocus, onSend }: 
 }) {
   const { t } = useLanguage();
   const host = useHost();
-  const [text, setText] = useState("");
-  const [files, setFiles] = useState<Attachment[]>([]);
+  const [text, setText, forgetText] = useKept(`message ${session.thread}`, "");
+  const [files, setFiles, forgetFiles] = useKept<Attachment[]>(`files ${session.thread}`, NO_FILES);
+  useUnsaved(() => (text.trim() || files.length ? "kept" : null));
   const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
     if (autoFocus) box.current?.focus();
@@ -169,8 +171,8 @@ function Composer({ session, chats, busy, connection, box, autoFocus, onSend }: 
     const uploads = files.flatMap(({ name, upload }) => (upload ? [{ name: name.slice(0, 255), upload }] : []));
     onSend();
     if (!session.send(said, uploads)) return;
-    setText("");
-    setFiles([]);
+    forgetText();
+    forgetFiles();
   };
   const onKey = (event: KeyboardEvent) => {
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
@@ -211,7 +213,7 @@ function Composer({ session, chats, busy, connection, box, autoFocus, onSend }: 
         )}
         <label className="sr" htmlFor="message">{t("chat.message")}</label>
         <textarea id="message" ref={box} className="input" rows={1} placeholder={t("chat.write")} enterKeyHint="send" value={text}
-          onChange={(event) => setText(event.target.value)} onKeyDown={onKey}
+          onChange={(event) => setText(() => event.target.value)} onKeyDown={onKey}
           onPaste={(event) => event.clipboardData.files.length && add(event.clipboardData.files)} />
         {busy && <button type="button" className="button" onClick={() => session.cancel().then(() => setProblem(null), (error: unknown) => setProblem(problemOf(error).message))}>{t("chat.stop")}</button>}
         <button type="submit" className="button primary" disabled={busy || waiting || !text.trim()}>{t("chat.send")}</button>

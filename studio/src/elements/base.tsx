@@ -8,6 +8,8 @@ import base from "../kit/base.css?inline";
 import { Failure, Loading, type Problem } from "../kit/kit";
 import { type Host, HostContext, type Place, problemOf } from "./context";
 import type { Deferred } from "./deferred";
+import { Leave } from "./Leave";
+import { Unsaved } from "./unsaved";
 
 const SHARED = ["base-url", "readonly", "locale", "color-scheme", "features"];
 const DEFAULT_BASE = new URL(/* @vite-ignore */ "..", import.meta.url).href.replace(/\/studio\/(assets\/)?$/, "").replace(/\/$/, "");
@@ -184,6 +186,8 @@ export abstract class PageElement extends HTMLElement {
     this.#settings = settings;
     this.#used = token;
     const prefix = prefixOf(this);
+    const application = this.#provider instanceof PageElement ? this.#provider : null;
+    const unsaved = application?.host().unsaved ?? new Unsaved();
     const emit = (name: string, detail: object = {}) =>
       this.dispatchEvent(new CustomEvent(`${prefix}-${name}`, {
         detail, bubbles: true, composed: true, cancelable: name.startsWith("before-") || name === "navigate" || name === "auth-required",
@@ -197,8 +201,10 @@ export abstract class PageElement extends HTMLElement {
       readonly: isReadonly,
       wants: (feature) => !names || names.includes(feature),
       emit,
+      unsaved,
       href: (place) => this.hrefOf?.(place),
-      navigate: (place) => void emit("navigate", place),
+      // An application has to agree for all of its pages.
+      navigate: (place) => (application ? void emit("navigate", place) : unsaved.leave(() => void emit("navigate", place))),
     };
     return this.#host;
   }
@@ -239,6 +245,7 @@ export abstract class PageElement extends HTMLElement {
             {Shown ? <Shown {...props} />
               : this.#problem ? <Failure problem={this.#problem} onRetry={() => this.load(page)} /> : <Loading />}
           </Boundary>
+          {!(this.#provider instanceof PageElement) && <Leave unsaved={host.unsaved} />}
         </HostContext>
       </LanguageContext>,
     );

@@ -1,8 +1,9 @@
-import { createContext, useCallback, useContext, useEffect, useRef, useState } from "react";
+import { createContext, useCallback, useContext, useEffect, useLayoutEffect, useRef, useState, useSyncExternalStore } from "react";
 import { Api } from "../api/api";
 import { type Change, onChanges } from "../api/changes";
 import { ApiError, type Client } from "../api/client";
 import type { Problem } from "../kit/kit";
+import type { Typed, Unsaved } from "./unsaved";
 
 /** What a page gets from the element that shows it. */
 export interface Host {
@@ -13,6 +14,8 @@ export interface Host {
   readonly: boolean;
   /** Whether the host wants this feature; a feature list hides and never grants. */
   wants: (feature: string) => boolean;
+  /** What is typed and not sent, in all of the application or in this element. */
+  unsaved: Unsaved;
   /** Dispatches `PREFIX-NAME`; false when the host prevented it. */
   emit: (name: string, detail?: object) => boolean;
   /** Where the application shows this place; undefined in elements outside of the application. */
@@ -42,6 +45,35 @@ export function useHost(): Host {
 
 export const problemOf = (error: unknown): Problem =>
   error instanceof ApiError ? error : { status: -1, message: error instanceof Error ? error.message : String(error) };
+
+/**
+ * A form that is shown: what becomes of its text when it is left, and what ends it then. The user is asked before text is
+ * lost; before a page of the server is closed, about all text.
+ */
+export function useUnsaved(typed: () => Typed, discard?: () => void): void {
+  const { unsaved } = useHost();
+  const latest = useRef({ typed, discard });
+  latest.current = { typed, discard };
+  useLayoutEffect(() => {
+    const remove = unsaved.add({ typed: () => latest.current.typed(), discard: () => latest.current.discard?.() });
+    const onUnload = (event: BeforeUnloadEvent) => {
+      if (unsaved.isPage && !unsaved.isOver && latest.current.typed()) event.preventDefault();
+    };
+    addEventListener("beforeunload", onUnload);
+    return () => {
+      removeEventListener("beforeunload", onUnload);
+      remove();
+    };
+  }, [unsaved]);
+}
+
+/** A value that is typed, kept in memory for when its page is shown again, until it is sent and forgotten. */
+export function useKept<T>(name: string, start: T): [value: T, change: (next: (before: T) => T) => void, forget: () => void] {
+  const { unsaved } = useHost();
+  const valueOf = (kept: { value: unknown } | undefined) => (kept ? (kept.value as T) : start);
+  const kept = useSyncExternalStore(unsaved.subscribe, () => unsaved.get(name));
+  return [valueOf(kept), (next) => unsaved.keep(name, next(valueOf(unsaved.get(name)))), () => unsaved.forget(name)];
+}
 
 export interface Loaded<T> {
   value: T | undefined;

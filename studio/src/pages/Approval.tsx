@@ -1,7 +1,7 @@
 import { useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, Json } from "../api/types";
-import { problemOf, useHost, useIsOver, useNow } from "../elements/context";
+import { problemOf, useHost, useIsOver, useKept, useNow, useUnsaved } from "../elements/context";
 import { Form, unreadableIn, useInvalidFocus } from "../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
@@ -53,7 +53,8 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
   const target = useTargetName(item.target);
   const message = useMessage()(item);
   const field = useMemo(() => (item.formSchema ? fieldOf(item.formSchema) : null), [item.formSchema]);
-  const [value, setValue] = useState<Json | undefined>(() => (field ? initial(field) : undefined));
+  const start = useMemo(() => (field ? initial(field) : undefined), [field]);
+  const [value, setValue, forget] = useKept<Json | undefined>(`approval ${item.interruptId}`, start);
   const [errors, setErrors] = useState(new Map<string, FieldError>());
   const [sending, setSending] = useState<string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -66,13 +67,16 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
   const connectUrl = item.type === "connect" && /^https?:/.test(item.connectUrl ?? "") ? item.connectUrl : undefined;
   const mayDecide = !decided && !expired && item.canDecide !== false && !host.readonly && host.wants("decide");
 
+  // Text that is no value yet is in its input alone.
+  useUnsaved(() => (!mayDecide ? null : unreadableIn(form.current) ? "lost" : value !== start ? "kept" : null));
+
   const showErrors = (found: Map<string, FieldError>) => {
     setErrors(found);
     focusInvalid(found);
   };
   const change = (pointer: string, next: Json | undefined) => {
     const changed = withValue(value, pointer, next);
-    setValue(changed);
+    setValue(() => changed);
     if (errors.size && item.formSchema) setErrors(check(item.formSchema, changed));
   };
   const decide = async (decision: Decision["decision"]) => {
@@ -90,6 +94,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
     try {
       const turn = await (send ?? ((...decided) => host.api.decide(...decided)))(item, decision, data);
       setDone(decision);
+      forget();
       setNeedsMore(decision === "approve" && (item.approvals ?? 0) + 1 < (item.requiredApprovals ?? 1));
       host.emit("decided", { interruptId: item.interruptId, runId: turn?.runId ?? item.runId, decision });
       onDecided({ decision, ok: true });

@@ -50,6 +50,9 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
     setSelected(null);
     setChecked(new Set());
   };
+  const open = (item: InboxItem) => {
+    if (item.interruptId !== shown?.interruptId) host.unsaved.leave(() => setSelected(item));
+  };
   const rows = useRef<HTMLDivElement>(null);
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
@@ -64,7 +67,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
       const item = list.rows.find((row) => row.interruptId === target.closest<HTMLElement>(".request")?.dataset.id);
       if (!item) return;
       event.preventDefault();
-      setSelected(item);
+      open(item);
       setWanted(event.key === "a" ? ["approve", "connected"] : ["deny", "cancelled"]);
     }
   };
@@ -87,7 +90,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
           <option value="deadline">{t("inbox.deadline")}</option>
         </select>
       </div>
-      <Tabs label={t("inbox.title")} value={box} onChange={(one) => change(one as Box)} panel="inbox-list" items={[
+      <Tabs label={t("inbox.title")} value={box} onChange={(one) => host.unsaved.leave(() => change(one as Box))} panel="inbox-list" items={[
         { id: "open", text: t("inbox.open") }, { id: "decided", text: t("inbox.decided") },
       ]} />
       {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
@@ -101,7 +104,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
                 const item = list.rows[index]!;
                 return (
                   <Request key={item.interruptId} item={item} current={item.interruptId === shown?.interruptId} checked={checked.has(item.interruptId)}
-                    checkable={decidable(item) && !host.readonly && host.wants("batch")} onToggle={() => toggle(item)} onOpen={() => setSelected(item)} />
+                    checkable={decidable(item) && !host.readonly && host.wants("batch")} onToggle={() => toggle(item)} onOpen={() => open(item)} />
                 );
               }} />
             </div>
@@ -109,7 +112,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
               {shown ? (
                 <>
                   <div className="bar small-only">
-                    <button type="button" className="button plain small" onClick={() => setSelected(null)}><Icon name="back" />{t("common.back")}</button>
+                    <button type="button" className="button plain small" onClick={() => host.unsaved.leave(() => setSelected(null))}><Icon name="back" />{t("common.back")}</button>
                   </div>
                   <Approval key={shown.interruptId} item={shown} skin={skin} onDecided={list.reload} />
                 </>

@@ -41,10 +41,10 @@ function One({ id }: { id: number }) {
   const [isEdited, setEdited] = useState(false);
   useEffect(() => {
     if (!isEdited) return;
-    const leave = (event: BeforeUnloadEvent) => event.preventDefault();
+    const leave = (event: BeforeUnloadEvent) => void (host.unsaved.isLost() && event.preventDefault());
     addEventListener("beforeunload", leave);
     return () => removeEventListener("beforeunload", leave);
-  }, [isEdited]);
+  }, [isEdited, host]);
   const own = useRef(0);
   const [news, setNews] = useState(false);
   useChanges(["skill"], (changes) => {

@@ -1,4 +1,5 @@
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { flushSync } from "react-dom";
 import { mayPass, randomId, type Tagged } from "../../api/client";
 import { Records } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
@@ -37,6 +38,7 @@ export function useFocusReturn(open: string | null) {
     last.current = open;
     if (!page || open === closed) return;
     if (open === null) {
+      if (closed === NEW && page.querySelector(".main :focus")) return;
       const row = [...page.querySelectorAll<HTMLElement>("[data-record]")].find((one) => one.dataset.record === closed);
       (row?.querySelector<HTMLElement>("a, button") ?? page.querySelector<HTMLElement>(".head .button, .head input, .scroll"))?.focus();
     } else if (closed === NEW || (open !== NEW && page.querySelector<HTMLElement>(".main")?.offsetParent === null)) {
@@ -70,7 +72,8 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
     if (key.current.body !== written) key.current = { body: written, key: randomId() };
     const made = await context.records.create<T>(of.list, body, key.current.key);
     key.current = { body: "", key: "" };
-    setMaking(false);
+    // The form is gone before the record is opened: nothing is left unsaved then.
+    flushSync(() => setMaking(false));
     setSecret(of.secret?.(made.value as JsonObject) ?? null);
     list.reload();
     open(of.id(made.value));
@@ -83,7 +86,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
       <div className="head">
         <h1>{t(`nav.${section}`)}</h1>
         {mayChange && of.form && (
-          <button type="button" className="button primary" onClick={() => { setMaking(true); setSecret(null); }}><Icon name="plus" />{t(`${section}.new`)}</button>
+          <button type="button" className="button primary" onClick={() => making || host.unsaved.leave(() => { setMaking(true); setSecret(null); })}><Icon name="plus" />{t(`${section}.new`)}</button>
         )}
       </div>
       {of.filters && (
@@ -129,7 +132,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
           {secret !== null && !making && <Once text={secret} hint={t(of.secretHint ?? "")} onClose={() => setSecret(null)} />}
           {making ? (
             <div className="section">
-              <Title text={t(`${section}.new`)} onClose={() => setMaking(false)} />
+              <Title text={t(`${section}.new`)} onClose={() => host.unsaved.leave(() => setMaking(false))} />
               <RecordForm form={of.form!} before={null} context={context} save={create} onCancel={() => setMaking(false)} />
             </div>
           ) : recordId !== undefined && (
@@ -181,7 +184,9 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
   const edit = useRef<HTMLButtonElement>(null);
   const wasEditing = useRef(0);
   useEffect(() => {
-    if (wasEditing.current && !editing) edit.current?.focus();
+    // Unless the form was left by something that has the focus.
+    const page = edit.current?.getRootNode() as ShadowRoot | undefined;
+    if (wasEditing.current && !editing && !page?.activeElement) edit.current?.focus();
     wasEditing.current = editing;
   }, [editing]);
   const isEditing = useRef(false);

@@ -1,9 +1,9 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../../api/client";
 import type { Json, JsonObject } from "../../api/types";
-import { problemOf } from "../../elements/context";
-import { focusUnreadable, Form, useInvalidFocus } from "../../forms/Form";
-import { check, fieldOf, type FieldError, initial, issuesOf, withValue } from "../../forms/schema";
+import { problemOf, useUnsaved } from "../../elements/context";
+import { focusUnreadable, Form, unreadableIn, useInvalidFocus } from "../../forms/Form";
+import { check, fieldOf, type FieldError, initial, issuesOf, patchOf, withValue } from "../../forms/schema";
 import { Icon } from "../../kit/icons";
 import { visible } from "../../kit/safe";
 import type { Context, FormOf } from "./collection";
@@ -25,6 +25,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLFormElement>(null);
   const focusInvalid = useInvalidFocus(box, errors, busy);
+  useUnsaved(() => (unreadableIn(box.current) || Object.keys(patchOf(start, value, true)).length ? "lost" : null), onCancel);
   useEffect(() => {
     if (autoFocus) box.current?.querySelector<HTMLElement>("input, select, textarea")?.focus();
   }, []);

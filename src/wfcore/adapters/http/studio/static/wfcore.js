@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-Bz1IY8A-.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-BOaQAB35.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
