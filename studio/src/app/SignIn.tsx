@@ -52,6 +52,7 @@ interface Entered {
  */
 export function useSession(element: PageElement, config: Config): Session {
   const { baseUrl } = config;
+  const { unsaved } = useHost();
   const [state, setState] = useState<Session["state"]>("checking");
   const [reason, setReason] = useState<string | null>(null);
   const [me, setMe] = useState<Caller | null>(null);
@@ -80,6 +81,7 @@ export function useSession(element: PageElement, config: Config): Session {
       if (entered.current?.person === now.person) Object.assign(entered.current, now);
       else {
         entered.current = now;
+        unsaved.clear();
         element.getToken = credential(now);
         await null; // the elements take it over first
       }
@@ -91,7 +93,7 @@ export function useSession(element: PageElement, config: Config): Session {
     } catch (error) {
       return problemOf(error);
     }
-  }, [baseUrl, element, credential, wake]);
+  }, [baseUrl, element, credential, wake, unsaved]);
   /** The pages are gone with the session, unless the same person can continue it. */
   const leave = useCallback((isExpired: boolean) => {
     forgetToken();
@@ -101,11 +103,12 @@ export function useSession(element: PageElement, config: Config): Session {
     } else {
       entered.current = null;
       element.getToken = undefined;
+      unsaved.clear();
       setMe(null);
       wake();
     }
     setState("out");
-  }, [element, wake]);
+  }, [element, wake, unsaved]);
   const onToken = useCallback(async (token: string, isShared = false) => {
     const problem = await enter(token, true);
     if (problem) return textOf(problem);
@@ -180,7 +183,6 @@ export function useSession(element: PageElement, config: Config): Session {
     const timer = setTimeout(() => void check(), Math.min(1_000 * 2 ** away.tries, LONGEST_PAUSE_MS));
     return () => clearTimeout(timer);
   }, [state, away, check]);
-  const { unsaved } = useHost();
   useLayoutEffect(() => {
     unsaved.isPage = true;
     unsaved.isOver = state !== "in";

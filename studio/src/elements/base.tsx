@@ -112,6 +112,7 @@ export abstract class PageElement extends HTMLElement {
   #host: Host | null = null;
   #settings = "";
   #used: GetToken | undefined;
+  readonly #unsaved = new Unsaved();
   #getToken: GetToken | undefined;
   #labels: Labels | undefined;
   #provider: Provider | null = null;
@@ -176,6 +177,11 @@ export abstract class PageElement extends HTMLElement {
     return this.getAttribute(name) ?? this.#provider?.setting(name) ?? null;
   }
 
+  /** That of the application around, if there is one. A new `getToken`, as each rendering of a product can make, keeps it. */
+  private unsaved(): Unsaved {
+    return this.#provider instanceof PageElement ? this.#provider.unsaved() : this.#unsaved;
+  }
+
   private host(): Host {
     const baseUrl = this.setting("base-url") ?? DEFAULT_BASE;
     const features = this.setting("features");
@@ -187,7 +193,6 @@ export abstract class PageElement extends HTMLElement {
     this.#used = token;
     const prefix = prefixOf(this);
     const application = this.#provider instanceof PageElement ? this.#provider : null;
-    const unsaved = application?.host().unsaved ?? new Unsaved();
     const emit = (name: string, detail: object = {}) =>
       this.dispatchEvent(new CustomEvent(`${prefix}-${name}`, {
         detail, bubbles: true, composed: true, cancelable: name.startsWith("before-") || name === "navigate" || name === "auth-required",
@@ -201,10 +206,10 @@ export abstract class PageElement extends HTMLElement {
       readonly: isReadonly,
       wants: (feature) => !names || names.includes(feature),
       emit,
-      unsaved,
+      unsaved: this.unsaved(),
       href: (place) => this.hrefOf?.(place),
       // An application has to agree for all of its pages.
-      navigate: (place) => (application ? void emit("navigate", place) : unsaved.leave(() => void emit("navigate", place))),
+      navigate: (place) => (application ? void emit("navigate", place) : this.unsaved().leave(() => void emit("navigate", place))),
     };
     return this.#host;
   }
@@ -245,7 +250,7 @@ export abstract class PageElement extends HTMLElement {
             {Shown ? <Shown {...props} />
               : this.#problem ? <Failure problem={this.#problem} onRetry={() => this.load(page)} /> : <Loading />}
           </Boundary>
-          {!(this.#provider instanceof PageElement) && <Leave unsaved={host.unsaved} />}
+          {!(this.#provider instanceof PageElement) && <Leave unsaved={this.#unsaved} />}
         </HostContext>
       </LanguageContext>,
     );

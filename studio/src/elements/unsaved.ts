@@ -75,6 +75,12 @@ export class Unsaved {
     if (this.kept.delete(name)) this.tell();
   }
 
+  /** Forgets all texts, as of somebody else. */
+  clear(): void {
+    this.kept.clear();
+    this.tell();
+  }
+
   private end(go: () => void) {
     for (const entry of this.entries) entry.discard();
     go();

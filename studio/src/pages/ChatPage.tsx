@@ -135,6 +135,10 @@ function Threads({ partner, prefix, chats, sessionId, embedded }: {
   useEffect(() => {
     if (sessionId) setChosen(sessionId);
   }, [sessionId]);
+  // A chat without a message too: what is typed there is found again.
+  useEffect(() => {
+    if (!sessionId) remember(storageKey, chosen);
+  }, [sessionId, storageKey, chosen]);
   const list = useCallback(() => void chats.conversations(prefix).then(setRows, () => undefined), [chats, prefix]);
   useEffect(list, [list]);
   const choose = (next: string, isNew = false) => {

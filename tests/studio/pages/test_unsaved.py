@@ -186,6 +186,20 @@ def test_settings_of_a_skill(open_page: Open, chats: dict[str, Any]) -> None:
     expect(page.get_by_label("Expected output")).to_have_value("typed")
 
 
+def test_a_new_function_for_tokens_drops_nothing(open_page: Open, chats: dict[str, Any]) -> None:
+    """A product can make one at each rendering of its page."""
+    page = chat(open_page, chats, f"?skillId={chats['helper']}")
+    message = page.get_by_label("Message", exact=True)
+    message.fill("half a sen")
+    with page.expect_request("**/changes"):
+        page.locator("wfcore-application, wfcore-app, wfcore-ui").first.evaluate("one => { const old = one.getToken; one.getToken = () => old(); }")
+    expect(message).to_have_value("half a sen")
+    entry(page, "Runs").click()
+    expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+    page.evaluate("history.back()")
+    expect(message).to_have_value("half a sen")
+
+
 def test_a_message_is_kept(open_page: Open, chats: dict[str, Any]) -> None:
     """With its attachments, for its own chat, until it is sent."""
     page = chat(open_page, chats, f"?skillId={chats['helper']}")
