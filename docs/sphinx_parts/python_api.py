@@ -16,11 +16,13 @@ OWN = {
     "connects": [],
     "contexts": ["assistant", "compose"],
     "directory": ["add_member", "authenticate", "create_group", "create_organization", "create_token", "ensure_group",
-                  "ensure_organization"],
+                  "ensure_organization", "limit_runs", "run_limits"],
     "driver": [],
+    "erasures": ["erase", "start"],
     "notifier": [],
     "poster": [],
     "ports": [],
+    "retention": ["delete_organization", "prune"],
     "scheduler": [],
     "team_chats": ["receive"],
     "webhooks": ["receive"],
@@ -59,18 +61,20 @@ async def _areas() -> str:
         ]
         for name in sorted(wfcore.Core.__annotations__):
             area = getattr(opened, name)
-            if not name.startswith("_") and (names := _methods(name, area)):
+            names = [each for each in methods_of(name, area) if getattr(area, each).__doc__]
+            if names and not name.startswith("_"):
                 text = inspect.cleandoc(type(area).__doc__ or "")
                 parts.append(f"## core.{name}\n\n{text}\n")
                 parts += [_call("method", f"core.{name}.{each}", getattr(area, each)) for each in names]
         return "\n".join(parts)
 
 
-def _methods(name: str, area: Any) -> list[str]:
+def methods_of(name: str, area: Any) -> list[str]:
+    """The methods of an area, or of its class, that programs call."""
     if name in OWN:
         return OWN[name]
     public = [each for each in dir(area) if not each.startswith("_") and each not in INTERNAL]
-    return [each for each in public if inspect.isroutine(getattr(area, each)) and getattr(area, each).__doc__]
+    return [each for each in public if inspect.isroutine(getattr(area, each))]
 
 
 def _entry(name: str, found: Any) -> str:

@@ -17,11 +17,16 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from threading import RLock, Thread, get_ident
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from wfcore.bootstrap import open as open_async
 from wfcore.core import Core
 from wfcore.domain.kernel.errors import Unavailable
+
+if TYPE_CHECKING:
+    from wfcore.sync_types import SyncUseCases
+else:
+    SyncUseCases = object
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -137,24 +142,36 @@ class SyncArea:
         self._target = target
         self._loop = loop
 
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._target, name)
-        return _waiting(found, self._loop) if callable(found) else found
+    if not TYPE_CHECKING:  # `wfcore.sync_types` has the attributes of each area
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(self._target, name)
+            return _waiting(found, self._loop) if callable(found) else found
 
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._target) if not name.startswith("_")]
 
 
-class SyncCore(SyncArea):
+class SyncCore(SyncArea, SyncUseCases):
     """An open wfcore, with the use cases of `wfcore.Core` as attributes."""
 
     def __init__(self, core: Core, loop: EventLoop) -> None:
         super().__init__(core, loop)
 
-    def __getattr__(self, name: str) -> Any:
-        self._loop.check_process()  # another thread can have held the lock of an import at the fork
-        found = getattr(self._target, name)
-        return _waiting(found, self._loop) if callable(found) else SyncArea(found, self._loop)
+    if not TYPE_CHECKING:  # a type checker must not take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            self._loop.check_process()  # another thread can have held the lock of an import at the fork
+            found = getattr(self._target, name)
+            return _waiting(found, self._loop) if callable(found) else SyncArea(found, self._loop)
+
+    @overload
+    def call(
+        self,
+        function: Callable[Concatenate[Core, P], AsyncIterator[R] | Awaitable[AsyncIterator[R]]],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> Generator[R, None, None]: ...
 
     @overload
     def call(

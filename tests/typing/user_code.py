@@ -3,7 +3,7 @@
 A comment `E: code` marks the lines that they must refuse, with the code of mypy.
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 import wfcore
 from wfcore.api.runs import CreateRun
@@ -87,7 +87,35 @@ async def pages(core: wfcore.Core, me: wfcore.Principal, size: int) -> list[int]
     return [each.id for each in await core.workflows.page(me, limit=size)]
 
 
+async def names(core: wfcore.Core, me: wfcore.Principal) -> AsyncIterator[str]:
+    for each in await core.workflows.page(me):
+        yield each.name
+
+
 def script(core: wfcore.SyncCore, me: wfcore.Principal) -> None:
     print(core.call(pages, me, 10)[0] + 1)
+    print([each.upper() for each in core.call(names, me)])
+    print([each.seq for each in core.call(lambda core: core.runs.follow(me, "1"))])
     core.call(pages, me, "10")  # E: call-overload
     core.call(pages, me, size=10)
+
+
+def sync(core: wfcore.SyncCore, me: wfcore.Principal) -> None:
+    flow = core.workflows.create(me, name="Refunds", structure={"nodes": [], "edges": []})
+    core.workflows.create(me, name="Refunds", strcture={})  # E: call-arg
+    run = core.runs.start(me, workflow=flow.id, input={"order": 7}, key="order-7")
+    core.runs.start(me, workflow="7", input={})  # E: arg-type
+    core.runs.strat(me, workflow=7)  # E: attr-defined
+    print(core.runz)  # E: attr-defined
+    print(run.id.upper(), core.runs.get(me, run.id).status)
+    for event in core.runs.follow(me, run.id):
+        print(event.seq + 1, event.knid)  # E: attr-defined
+    changes = core.changes.follow(me)
+    next(changes)[0]["kind"]
+    changes.close()
+    (waiting,), before = core.runs.interrupts(me)
+    print(core.runs.result(core.runs.resume(me, waiting.run_id, decision="approve")), before)
+    print(core.hooks.page(me)[0].urls)  # E: attr-defined
+    core.on("interrupt.opened", lambda event: print(event.data["runId"]))
+    core.on("interrupt.open", print)  # E: arg-type
+    core.principal("00000000-0000-4000-8000-000000000001", 7)  # E: arg-type

@@ -26,8 +26,7 @@ def group_id(name: str) -> str:
 
 def principal_of(core: wfcore.Core | wfcore.SyncCore, user: User) -> wfcore.Principal:
     groups = [group_id(group.name) for group in user.groups.all()]
-    principal: wfcore.Principal = core.principal(ACME, user=user.username, email=user.email or None, groups=groups)
-    return principal
+    return core.principal(ACME, user=user.username, email=user.email or None, groups=groups)
 
 
 @wfcore.tool(idempotent=True)

@@ -63,5 +63,5 @@ def refund(request: HttpRequest) -> JsonResponse:
 @require_POST
 def decide(request: HttpRequest, run: str) -> JsonResponse:
     me, sent = automation.principal(request), body_of(request)
-    resumed = automation.core.runs.resume(me, run, decision=sent.get("decision"))
+    resumed = automation.core.runs.resume(me, run, {"decision": sent.get("decision")})
     return JsonResponse({"run": resumed.id}, status=202)

@@ -39,7 +39,7 @@ PAGE: Final = 100
 KEY: Final = re.compile(r"[0-9a-f]{64}\.[a-z]+", re.ASCII)
 """The keys of attachments in texts."""
 
-OnProgress = Callable[[Mapping[str, int]], None]
+OnDeleted = Callable[[Mapping[str, int]], None]
 """Called after each batch with what was deleted so far, by kind."""
 
 
@@ -59,7 +59,7 @@ class DataRetention:
         await self._poller.stop()
 
     async def prune(
-        self, retention: Retention | None = None, *, dry_run: bool = False, on_progress: OnProgress = lambda _: None
+        self, retention: Retention | None = None, *, dry_run: bool = False, on_progress: OnDeleted = lambda _: None
     ) -> Mapping[str, int]:
         """Delete what is too old, or with `dry_run` only count it. Returns how many of each kind that has a limit.
 
@@ -77,7 +77,7 @@ class DataRetention:
         return dict(totals)
 
     async def _prune(
-        self, org: str, limits: Mapping[str, int], totals: Counter[str], on_progress: OnProgress, *, dry_run: bool
+        self, org: str, limits: Mapping[str, int], totals: Counter[str], on_progress: OnDeleted, *, dry_run: bool
     ) -> None:
         deleted = Counter[str]()
         maintenance = self._ports.storage.maintenance
