@@ -146,7 +146,9 @@ class SyncArea:
 
         def __getattr__(self, name: str) -> Any:
             found = getattr(self._target, name)
-            return _waiting(found, self._loop) if callable(found) else found
+            if callable(found):
+                return _waiting(found, self._loop)
+            return SyncArea(found, self._loop) if hasattr(found, "area") else found  # as of `workflows.interfaces`
 
     def __dir__(self) -> list[str]:
         return [name for name in dir(self._target) if not name.startswith("_")]

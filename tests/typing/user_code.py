@@ -106,6 +106,7 @@ def sync(core: wfcore.SyncCore, me: wfcore.Principal) -> None:
     run = core.runs.start(me, workflow=flow.id, input={"order": 7}, key="order-7")
     core.runs.start(me, workflow="7", input={})  # E: arg-type
     core.runs.strat(me, workflow=7)  # E: attr-defined
+    print(core.workflows.interfaces.page(me, flow.id)[0].kind)
     print(core.runz)  # E: attr-defined
     print(run.id.upper(), core.runs.get(me, run.id).status)
     for event in core.runs.follow(me, run.id):

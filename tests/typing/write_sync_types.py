@@ -33,14 +33,23 @@ Methods = Mapping[type, set[str]]
 def made() -> dict[str, str]:
     """The texts of the files by name: one for each package of use cases, and one with all areas."""
     areas = {area: getattr(import_module(module_of(area)), kind) for area, (_, kind, _) in AREAS.items()}
-    methods = _methods(areas)
+    classes = dict.fromkeys(each for kind in areas.values() for each in kind.__mro__)
+    within = {name: of for kind in classes for name, of in _areas_in(kind).items()}
+    methods = _methods(areas | within)
     areas = {area: kind for area, kind in areas.items() if _has_methods(kind, methods)}
     files: dict[str, _File] = defaultdict(_File)
-    for kind in dict.fromkeys(each for area in areas.values() for each in reversed(area.__mro__)):
+    of_all = [*within.values(), *areas.values()]
+    for kind in dict.fromkeys(each for area in of_all for each in reversed(area.__mro__)):
         if _has_methods(kind, methods):
             files[_group(kind)].add(_Class(kind, methods))
     files["__init__"].add(_Class(Core, {**methods, Core: OF_CORE}, areas))
     return {f"{name}.pyi": file.text() for name, file in files.items()}
+
+
+def _areas_in(kind: type) -> dict[str, type]:
+    """The areas that are attributes of an area, such as `core.workflows.interfaces`."""
+    declared = vars(kind).get("__annotations__", {})
+    return {name: of for name, of in declared.items() if isinstance(of, type) and hasattr(of, "area")}
 
 
 def _methods(areas: Mapping[str, type]) -> Methods:
@@ -97,7 +106,8 @@ class _Class(ast.NodeTransformer):
         self._imported = _imported(tree)
         (found,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == kind.__name__)
         attributes = [
-            ast.AnnAssign(ast.Name(area), self._counterpart(of), simple=1) for area, of in (areas or {}).items()
+            ast.AnnAssign(ast.Name(area), self._counterpart(of), simple=1)
+            for area, of in (areas or _areas_in(kind)).items()
         ]
         functions = [each for each in found.body if isinstance(each, Function) and each.name in methods.get(kind, ())]
         body = [*_docstring(found), *attributes, *map(self._method, functions)]

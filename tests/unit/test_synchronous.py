@@ -353,6 +353,15 @@ def test_in_the_transaction_of_the_product(tmp_path: Path) -> None:
         assert core.runs.get(me, run.id).id == run.id
 
 
+def test_an_area_within_an_area() -> None:
+    """Its methods wait for their results too."""
+    with wfcore.open_sync("sqlite://", worker=False) as core:
+        me = core.principal(core.directory.create_organization("Acme").uuid, user="u1")
+        flow = core.workflows.create(me, name="Refunds")
+        assert core.workflows.interfaces.page(me, flow.id) == []
+        assert core.workflows.area == "workflows"
+
+
 def test_a_function_that_is_called_with_the_async_core_takes_keywords() -> None:
     """As a call of the function itself does."""
 

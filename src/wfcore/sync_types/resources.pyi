@@ -2,7 +2,16 @@
 
 from typing import Unpack
 
-from wfcore.api.management import RollbackBody, RollbackFields, TransferBody, TransferFields
+from wfcore.api.management import (
+    CreateInterface,
+    CreateInterfaceFields,
+    PatchInterface,
+    PatchInterfaceFields,
+    RollbackBody,
+    RollbackFields,
+    TransferBody,
+    TransferFields,
+)
 from wfcore.api.resources import (
     CreateSkill,
     CreateSkillFields,
@@ -19,6 +28,7 @@ from wfcore.api.resources import (
     ToggleBody,
     ToggleFields,
 )
+from wfcore.domain.channels.interfaces import Interface
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.differences import Difference
@@ -27,9 +37,53 @@ from wfcore.domain.triggers.webhooks import Webhook
 from wfcore.runtime.common.bodies import Tree
 from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
+from wfcore.runtime.resources.interfaces import SignedInterface
 from wfcore.runtime.resources.ownership import AccessExplanation
 from wfcore.runtime.resources.schedules import ScheduleView
 from wfcore.runtime.resources.variations import VariationView
+
+class SyncInterfaces:
+    """All use cases require the grant `manage` on the workflow, whose number follows the principal."""
+
+    def create(
+        self,
+        me: Principal,
+        workflow: int,
+        body: CreateInterface | Tree | None = None,
+        *,
+        key: str | None = None,
+        if_match: str | None = None,
+        **fields: Unpack[CreateInterfaceFields],
+    ) -> Interface:
+        """Add a row. `key` is an Idempotency-Key: the same key and body return the same response."""
+
+    def page(self, me: Principal, workflow: int, *, limit: int = 25, after: str = "") -> list[Interface]:
+        """By id, ascending, ids greater than `after`."""
+
+    def get(self, me: Principal, workflow: int, id: str) -> Interface: ...
+    def patch(
+        self,
+        me: Principal,
+        workflow: int,
+        id: str,
+        body: PatchInterface | Tree | None = None,
+        *,
+        if_match: str | None = None,
+        **fields: Unpack[PatchInterfaceFields],
+    ) -> Interface:
+        """Replace the `config`; the kind cannot change."""
+
+    def delete(self, me: Principal, workflow: int, id: str, *, if_match: str | None = None) -> Interface:
+        """Delete one row. Returns it as it was."""
+
+    def clear(self, me: Principal, workflow: int, *, if_match: str | None = None) -> int:
+        """Delete all rows. Returns their number (interface, Remove every interface from a workflow)."""
+
+    def secret(self, me: Principal, workflow: int, id: str) -> SignedInterface:
+        """The secret that signs the messages of a team chat and the responses to it."""
+
+    def rotate_secret(self, me: Principal, workflow: int, id: str, *, if_match: str | None = None) -> SignedInterface:
+        """Replace the secret; messages signed with the old one are refused. Conflict `no_secret` as for `secret`."""
 
 class SyncVariationUseCases:
     """Reads variations of one kind of resource."""
@@ -171,6 +225,8 @@ class SyncScheduleUseCases:
 
 class SyncWorkflows(SyncScheduleUseCases, SyncWebhookUseCases, SyncResourceUseCases):
     """Workflows (interface, `/api/v1/workflows`). `interfaces` has the use cases of their interface rows."""
+
+    interfaces: SyncInterfaces
 
     def create(
         self,

@@ -40,6 +40,7 @@ from wfcore.runtime.tools.mcp_tools import ToolLookup
 class Workflows(ScheduleUseCases, WebhookUseCases, ResourceUseCases):
     """Workflows (interface, `/api/v1/workflows`). `interfaces` has the use cases of their interface rows."""
 
+    interfaces: Interfaces
     kind, area = Kind.WORKFLOW, "workflows"
     create_body, patch_body, validate_body = CreateWorkflow, PatchWorkflow, ValidateBody
 
