@@ -428,7 +428,8 @@ def _hints(given: _Given, broker: "NatsConnection | None") -> Hints | None:
         return NatsHints(broker)
     if given.stored is None or not is_server(given.stored):
         return None
-    from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
+    with needs_extra("postgres", "a PostgreSQL database"):
+        from wfcore.adapters.sql.postgres.hints import PostgresHints
 
     return PostgresHints(given.stored, given.schema)
 

@@ -11,7 +11,7 @@ from postgres_server import new_database
 from wfcore.adapters.dispatch import change_file
 from wfcore.adapters.dispatch.change_file import ChangeFile
 from wfcore.adapters.dispatch.change_hub import ChangeHub
-from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
+from wfcore.adapters.sql.postgres.hints import PostgresHints
 from wfcore.ports.changes import ChangeFeed, FeedChange, MissedChanges
 from wfcore.testing.contracts.events import LONG, ORG, OTHER_ORG, SHORT, ChangesContract, changes
 

@@ -1,7 +1,7 @@
 """Notifications between processes on one PostgreSQL database, and their effect before the next poll."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from waiting import HANG, until
 
 from wfcore import bootstrap
 from wfcore.adapters.dispatch import embedded
-from wfcore.adapters.dispatch import postgres_notifications as postgres_hints
-from wfcore.adapters.dispatch.postgres_notifications import PostgresHints
+from wfcore.adapters.sql.postgres import hints as postgres_hints
+from wfcore.adapters.sql.postgres.hints import PostgresHints
+from wfcore.adapters.sql.postgres.pipeline import PipelineConnection, Request, StatementResult
 from wfcore.adapters.tools.catalog import tool
 from wfcore.core import Core
 from wfcore.domain.resources.access import Principal
@@ -27,6 +28,9 @@ from wfcore.testing.contracts.processes.hints import HintsContract
 
 ORG = "00000000-0000-4000-8000-000000000001"
 NEVER = 3_600.0
+Sent = asyncio.Future[list[StatementResult]]
+COUNT = """
+SELECT count(*) FROM pg_stat_activity WHERE application_name = 'wfcore hints' AND datname = current_database()"""
 CUT = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE application_name = 'wfcore hints' AND datname = current_database()"""
@@ -90,6 +94,34 @@ class TestHints:
             await other.received(2)
             assert (other.worker, other.follower) == ([due], [news])
         assert sender.worker == sender.follower == []
+
+    async def test_a_process_has_one_connection(self, processes: list[Process], url: str) -> None:
+        """It receives and sends."""
+        async with await psycopg.AsyncConnection.connect(url) as connection:
+            found = await (await connection.execute(COUNT)).fetchone()
+        assert found == (len(processes),)
+
+    async def test_an_idle_connection_is_checked(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        """With nothing to send, and hints are sent and received after that as before."""
+        checks: list[PipelineConnection] = []
+
+        class Counted(PipelineConnection):
+            def send(self, statements: Sequence[Request], *, aborted: bool = False) -> Sent:
+                if not statements:
+                    checks.append(self)
+                return super().send(statements, aborted=aborted)
+
+        monkeypatch.setattr(postgres_hints, "CHECK_AFTER", 0.001)
+        monkeypatch.setattr(postgres_hints, "PipelineConnection", Counted)
+        one, other = Process(url), Process(url)
+        await one.open()
+        await other.open()
+        await until(lambda: len(set(checks)) == 2 and len(checks) > 4)
+        one.hints.notify_workers(refs(1)[0])
+        await other.received(1)
+        assert other.worker == refs(1)
+        await one.hints.close()
+        await other.hints.close()
 
     async def test_many_at_once(self, processes: list[Process]) -> None:
         """Any number of hints is sent, in notifications of valid size; duplicates are sent once."""

@@ -96,7 +96,17 @@ class PipelineConnection:
     Results arrive in the order of sending. A statement whose caller was cancelled is executed all the same.
     """
 
-    def __init__(self, connection: AsyncConnection[Any], schema: str = DEFAULT_SCHEMA) -> None:
+    def __init__(
+        self,
+        connection: AsyncConnection[Any],
+        schema: str = DEFAULT_SCHEMA,
+        *,
+        on_notification: Callable[[str], None] | None = None,
+        on_loss: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_notification` receives the texts of notifications, if the connection listens. `on_loss` is called when
+        the connection is closed, or found to be broken.
+        """
         connection.adapters.register_dumper(int, Int8Dumper)  # prepare statements for integers of any size
         self.lost = False
         self._schema = schema
@@ -108,6 +118,8 @@ class PipelineConnection:
         self._numbers = count(1)
         self._planned = self._until_planned = _PLANNED
         self._waiting: deque[_Exchange] = deque()
+        self._on_notification = on_notification
+        self._on_loss = on_loss
         self._inner.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
 
@@ -189,6 +201,7 @@ class PipelineConnection:
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             self._inner.finish()
+            self._on_loss()
         while self._waiting:
             exchange = self._waiting.popleft()
             exchange.error = exchange.error or psycopg.OperationalError(str(error))
@@ -211,6 +224,8 @@ class PipelineConnection:
             self._inner.consume_input()
             while self._waiting and not self._inner.is_busy():
                 self._receive(self._inner.get_result())
+            while self._on_notification is not None and (note := self._inner.notifies()):
+                self._on_notification(note.extra.decode())
         except psycopg.Error as error:
             self.fail(error)
 

@@ -11,21 +11,21 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
+from psycopg import AsyncConnection, OperationalError
 
+from wfcore.adapters.sql.postgres.pipeline import PipelineConnection
+from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.addresses import server_options
 from wfcore.domain.run.events import Event
 from wfcore.ports.changes import FeedChange
 from wfcore.ports.hints import FollowerHint, WorkerHint
 from wfcore.ports.journal import ExecutionRef
-
-if TYPE_CHECKING:
-    from psycopg import AsyncConnection
 
 log = logging.getLogger("wfcore.hints")
 
@@ -53,7 +53,7 @@ RECONNECT_DELAY: Final = 1.0
 """Seconds before a broken connection is made again."""
 
 CHECK_AFTER: Final = 30.0
-"""Seconds without a notification after which the connection is checked."""
+"""Seconds without a hint to send after which the connection is checked."""
 
 REPLY_SECONDS: Final = 1.0
 """Seconds within which a peer replies to `HELLO`."""
@@ -66,11 +66,16 @@ CLOSE_SECONDS: Final = 1.0
 
 _decode_change: Final = msgspec.json.Decoder(FeedChange).decode
 
-_NOTIFY: Final = "SELECT pg_notify(%s, text) FROM unnest(%s::text[]) text"
+_NOTIFY: Final = Statement(lambda _: "SELECT pg_notify($1, $2)")
+
+_WITHOUT_DISK: Final = Statement(lambda _: "SET synchronous_commit = off")
+
+_LOST: Final = ""
+"""Queued when the connection is lost, so that the next statement fails at once."""
 
 
 class PostgresHints:
-    """Implements the port `Hints` with two connections of a process: one that receives and one that sends.
+    """Implements the port `Hints` with one connection of a process, which receives and sends.
 
     A broken connection is made again until `close`. Errors are logged, never raised to the caller. `url` is that of
     the database; it must not lead through a pooler in transaction mode.
@@ -80,9 +85,10 @@ class PostgresHints:
         """`schema` is that of the tables, whose name the channel has."""
         self._url = url
         self._channel = schema or CHANNEL
+        self._listen = Statement(lambda _: f'LISTEN "{self._channel}"')
         self._me = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._unsent: asyncio.Queue[str] = asyncio.Queue(MAX_UNSENT)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._task: asyncio.Task[None] | None = None
         self._receivers: dict[str, WorkerHint] = {}
         self._changes: tuple[Callable[[str, Iterable[FeedChange]], None], Callable[[], None]] | None = None
         self._receiving = asyncio.Event()
@@ -106,7 +112,7 @@ class PostgresHints:
 
     def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None:
         """Send changes of an organization, which followers of its changes receive."""
-        if self._tasks:
+        if self._task:
             for change in changes:
                 text = quote(msgspec.json.encode(change), safe="")
                 self._queue(f"c/{org}/{text if len(text) <= MAX_CHANGE_BYTES else MISSED}")
@@ -121,74 +127,76 @@ class PostgresHints:
     async def open(self, worker: WorkerHint, follower: FollowerHint) -> None:
         """Start receiving and sending. After `CONNECT_SECONDS` it returns, and continues to connect."""
         self._receivers = {"w": worker, "f": lambda execution: follower(execution, ())}
-        self._tasks = [asyncio.create_task(self._keep_running(work)) for work in (self._listen, self._send)]
+        self._task = asyncio.create_task(self._keep_running())
         with suppress(TimeoutError):
             async with asyncio.timeout(CONNECT_SECONDS):
                 await self._receiving.wait()
 
     async def close(self) -> None:
         """Send the queued hints, then stop receiving."""
-        if not self._tasks:
+        if self._task is None:
             return
         self._queue(BYE)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._unsent.join()
-        tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        task, self._task = self._task, None
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     def _send_hint(self, whom: str, execution: ExecutionRef) -> None:
-        if self._tasks and self.has_peers():
+        if self._task and self.has_peers():
             self._queue(f"{whom}/{execution.org}/{execution.id}")
 
     def _queue(self, hint: str) -> None:
         with suppress(asyncio.QueueFull):
             self._unsent.put_nowait(hint)
 
-    async def _keep_running(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _keep_running(self) -> None:
         while True:
             try:
-                await work()
+                async with self._connected() as connection:
+                    await self._run(connection)
             except Exception as error:  # noqa: BLE001 - the process works without hints, more slowly
                 log.warning("hints between processes are interrupted: %s", error)
             await asyncio.sleep(RECONNECT_DELAY)
 
-    async def _send(self) -> None:
-        async with self._connected() as connection:
-            self._greet()  # again: the first greeting can be lost on a broken connection
-            while True:
-                hints = [await self._unsent.get()]
-                while not self._unsent.empty():
-                    hints.append(self._unsent.get_nowait())
-                try:
-                    await connection.execute(_NOTIFY, (self._channel, list(self._texts(dict.fromkeys(hints)))))
-                finally:
-                    for _ in hints:
-                        self._unsent.task_done()
-                await asyncio.sleep(SEND_INTERVAL)
+    async def _run(self, connection: PipelineConnection) -> None:
+        """Receive, and send what is queued, until the connection is lost."""
+        await connection.send([(self._listen, ())])
+        self._greet()
+        self._receiving.set()
+        if self._changes:  # what was sent while the connection was broken is lost
+            self._changes[1]()
+        while True:
+            hints = await self._queued()
+            try:
+                await connection.send([(_NOTIFY, (self._channel, text)) for text in self._texts(dict.fromkeys(hints))])
+            finally:
+                for _ in hints:
+                    self._unsent.task_done()
+            await asyncio.sleep(SEND_INTERVAL)
+
+    async def _queued(self) -> list[str]:
+        """The hints to send; none after `CHECK_AFTER`."""
+        hints = list[str]()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CHECK_AFTER):
+                hints.append(await self._unsent.get())
+        while not self._unsent.empty():
+            hints.append(self._unsent.get_nowait())
+        return hints
 
     def _texts(self, hints: Iterable[str]) -> Iterator[str]:
+        """Texts of valid size; none without hints."""
         text = self._me
-        for hint in hints:
+        for hint in filter(None, hints):
             if len(text) + 1 + len(hint) > MAX_BYTES:
                 yield text
                 text = self._me
             text += f" {hint}"
-        yield text
-
-    async def _listen(self) -> None:
-        async with self._connected() as connection:
-            await connection.execute(f'LISTEN "{self._channel}"')
-            self._greet()
-            self._receiving.set()
-            if self._changes:  # what was sent while the connection was broken is lost
-                self._changes[1]()
-            while True:
-                async for note in connection.notifies(timeout=CHECK_AFTER):
-                    self._receive(note.payload)
-                await connection.execute("SELECT 1")
+        if text is not self._me:
+            yield text
 
     def _greet(self) -> None:
         """Announce this process. Until peers reply, it counts itself as one, so that its hints are sent."""
@@ -224,13 +232,13 @@ class PostgresHints:
             missed()
 
     @asynccontextmanager
-    async def _connected(self) -> "AsyncIterator[AsyncConnection[Any]]":
+    async def _connected(self) -> AsyncIterator[PipelineConnection]:
         """A separate connection. Its commits do not wait for the disk: they write nothing."""
-        from psycopg import AsyncConnection
-
-        connecting = AsyncConnection.connect(
-            **{**server_options(self._url), "application_name": "wfcore hints"}, autocommit=True
-        )
-        async with await connecting as connection:
-            await connection.execute("SET synchronous_commit = off")
+        options = {**server_options(self._url), "application_name": "wfcore hints"}
+        inner = await AsyncConnection.connect(**options, autocommit=True)
+        connection = PipelineConnection(inner, on_notification=self._receive, on_loss=lambda: self._queue(_LOST))
+        try:
+            await connection.send([(_WITHOUT_DISK, ())])
             yield connection
+        finally:
+            connection.fail(OperationalError("the connection was closed"))
