@@ -6,6 +6,7 @@ with what it receives. What it receives is a hint: after a gap, a silence, or fa
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -19,6 +20,9 @@ from wfcore.runtime.execution.poison_runs import damage
 
 SOONEST, LATEST = 0.5, 5.0
 """Seconds of silence after which a follower looks at the journal: another process may drive the run."""
+
+MISSED: Final = 0.1
+"""The same, at first, for a run that began here: another process may have gone on before the follower subscribed."""
 
 
 async def follow(
@@ -38,7 +42,7 @@ async def _follow(
     ports: Ports, past: PastReader, execution: Execution, turn: "_Turn", pace: float
 ) -> AsyncGenerator[list[Event], None]:
     listening = ports.events.subscribe(execution.ref, pace)
-    patience = SOONEST
+    patience, can_have_missed = SOONEST, past.can_have_missed
     try:
         while True:
             try:
@@ -49,8 +53,9 @@ async def _follow(
             if news := turn.take(found):
                 yield news
             patience = SOONEST if news else min(patience * 1.5, LATEST)
+            wait, can_have_missed = MISSED if can_have_missed else patience, False
             try:
-                while not turn.ended and (received := await listening.next(patience)) is not None:
+                while not turn.ended and (received := await listening.next(wait)) is not None:
                     news = turn.take(received)
                     if news:
                         yield news

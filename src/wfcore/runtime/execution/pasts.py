@@ -20,15 +20,22 @@ SHARED: Final = 10_000
 """Events of one execution up to which they are kept for readers that join later, while somebody reads."""
 
 
+_Begun = tuple[Execution, Sequence[Event], Machine | None]
+
+
 class Past:
     """The events of one execution, from the first on, as far as a reader still needs them."""
 
-    def __init__(self, plans: Plans, execution: Execution, begun: Sequence[Event] = ()) -> None:
-        """`begun`: all events of the execution, where they are known: the first read does not read the journal."""
+    def __init__(
+        self, plans: Plans, execution: Execution, begun: Sequence[Event] = (), machine: Machine | None = None
+    ) -> None:
+        """`begun`: all events of the execution, where they are known: the first read does not read the journal.
+        `machine`: the one that has collected them, if nobody else uses it.
+        """
         self._plans = plans
         self._execution = execution
         self._knows_all = bool(begun)
-        self._machine: Machine | None = None
+        self._machine = machine
         self._reading = asyncio.Lock()
         self._events = list(begun)
         self._dropped = 0
@@ -38,6 +45,11 @@ class Past:
     def is_whole(self) -> bool:
         """Whether a new reader can get all events."""
         return self._dropped == 0
+
+    @property
+    def can_have_missed(self) -> bool:
+        """Whether another process may have gone on before this reader could receive it: nothing was read yet."""
+        return self._knows_all and self._machine is not None
 
     def join(self, reader: "PastReader") -> None:
         self._positions[reader] = 0
@@ -98,6 +110,11 @@ class PastReader:
         """What has come since the last time. Raises JournalDamaged."""
         return await self._past.read(self)
 
+    @property
+    def can_have_missed(self) -> bool:
+        """Before the first read: whether it can lack what another process has done meanwhile."""
+        return self._past.can_have_missed
+
 
 class Pasts:
     """The pasts that are being read."""
@@ -105,13 +122,17 @@ class Pasts:
     def __init__(self, plans: Plans) -> None:
         self._plans = plans
         self._shared = WeakValueDictionary[ExecutionRef, Past]()
-        self._begun: dict[ExecutionRef, tuple[Execution, Sequence[Event]]] = {}
+        self._begun: dict[ExecutionRef, _Begun] = {}
 
-    def begin(self, execution: Execution, events: Sequence[Event]) -> None:
-        """Keep the first events of an execution that this process is about to drive, until the loop turns: they are
-        all of them until then, and a reader who joins now does not read the journal.
+    def begin(self, execution: Execution, events: Sequence[Event], machine: Machine | None) -> None:
+        """Keep the first events of an execution until the loop turns, so that a reader who joins now does not read the
+        journal: if this process is about to drive it, they are all of them until then.
+
+        `machine`: the one that has begun it, if another process will drive it.
         """
-        self._begun[execution.ref] = execution, events
+        if machine is not None:
+            machine.sink = []
+        self._begun[execution.ref] = execution, events, machine
         asyncio.get_running_loop().call_soon(self._begun.pop, execution.ref, None)
 
     def begun(self, ref: ExecutionRef) -> Execution | None:
@@ -123,8 +144,8 @@ class Pasts:
         """A reader of the execution's past, from the first event on."""
         past = self._shared.get(execution.ref)
         if past is None or not past.is_whole:
-            _, begun = self._begun.get(execution.ref, (execution, ()))
-            past = self._shared[execution.ref] = Past(self._plans, execution, begun)
+            _, begun, machine = self._begun.get(execution.ref, (execution, (), None))
+            past = self._shared[execution.ref] = Past(self._plans, execution, begun, machine)
         reader = PastReader(past)
         past.join(reader)
         try:

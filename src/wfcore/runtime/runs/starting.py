@@ -263,8 +263,8 @@ class RunStarting(RunReading):
         execution = await self._ports.journal.begin(new, append)
         if is_open:
             self._drive(execution, machine)
-            if execution.claimed_by is not None and events:
-                self._pasts.begin(execution, events)
+            if events:
+                self._pasts.begin(execution, events, machine if execution.claimed_by is None else None)
         return RunView((run if execution.claimed_by == worker else run.queued()).row(execution), waiting)
 
     def _drive(self, execution: Execution, machine: Machine) -> None:

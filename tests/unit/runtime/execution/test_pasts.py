@@ -2,16 +2,17 @@
 
 import asyncio
 import gc
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
 import pytest
-from bench import Bench, act, graph
+from bench import Bench, act, eventually, graph, opened
 
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.state import IllegalEntry
 from wfcore.runtime.common.run_views import RunView
-from wfcore.runtime.execution import pasts
+from wfcore.runtime.execution import event_stream, pasts
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +69,33 @@ async def test_who_starts_a_run_reads_no_journal(bench: Bench, monkeypatch: pyte
     assert events[-1].terminal
     assert events == await bench.core.runs.events(bench.me, events[0].run_id)
     assert not bench.core.runs._pasts._begun
+
+
+async def test_a_run_that_another_process_drives_is_not_replayed(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who starts it goes on from its own entries, also if the other process was done before they were read."""
+    monkeypatch.setattr(event_stream, "MISSED", 0.001)
+    async with opened(database) as drives, opened(database, org=drives.org, worker=False) as starts:
+        flow, made = await drives.deployed(SHORT), counted(starts, monkeypatch)
+        stream = aiter(starts.core.runs.start(starts.me, workflow=flow, input={}))
+        events = [await anext(stream)]
+        rest = asyncio.create_task(collected_from(stream))
+        await eventually(lambda: beat(drives) and rest.done())
+        events += await rest
+        assert not made
+        assert events[-1].terminal
+        assert events == await drives.core.runs.events(drives.me, events[0].run_id)
+
+
+async def collected_from(stream: AsyncIterator[Event]) -> list[Event]:
+    return [event async for event in stream]
+
+
+def beat(bench: Bench) -> bool:
+    """Let the worker look for runs that are due."""
+    bench.clock.advance(1_000)
+    return True
 
 
 async def test_who_joins_a_started_run_later_reads_its_journal(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
