@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypedDict
 from msgspec import Meta
 
 from wfcore.api.resources import Body
+from wfcore.domain.graph.node_types import NodeTypeName
 from wfcore.domain.graph.shapes import StructureJson
 from wfcore.domain.json.codec import JsonObject
 from wfcore.domain.json.values import UNSET, UnsetType, value
@@ -24,7 +25,7 @@ class NodeTypeDto(TypedDict):
     `handlesFrom` is the key of `data` whose items each have a further `handle`; null without any.
     """
 
-    type: Literal["start", "action", "condition", "agent", "humanApproval"]
+    type: NodeTypeName
     title: str
     description: str
     dataSchema: JsonObject

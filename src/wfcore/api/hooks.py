@@ -1,12 +1,12 @@
 """The shapes of hooks and of their deliveries on the wire."""
 
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
 from msgspec import Meta
 
 from wfcore.api.connections import Url
 from wfcore.api.resources import Body
-from wfcore.domain.channels.hooks import HookEvent
+from wfcore.domain.channels.hooks import DeliveryState, HookEvent
 from wfcore.domain.json.codec import Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 
@@ -90,7 +90,7 @@ class DeliveryDto(TypedDict):
     id: str
     event: HookEvent
     webhookId: str
-    status: Literal["pending", "delivered", "failed"]
+    status: DeliveryState
     attempts: list[AttemptDto]
     nextAttemptAt: Time | None
     createdAt: Time

@@ -9,7 +9,8 @@ from wfcore.domain.channels.interfaces import InterfaceKind, config_shape
 from wfcore.domain.evaluations.cases import CheckKind
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Time
 from wfcore.domain.json.values import UNSET, Holds, UnsetType, creation, value
-from wfcore.domain.resources.access import By
+from wfcore.domain.resources.access import By, ManageDenial
+from wfcore.domain.triggers.schedule import Overlap
 
 KindOfInterface = Annotated[str, Meta(extra_json_schema={"enum": list(InterfaceKind)})]
 MemberId = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -127,7 +128,7 @@ class ScheduleState(TypedDict):
     isEnabled: bool
     nextAt: Time | None
     paused: SchedulePause | None
-    overlap: Literal["skip", "allow"]
+    overlap: Overlap
     lastRunId: str | None
     missed: list[MissedSlot]
 
@@ -172,7 +173,7 @@ class AccessExplanationDto(TypedDict, total=False):
     userId: str
     canUse: bool
     canManage: bool
-    manageDenial: Literal["not_owner", "needs_group_manage"] | None
+    manageDenial: ManageDenial | None
     grants: Required[list[AccessGrant]]
 
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 from wfcore.api.resources import Body, Name, TokenScope
 from wfcore.domain.json.codec import JsonObject, Positive, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value, wire
+from wfcore.domain.kernel.errors import Severity
 
 UserId = Annotated[str, Meta(min_length=1, max_length=255, description="As the identity provider names the user")]
 RoleName = Literal["owner", "admin", "member"]
@@ -264,8 +265,8 @@ class PolicyRequire:
     not_together: Annotated[list[Glob], Meta(min_length=2, max_length=2)] | UnsetType = UNSET
 
 
-Severity = Annotated[
-    Literal["error", "warning"], Meta(description="`error` (default) prevents a deployment, `warning` is only shown")
+PolicySeverity = Annotated[
+    Severity, Meta(description="`error` (default) prevents a deployment, `warning` is only shown")
 ]
 
 
@@ -274,7 +275,7 @@ class CreatePolicy(Body):
     name: Name
     when: PolicyWhen
     require: PolicyRequire
-    severity: Severity | UnsetType = UNSET
+    severity: PolicySeverity | UnsetType = UNSET
 
 
 @value
@@ -284,7 +285,7 @@ class PatchPolicy(Body):
     name: Name | UnsetType = UNSET
     when: PolicyWhen | UnsetType = UNSET
     require: PolicyRequire | UnsetType = UNSET
-    severity: Severity | UnsetType = UNSET
+    severity: PolicySeverity | UnsetType = UNSET
 
 
 class CreatePolicyFields(TypedDict, total=False):
@@ -294,7 +295,7 @@ class CreatePolicyFields(TypedDict, total=False):
     name: str
     when: PolicyWhen | dict[str, object]
     require: PolicyRequire | dict[str, object]
-    severity: Literal["error", "warning"]
+    severity: Severity
 
 
 class PatchPolicyFields(CreatePolicyFields, total=False):
@@ -326,4 +327,4 @@ class PolicyDto(TypedDict):
     name: str
     when: WhenDto
     require: RequireDto
-    severity: Literal["error", "warning"]
+    severity: Severity

@@ -8,12 +8,12 @@ from wfcore.api.resources import Body
 from wfcore.api.runs import Channel, Key, Screen
 from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
+from wfcore.domain.run.state import RunStatusName
 
 Version = Literal["pinned", "published", "draft"]
 NodeIds = Annotated[list[NonEmpty], Meta(max_length=1_000)]
 Instant = Annotated[str, Meta(description="RFC 3339", extra_json_schema={"format": "date-time"})]
 VariationId = Annotated[str, Meta(extra_json_schema={"format": "uuid"})]
-RunStatusName = Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
 
 
 class RetryFields(TypedDict, total=False):

@@ -44,8 +44,9 @@ from wfcore.domain.json.values import (
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.ids import SLUG_FORM, SLUG_LENGTH
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.resources.access import TOKEN_SCOPES, Visibility
+from wfcore.domain.resources.access import TOKEN_SCOPES, ManageDenial, Visibility
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
+from wfcore.domain.resources.lifecycle import StatusName
 from wfcore.domain.triggers.schedule import Overlap
 
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=VISIBLE)]
@@ -351,7 +352,7 @@ class ResourceDto(TypedDict, total=False):
     slug: Required[str]
     name: Required[str]
     description: str | None
-    status: Required[Literal["draft", "active", "deleted"]]
+    status: Required[StatusName]
     orgUuid: Required[str]
     activeVariationId: str | None
     draftVariationId: str | None
@@ -363,7 +364,7 @@ class ResourceDto(TypedDict, total=False):
     deletedAt: Time | None
     canManage: Required[bool]
     canUse: Required[bool]
-    manageDenial: Required[Literal["not_owner", "needs_group_manage"] | None]
+    manageDenial: Required[ManageDenial | None]
 
 
 class VariationDto(TypedDict, total=False):

@@ -6,8 +6,7 @@ from wfcore.api.resources import Body, ErrorBody
 from wfcore.domain.json.codec import JsonObject, Time
 from wfcore.domain.json.values import UNSET, UnsetType, value
 from wfcore.domain.run.events import ModelUsage
-
-NodeStatus = Literal["pending", "running", "waiting", "done", "error", "skipped", "cancelled"]
+from wfcore.domain.run.state import NodeStatus
 
 
 class VisitDto(TypedDict):

@@ -10,13 +10,15 @@ from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, RunId, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
 from wfcore.domain.run.events import EventFields, ModelUsage, OpenInterruptFields, RunTarget
+from wfcore.domain.run.state import RunStatusName, StarterKind
 
 KEPT: Final = "a resume ignores it, because an execution keeps its own"
 Key = Annotated[
     str,
     Meta(min_length=1, max_length=255, description=f"Opaque token of the client: it only selects the thread; {KEPT}"),
 ]
-Version = Annotated[Literal["published", "draft"], Meta(description=f"The variation of a new execution; {KEPT}")]
+VersionName = Literal["published", "draft"]
+Version = Annotated[VersionName, Meta(description=f"The variation of a new execution; {KEPT}")]
 OF_A_RESUME: Final = "Of a resume: refused in a start"
 
 FileName = Annotated[str, Meta(max_length=255)]
@@ -137,7 +139,7 @@ class TurnFields(TypedDict, total=False):
     stream_protocol_version: Literal[2]
     experimental_features: bool
     debug: bool
-    version: Literal["published", "draft"]
+    version: VersionName
     origin: Origin
 
 
@@ -289,7 +291,7 @@ class RunStatsDto(RunSums):
 
 class RunAccepted(TypedDict):
     runId: str
-    status: Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
+    status: RunStatusName
 
 
 class SlackResponse(TypedDict, total=False):
@@ -297,14 +299,14 @@ class SlackResponse(TypedDict, total=False):
 
     challenge: str
     runId: str
-    status: Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
+    status: RunStatusName
 
 
 class StarterDto(TypedDict):
     """Who or what started a turn. `userId` is null for `system`: a deadline."""
 
     userId: str | None
-    kind: Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system", "evaluation"]
+    kind: StarterKind
 
 
 class RequesterDto(StarterDto):
@@ -352,7 +354,7 @@ class RunRecord(RunAccepted):
     startedBy: StarterDto
     executionStartedBy: StarterDto
     origin: str
-    version: Literal["published", "draft"] | None
+    version: VersionName | None
     variationId: str | None
     output: Any
     error: ErrorBody | None

@@ -10,6 +10,7 @@ from wfcore.api.repairs import DifferenceDto
 from wfcore.api.resources import Body
 from wfcore.domain.json.codec import JsonObject, Time
 from wfcore.domain.json.values import UNSET, UnsetType, value
+from wfcore.domain.kernel.errors import Severity
 from wfcore.domain.rules.rules import MAX_RULE
 from wfcore.domain.run.events import ModelUsage
 
@@ -93,7 +94,7 @@ class ImpactIssue(TypedDict):
     path: str
     message: str
     rule: str
-    severity: Literal["error", "warning"]
+    severity: Severity
     counterExample: NotRequired[list[str]]
 
 
@@ -129,7 +130,7 @@ class PolicyImpact(TypedDict):
 
     policyId: str
     name: str
-    severity: Literal["error", "warning"]
+    severity: Severity
     status: Literal["kept", "broken", "unknown"]
     counterExample: list[str] | None
 

@@ -7,7 +7,7 @@ and the other gets `JournalConflict`. A write is acknowledged only when it is du
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import ClassVar, Final, Literal, Protocol
+from typing import ClassVar, Final, Protocol
 
 import attrs
 from msgspec import Struct, structs
@@ -20,7 +20,8 @@ from wfcore.domain.projections.verdict_rows import VerdictRow
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.effects import CallSlot
 from wfcore.domain.run.entries import Entry
-from wfcore.domain.run.state import Interrupt, RunStatus
+from wfcore.domain.run.events import TargetKind
+from wfcore.domain.run.state import Interrupt, RunStatus, StarterKind
 from wfcore.ports.repositories.audit import AuditRow
 from wfcore.ports.repositories.conversations import ConversationRepository
 from wfcore.ports.repositories.usage import UsageRows
@@ -39,10 +40,6 @@ class RunExists(Exception):
     """The organization already has a run with this id. Nothing was written."""
 
 
-StarterKind = Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system", "evaluation"]
-"""What started a turn. `system` is a deadline; `evaluation` is a case of a skill's evaluations."""
-
-
 class ExecutionRef(Struct, frozen=True, gc=False):
     """An execution of an organization. Only the store creates one, because it carries the tenant."""
 
@@ -57,7 +54,7 @@ class Execution(Struct, frozen=True, gc=False):
     """
 
     ref: ExecutionRef
-    kind: Literal["workflow", "skill", "assistant", "action"]
+    kind: TargetKind
     resource_id: int | None
     variation_id: str | None
     user_id: str
@@ -150,7 +147,7 @@ class NewExecution(Struct, frozen=True, gc=False):
     """
 
     org: str
-    kind: Literal["workflow", "skill", "assistant", "action"]
+    kind: TargetKind
     resource_id: int | None
     variation_id: str | None
     user_id: str

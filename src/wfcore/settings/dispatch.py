@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from wfcore.ports.shards import MAIN
-from wfcore.runtime.common.installation import Dispatch
+from wfcore.runtime.common.installation import Dispatch, Engine
 from wfcore.settings.models import BadSettings, is_address
 
 URLS: Final = {
@@ -26,7 +26,7 @@ Path = Annotated[str, Meta(min_length=1)]
 class DispatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[dispatch]`. `url` has the servers of a cluster of NATS, separated by commas."""
 
-    engine: Literal["database", "nats", "temporal"] = "database"
+    engine: Engine = "database"
     url: str | None = None
     name: Name = "wfcore"
     replicas: Replicas = 1

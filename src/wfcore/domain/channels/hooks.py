@@ -25,6 +25,8 @@ HookEvent = Literal[
 ]
 EVENTS: Final[tuple[str, ...]] = get_args(HookEvent)
 
+DeliveryState = Literal["pending", "delivered", "failed"]
+
 OLD_SECRET_MS: Final = 24 * 3_600_000
 """Milliseconds after a rotation in which the former secret signs too."""
 

@@ -53,6 +53,10 @@ class NodeType(StrEnum):
     HUMAN_APPROVAL = "humanApproval"
 
 
+NodeTypeName = Literal["start", "action", "condition", "agent", "humanApproval"]
+"""The values of `NodeType`, for shapes."""
+
+
 # Rules that a type cannot state; they only get values of the declared type.
 
 

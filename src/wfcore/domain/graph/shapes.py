@@ -1,13 +1,13 @@
 """What a client sends for a graph, each declared once (interface, WorkflowStructure and AgentSelection)."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import attrs
 from msgspec import Meta
 
 from wfcore.domain.graph.checks import Check, every, free_object, is_number, must, node_id, record, then, unique
 from wfcore.domain.graph.declared import Rule
-from wfcore.domain.graph.node_types import NODE_TYPES, ModelSettingsDto
+from wfcore.domain.graph.node_types import NODE_TYPES, ModelSettingsDto, NodeTypeName
 from wfcore.domain.json.codec import JsonObject, Positive, schema_ref
 from wfcore.domain.json.values import UNSET, Holds, UnsetType, creation, open_creation, value, wire
 from wfcore.domain.kernel.json_readers import as_object
@@ -44,7 +44,7 @@ class Position:
 @creation
 class NodeDto:
     id: Id
-    type: Literal["start", "action", "condition", "agent", "humanApproval"]
+    type: NodeTypeName
     position: Annotated[Position, Rule(_POSITION, "instead")] | UnsetType = UNSET
     data: NodeDataJson | UnsetType = UNSET
 

@@ -26,6 +26,10 @@ MALFORMED_RULES = frozenset({"json", "type", "required", "query", "header"})
 """An issue with one of these rules means a malformed request (400), with any other rule an invalid one (422)."""
 
 
+Severity = Literal["error", "warning"]
+"""Of an issue: an error prevents a deployment, a warning is only shown."""
+
+
 @attrs.frozen
 class Issue:
     """One finding of a check. `path` is the wire path, such as `workflowStructure.nodes[3].type`; "" is the root.
@@ -36,7 +40,7 @@ class Issue:
     path: str
     message: str
     rule: str
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
     counter_example: tuple[str, ...] = ()
 
     def to_wire(self) -> dict[str, JSON]:

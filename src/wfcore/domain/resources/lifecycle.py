@@ -20,7 +20,7 @@ The tables do not cover:
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from wfcore.domain.kernel.errors import Conflict
 
@@ -31,6 +31,10 @@ class Status(StrEnum):
     DRAFT = "draft"
     ACTIVE = "active"
     DELETED = "deleted"
+
+
+StatusName = Literal["draft", "active", "deleted"]
+"""The values of `Status`, for shapes."""
 
 
 class Operation(StrEnum):

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Final, Literal
+from typing import Final
 
 import attrs
 
-from wfcore.domain.kernel.errors import Issue
+from wfcore.domain.kernel.errors import Issue, Severity
 from wfcore.domain.kernel.json_readers import as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import SERVED
@@ -15,8 +15,6 @@ HTTP: Final = "core.http"
 
 MOST_POLICIES: Final = 100
 """The most policies of an organization."""
-
-Severity = Literal["error", "warning"]
 
 
 @attrs.frozen

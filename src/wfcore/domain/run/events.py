@@ -70,10 +70,13 @@ class PlacedNodeEvent(PlacedEvent):
     nodeId: str
 
 
+TargetKind = Literal["workflow", "skill", "assistant", "action"]
+
+
 class RunTarget(TypedDict):
     """What a run runs. `id` is that of the workflow or skill, else null."""
 
-    type: Literal["workflow", "skill", "assistant", "action"]
+    type: TargetKind
     id: int | None
 
 

@@ -12,7 +12,7 @@ effect has (a number in the effect), who may decide an interrupt (`deciders.may_
 import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from msgspec import Struct
 
@@ -72,6 +72,16 @@ class RunStatus(StrEnum):
     @property
     def under_way(self) -> bool:
         return self in (RunStatus.queued, RunStatus.running)
+
+
+NodeStatus = Literal["pending", "running", "waiting", "done", "error", "skipped", "cancelled"]
+"""The status of a node or of one of its visits, as the graph of a run shows it."""
+
+RunStatusName = Literal["queued", "running", "interrupted", "done", "error", "cancelled"]
+"""The values of `RunStatus`, for shapes."""
+
+StarterKind = Literal["person", "schedule", "webhook", "child", "teamchat", "mcp", "system", "evaluation"]
+"""What started a turn. `system` is a deadline; `evaluation` is a case of a skill's evaluations."""
 
 
 class Vote(Struct, frozen=True):

@@ -5,7 +5,7 @@ Inputs are the rendered parameters, which the machine keeps only while a visit l
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
 import attrs
 
@@ -22,11 +22,11 @@ from wfcore.domain.run.flow import NOT_TAKEN, TAKEN
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.state import Batch, Frame, NodeState, find_frame
 from wfcore.domain.run.plan import EdgePlan, NodePlan, Plan
+from wfcore.domain.run.state import NodeStatus
 
-Status = Literal["pending", "running", "waiting", "done", "error", "skipped", "cancelled"]
 Items = tuple[int | None, ...]
 
-_ENDS: Final[Mapping[EventKind, Status]] = {EventKind.node_finished: "done", EventKind.node_failed: "error"}
+_ENDS: Final[Mapping[EventKind, NodeStatus]] = {EventKind.node_finished: "done", EventKind.node_failed: "error"}
 _HANDLES: Final = {"approve": "approved", "deny": "denied", "expired": "expired"}
 
 
@@ -35,7 +35,7 @@ class ItemTrace:
     """One item of a `forEach`, in list order."""
 
     index: int
-    status: Status = "pending"
+    status: NodeStatus = "pending"
     attempts: int = 0
     output: JSON = None
     error: str | None = None
@@ -61,7 +61,7 @@ class NodeTrace:
     """One node: its status now, and all its visits."""
 
     plan: NodePlan
-    status: Status = "pending"
+    status: NodeStatus = "pending"
     visits: list[VisitTrace] = attrs.field(factory=list)
 
 
@@ -295,7 +295,7 @@ def _rendered(params: Template, for_each: Expression | None, scope: Scope) -> JS
     return [params.render({**scope, "item": item}) for item in items] if isinstance(items, list) else None
 
 
-def _keep_batch(visit: VisitTrace, batch: Batch, status: Status) -> None:
+def _keep_batch(visit: VisitTrace, batch: Batch, status: NodeStatus) -> None:
     """Keep the calls of an action, and the results so far."""
     if not batch.many:
         visit.input = batch.calls[0]

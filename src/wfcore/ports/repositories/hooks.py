@@ -6,13 +6,12 @@ same transaction.
 """
 
 from collections.abc import Collection, Iterable
-from typing import Literal, Protocol
+from typing import Protocol
 
 import attrs
 
+from wfcore.domain.channels.hooks import DeliveryState
 from wfcore.domain.projections.notices import Notice
-
-DeliveryState = Literal["pending", "delivered", "failed"]
 
 
 @attrs.frozen

@@ -13,14 +13,14 @@ from typing import Final
 
 import attrs
 
-from wfcore.domain.channels.hooks import Hook, message_of, wait_after
+from wfcore.domain.channels.hooks import DeliveryState, Hook, message_of, wait_after
 from wfcore.domain.json.codec import dumps, from_ms
 from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.faults import is_failure
-from wfcore.ports.repositories.hooks import Attempt, Delivery, DeliveryState, DueDelivery
+from wfcore.ports.repositories.hooks import Attempt, Delivery, DueDelivery
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.channels.delivery_loop import CLAIM_DURATION, Answer, DeliveryLoop, post_signed
 from wfcore.runtime.channels.hooks import open_secrets, webhook_id_of

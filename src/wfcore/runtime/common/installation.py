@@ -36,6 +36,9 @@ class Retention:
         return any(days is not None for days in attrs.astuple(self))
 
 
+Engine = Literal["database", "nats", "temporal"]
+
+
 @attrs.frozen
 class Dispatch:
     """What decides which worker drives which run, and carries notifications and events between processes.
@@ -46,7 +49,7 @@ class Dispatch:
     files. Installations on one server differ in `name`.
     """
 
-    engine: Literal["database", "nats", "temporal"] = "database"
+    engine: Engine = "database"
     urls: Sequence[str] = attrs.field(default=(), repr=False)
     name: str = "wfcore"
     replicas: int = 1

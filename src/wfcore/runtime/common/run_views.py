@@ -13,8 +13,8 @@ from wfcore.domain.kernel.json_readers import as_object, as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.states.interrupts import interrupt_to_wire
-from wfcore.domain.run.state import Interrupt, RunStatus
-from wfcore.ports.journal import ExecutionRef, Journal, OpenInterrupt, RunRow, StarterKind
+from wfcore.domain.run.state import Interrupt, RunStatus, StarterKind
+from wfcore.ports.journal import ExecutionRef, Journal, OpenInterrupt, RunRow
 from wfcore.runtime.common.loop_slice import within_slice
 
 MOST_OPEN: Final = 1_000

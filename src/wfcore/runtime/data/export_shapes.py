@@ -1,6 +1,6 @@
 """The shapes of the lines of an export: one for each file `NAME.jsonl`."""
 
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, TypedDict
 
 from wfcore.api.connections import ConnectionDto
 from wfcore.api.contexts import ContextItemDto
@@ -11,6 +11,7 @@ from wfcore.api.organization import AuditEntry, DelegationDto, GroupDto, MemberD
 from wfcore.api.resources import AccessConfigDto
 from wfcore.api.runs import RunRecord
 from wfcore.domain.json.codec import JsonObject, Time
+from wfcore.domain.resources.lifecycle import StatusName
 
 
 class ExportedOrganization(TypedDict):
@@ -26,7 +27,7 @@ class ExportedResource(TypedDict):
     slug: str
     name: str
     description: str | None
-    status: Literal["draft", "active", "deleted"]
+    status: StatusName
     accessConfig: AccessConfigDto
     createdAt: Time
     updatedAt: Time

@@ -22,8 +22,8 @@ from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
+from wfcore.domain.run.state import StarterKind
 from wfcore.domain.triggers.schedule import time_zones
-from wfcore.ports.journal import StarterKind
 from wfcore.runtime.common.bodies import Tree, checked, parsed
 
 Sent = CreateRun | ResumeRun | RunAction

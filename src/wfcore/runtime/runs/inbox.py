@@ -12,8 +12,8 @@ from wfcore.domain.kernel.errors import NotFound, WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
-from wfcore.domain.run.state import Vote
-from wfcore.ports.journal import OpenInterrupt, StarterKind
+from wfcore.domain.run.state import StarterKind, Vote
+from wfcore.ports.journal import OpenInterrupt
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed

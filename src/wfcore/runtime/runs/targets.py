@@ -4,7 +4,7 @@ A workflow runs with its deployer's access, a skill and the assistant with the c
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 
@@ -21,6 +21,7 @@ from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import Kind, Resource, Variation
 from wfcore.domain.run.entries import Pinned
+from wfcore.domain.run.events import TargetKind
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, skill_plan
 from wfcore.ports.journal import Execution
@@ -45,7 +46,7 @@ SINGLE_AGENT_FIELDS: Final = ("model", "modelSettings")
 class Target(Struct, frozen=True, gc=False):
     """The plan to run. With a `refusal` the run ends at once with this error; "" is none."""
 
-    kind: Literal["workflow", "skill", "assistant", "action"]
+    kind: TargetKind
     plan: Plan
     resource_id: int | None = None
     variation_id: str | None = None
