@@ -7,9 +7,9 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
+from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, NO_RESOURCE
 from wfcore.adapters.sql.schema.statement import SQLITE, PostgresDialect
-from wfcore.adapters.sql.schema.tables import NO_RESOURCE, metadata
+from wfcore.adapters.sql.schema.tables import metadata
 
 STEP: Final = 10**6
 """The difference between the numbers of two copies."""
