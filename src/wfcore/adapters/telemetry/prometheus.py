@@ -29,49 +29,50 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         registry = self._registry = registry or CollectorRegistry()
-        self._requests = _Series(
+        requests = _Series(
             Histogram("wfcore_http_request_seconds", "Time to the first byte of the response.", ("method", "route"),
                       buckets=REQUESTS, registry=registry),
             Counter("wfcore_http_requests", "HTTP requests answered.", ("method", "route", "status"),
                     registry=registry),
         )  # fmt: skip
-        self._effects = _Series(
+        effects = _Series(
             Histogram("wfcore_effect_seconds", "Time that attempts at calls took.", ("kind",),
                       buckets=EFFECTS, registry=registry),
             Counter("wfcore_effects", "Attempts at calls of tools and models, by how they ended.",
                     ("kind", "outcome"), registry=registry),
         )  # fmt: skip
-        self._streams = Gauge("wfcore_streams_open", "Event streams being read.", registry=registry)
-        self._turns = Gauge("wfcore_executions_held", "Executions being driven by this process.", registry=registry)
+        self._timed = {WorkKind.request: requests, WorkKind.effect: effects}
+        streams = Gauge("wfcore_streams_open", "Event streams being read.", registry=registry)
+        turns = Gauge("wfcore_executions_held", "Executions being driven by this process.", registry=registry)
+        self._open = {WorkKind.stream: streams, WorkKind.turn: turns}
         appends = Histogram("wfcore_journal_append_seconds", "Time to a durable append, by outcome.", ("outcome",),
                             buckets=WRITES, registry=registry)  # fmt: skip
         self._appends = {outcome: appends.labels(outcome) for outcome in OUTCOMES}
         self._commits = Histogram("wfcore_journal_commit_seconds", "Time of a commit, which appends may share.",
                                   buckets=WRITES, registry=registry)  # fmt: skip
-        self._started = Counter("wfcore_runs_started", "Turns that began.", registry=registry)
-        self._ended = Counter("wfcore_runs_ended", "Turns that came to rest.", ("status",), registry=registry)
-        self._lag = Gauge("wfcore_dispatch_lag_seconds", "How long ago the longest waiting execution was due.",
+        started = Counter("wfcore_runs_started", "Turns that began.", registry=registry)
+        ended = Counter("wfcore_runs_ended", "Turns that came to rest.", ("status",), registry=registry)
+        self._counters = {Counted.run_started: started, Counted.run_ended: ended}
+        lag = Gauge("wfcore_dispatch_lag_seconds", "How long ago the longest waiting execution was due.",
                           registry=registry)  # fmt: skip
+        self._levels = {Level.dispatch_lag: lag}
 
     def begin(self, kind: WorkKind, labels: Labels = NONE, ids: Ids = NONE, *, parent: Span | None = None) -> Span:
-        if kind is WorkKind.effect:
-            return _TimedSpan(self._effects, labels)
-        if kind is WorkKind.request:
-            return _TimedSpan(self._requests, labels)
-        return (
-            _GaugeSpan(self._streams if kind is WorkKind.stream else self._turns)
-            if kind is not WorkKind.node
-            else NoopSpan()
-        )
+        """Kinds without a metric, such as nodes, are not measured."""
+        if (series := self._timed.get(kind)) is not None:
+            return _TimedSpan(series, labels)
+        gauge = self._open.get(kind)
+        return NoopSpan() if gauge is None else _GaugeSpan(gauge)
 
     def record_duration(self, what: Timed, seconds: float, outcome: str) -> None:
         (self._appends[outcome] if what is Timed.append else self._commits).observe(seconds)
 
     def count(self, what: Counted, labels: Labels = NONE) -> None:
-        (self._started if what is Counted.run_started else self._ended.labels(**labels)).inc()
+        counter = self._counters[what]
+        (counter.labels(**labels) if labels else counter).inc()
 
     def level(self, what: Level, value: float) -> None:
-        self._lag.set(value)
+        self._levels[what].set(value)
 
     def text(self) -> bytes:
         """The whole registry in the exposition format."""
