@@ -76,7 +76,6 @@ def _built_in(
     tool_id: str,
     run: Callable[..., Any],
     description: str,
-    output: Mapping[str, JSON] | None = None,
     **properties: Mapping[str, JSON],
 ) -> Tool:
     schema: dict[str, JSON] = {
@@ -89,7 +88,6 @@ def _built_in(
     is_async = inspect.iscoroutinefunction(run)
     return Tool(
         tool_id, run, name, description, schema, blocking=False, is_async=is_async, checks=False, idempotent=True,
-        output_schema=output,
     )  # fmt: skip
 
 
