@@ -8,6 +8,7 @@ import pytest
 from source_tree import SRC, cycles, imports, modules, packages, siblings
 
 MOST_MODULES = 17
+MOST_LINES = 500
 
 
 def test_no_import_cycle_between_modules() -> None:
@@ -34,6 +35,15 @@ def test_folders_are_small() -> None:
     folders = {folder for file in SRC.rglob("*.py") for folder in [file.parent] if folder != SRC}
     counted = {str(folder.relative_to(SRC)): len(_modules_in(folder)) for folder in folders}
     assert {name: count for name, count in counted.items() if count > MOST_MODULES} == {}
+
+
+def test_files_are_short() -> None:
+    """A module of `src` has fewer than 500 lines. A step of the schema that was released never changes."""
+    modules = {str(file.relative_to(SRC)): file for file in SRC.rglob("*.py") if "versions" not in file.parts}
+    long = {
+        name: count for name, file in modules.items() if (count := len(file.read_text().splitlines())) >= MOST_LINES
+    }
+    assert long == {}
 
 
 def _modules_in(folder: Path) -> list[Path]:

@@ -8,11 +8,16 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("src/**/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob("docs/**/*.md")),
+    *sorted(ROOT.glob("src/**/*.md")),
+]
 TERM = re.compile(r"^\| (?!Term \||-)([^|]+) \| ([^|]+) \| `([\w.]+)` \|$", re.MULTILINE)
 TERMS = TERM.findall(GLOSSARY.read_text())
 DOTTED = re.compile(r"(?<![\w./-])wfcore(?:\.[A-Za-z_]\w*)+")
-PATH = re.compile(r"(?<![\w/.-])(?:src|docs|tests|examples|benchmarks)/[\w./-]*\w")
+PATH = re.compile(r"(?<![\w/.-])(?:src|docs|tests|examples|benchmarks|studio)/[\w./-]*\w")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 ANCHOR = re.compile(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)")
 FILES = {"wfcore.db", "wfcore.db.blobs", "wfcore.toml"}
