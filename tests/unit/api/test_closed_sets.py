@@ -3,16 +3,19 @@
 from collections.abc import Iterable
 from typing import Any, get_args, get_type_hints
 
+import attrs
 import pytest
 
 from wfcore.api.changes import ChangeDto
 from wfcore.api.management import MissedSlot, SchedulePause
-from wfcore.api.organization import RoleName
+from wfcore.api.organization import PolicyRequire, PolicyWhen, RoleName
 from wfcore.api.resources import OtherTrigger, ScheduleDto, ScheduleTrigger, Weekday
 from wfcore.api.usage import UsageReport
 from wfcore.domain.graph.node_types import NodeType, NodeTypeName
+from wfcore.domain.json.values import wire_name
 from wfcore.domain.resources.access import Role
 from wfcore.domain.resources.lifecycle import Status, StatusName
+from wfcore.domain.rules.policies import CONDITIONS, REQUIREMENTS
 from wfcore.domain.run.state import RunStatus, RunStatusName
 from wfcore.domain.triggers.schedule import TRIGGER_TYPES, WEEKDAYS, Frequency
 from wfcore.ports.changes import KINDS, What
@@ -24,10 +27,16 @@ def _of(shape: Any, field: str) -> tuple[Any, ...]:
     return get_args(get_type_hints(shape)[field])
 
 
+def _keys(shape: type[Any]) -> tuple[str, ...]:
+    return tuple(wire_name(field) for field in attrs.fields(shape))
+
+
 @pytest.mark.parametrize(
     ("named", "values"),
     [
         (get_args(NodeTypeName), NodeType),
+        (_keys(PolicyWhen), CONDITIONS),
+        (_keys(PolicyRequire), REQUIREMENTS),
         (get_args(StatusName), Status),
         (get_args(RunStatusName), RunStatus),
         (get_args(RoleName), Role),

@@ -1,6 +1,6 @@
 """Policies of an organization: what its workflows must keep to be deployed (interface, Policies)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -15,6 +15,13 @@ HTTP: Final = "core.http"
 
 MOST_POLICIES: Final = 100
 """The most policies of an organization."""
+
+
+CONDITIONS: Final = ("tool", "agent", "external")
+"""The keys of `when`."""
+
+REQUIREMENTS: Final = ("approval", "timeout", "retry", "notTogether")
+"""The keys of `require`."""
 
 
 @attrs.frozen
@@ -48,13 +55,15 @@ class Policy:
 
 def policy_body_issues(tree: Mapping[str, JSON]) -> list[Issue]:
     """The faults of a policy's body that its shape does not show."""
-    return [issue for key in ("when", "require") for issue in _one_key(key, tree.get(key))]
+    return [
+        *_one_key("when", CONDITIONS, tree.get("when")),
+        *_one_key("require", REQUIREMENTS, tree.get("require")),
+    ]
 
 
-def _one_key(path: str, chosen: JSON) -> Iterator[Issue]:
+def _one_key(path: str, keys: Sequence[str], chosen: JSON) -> Iterator[Issue]:
     if not isinstance(chosen, dict):
         return
-    keys = {"when": ("tool", "agent", "external"), "require": ("approval", "timeout", "retry", "notTogether")}[path]
     if len(chosen) != 1:
         allowed = ", ".join(f"`{key}`" for key in keys)
         yield Issue(path, f"must have exactly one of {allowed}", "exclusive")
