@@ -161,8 +161,8 @@ class Store(Protocol):
         ...
 
     async def commit_problem(self) -> str | None:
-        """Why runs cannot be written although a write transaction succeeds: the disk of a file is nearly full, or a
-        server gives the connection for commits no turn. None when they can.
+        """Why runs cannot be written although a write transaction succeeds: the disk is nearly full, or a server gives
+        the connection for commits no turn. None when they can.
         """
         ...
 

@@ -61,6 +61,10 @@ _SCRUBBING: Final = (
 
 _ALIVE: Final = Statement(lambda _: "SELECT 1")
 
+_LITTLE_MEMORY: Final = Statement(lambda _: "SET LOCAL work_mem = '64kB'")
+_SPACE: Final = Statement(lambda _: "SELECT count(*) FROM generate_series(1, 32000)")
+"""With little memory the server writes these rows, half a MiB, into a temporary file on the disk of the database."""
+
 _COUNTED: Final = {"preserve_rowcount": True}
 
 
@@ -155,9 +159,13 @@ class PostgresDatabase:
         return PostgresCommits(self, on_commit)
 
     async def commit_problem(self) -> str | None:
+        """Small writes succeed on a full disk: they use free parts of pages. A temporary file has none."""
         try:
             async with self.commit_client.exclusive() as connection:
                 await connection.send([(_ALIVE, ())])
+            async with self.reading() as transaction:
+                await transaction.run(_LITTLE_MEMORY)
+                await transaction.run(_SPACE)
         except Unavailable as error:
             return error.message
         return None

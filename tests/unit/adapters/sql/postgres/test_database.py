@@ -179,6 +179,15 @@ class TestTransactions:
                     await storage.add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
             assert "read-only" in (await storage.check_writes() or "")
 
+    async def test_a_server_without_room_for_new_pages(self, database: PostgresDatabase, url: str) -> None:
+        """Small writes find room in pages that exist. No half a MiB can be written, so it is not ready."""
+        address = sa.make_url(url).update_query_dict({"options": "-ctemp_file_limit=256kB"})
+        async with opened(address.render_as_string(hide_password=False)) as full:
+            storage = SqlStorage(full)
+            await storage.add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
+            assert "temp_file_limit" in (await storage.check_writes() or "")
+        assert await SqlStorage(database).check_writes() is None
+
     async def test_no_connection_is_left_for_commits(self, database: PostgresDatabase, url: str) -> None:
         """Transactions have their connection and succeed; no run can start, so the database takes no writes."""
         storage, name = SqlStorage(database), sa.make_url(url).database
