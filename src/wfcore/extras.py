@@ -12,6 +12,8 @@ class MissingExtra(Unavailable, ImportError):
     It is an ImportError for the code that imports the feature, and Unavailable (503) for a request that needs it.
     """
 
+    is_temporary = False
+
     def __init__(self, extra: str, feature: str) -> None:
         super().__init__(f"{feature} needs packages that are not installed: install `wfcore[{extra}]`")
         self.extra = extra

@@ -20,7 +20,7 @@ import msgspec
 from wfcore.addresses import address_of
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
-from wfcore.ports.sealing import Unsealable
+from wfcore.ports.sealing import NoSecretKey, Unsealable
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -38,7 +38,7 @@ class Sealing:
     @cached_property
     def _secrets(self) -> Sequence[bytes]:
         if not (found := self._load()):
-            raise Unavailable("no secret key is configured")
+            raise NoSecretKey("no secret key is configured: set `secret_key`")
         return found
 
     @cached_property

@@ -3,16 +3,24 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from wfcore.domain.kernel.errors import Unavailable
+
 
 class Unsealable(Exception):
     """The sealed text cannot be decrypted: another key or another place was used, or it was altered."""
+
+
+class NoSecretKey(Unavailable):
+    """The installation has no key to encrypt and decrypt with."""
+
+    is_temporary = False
 
 
 class Sealer(Protocol):
     """Implementers: a text sealed for one place cannot be opened for another; keys can be rotated without loss."""
 
     def seal(self, text: str, *place: str) -> str:
-        """Encrypt the text and bind it to `place`, the path of its owner. `Unavailable` without a key."""
+        """Encrypt the text and bind it to `place`, the path of its owner. `NoSecretKey` without a key."""
         ...
 
     def open(self, sealed: str, *place: str) -> str:

@@ -15,6 +15,7 @@ from starlette.types import Message
 from wfcore.adapters.http import app
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import MissingExtra
+from wfcore.ports.sealing import NoSecretKey
 
 pytestmark = pytest.mark.anyio
 
@@ -320,9 +321,10 @@ class TestFailures:
         assert any(getattr(record, "request_id", "") == "r-1" and record.exc_info for record in caplog.records)
 
     async def test_an_outage_is_503_with_a_time_to_retry(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A 503 of the store has `Retry-After`, as JSON and as a stream; what needs a missing extra does not."""
+        """A 503 of the store has `Retry-After`, as JSON and as a stream; what needs a missing extra or key does not."""
         ada = await world.user()
-        for error, seconds in ((Unavailable("gone"), "1"), (MissingExtra("postgres", "this"), None)):
+        lasting = (MissingExtra("postgres", "this"), NoSecretKey("no secret key is configured"))
+        for error, seconds in ((Unavailable("gone"), "1"), *((each, None) for each in lasting)):
 
             async def broken(*args: object, refused: Exception = error, **kwargs: object) -> None:
                 raise refused

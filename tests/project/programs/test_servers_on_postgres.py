@@ -14,6 +14,8 @@ from waiting import HANG, PATIENCE
 import wfcore
 from wfcore.domain.resources.access import TOKEN_SCOPES
 
+API_KEY = {"name": "Shop", "provider": "shop", "kind": "api_key", "config": {"apiKey": "k", "header": "X-Key"}}
+
 
 async def token_in(database: str) -> str:
     async with wfcore.open(database, worker=False, migrate=False) as core:
@@ -46,16 +48,25 @@ def test_two_servers_share_a_database(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["refunds.json"]
 
 
-def test_attachments_need_a_directory(tmp_path: Path) -> None:
-    """Beside no file there is no default for `blobs`: the server warns at its start, and refuses an upload."""
+def test_a_server_has_no_place_for_attachments_and_keys(tmp_path: Path) -> None:
+    """Beside no file there is no default for `blobs` and `secret_key`: the server warns at its start, and refuses what
+    needs them, without `Retry-After`.
+    """
     url = without_schema()
     with serving(tmp_path, "--database", url) as (server, address):
         headers = {"Authorization": f"Bearer {asyncio.run(token_in(url))}"}
         refused = httpx.post(f"{address}/agent/v1/uploads", content=b"text", headers=headers, timeout=HANG)
         assert (refused.status_code, refused.json()["error"]["info"]["errors"][0]["rule"]) == (422, "unsupported")
-        assert "warning: there is no directory for attachments" in ended_by(server, signal.SIGTERM)
-    (tmp_path / "wfcore.toml").write_text('blobs = "attachments"\n')
+        unsealed = httpx.post(f"{address}/api/v1/connections", json=API_KEY, headers=headers, timeout=HANG)
+        assert (unsealed.status_code, "`secret_key`" in unsealed.text) == (503, True)
+        assert "Retry-After" not in unsealed.headers
+        printed = ended_by(server, signal.SIGTERM)
+        assert "warning: there is no directory for attachments" in printed
+        assert "warning: there is no secret key" in printed
+    (tmp_path / "wfcore.toml").write_text(f'blobs = "attachments"\nsecret_key = "{"A" * 43}"\n')
     with serving(tmp_path, "--database", url, "--config", "wfcore.toml") as (server, address):
         stored = httpx.post(f"{address}/agent/v1/uploads", content=b"text", headers=headers, timeout=HANG)
         assert stored.status_code == 201
+        sealed = httpx.post(f"{address}/api/v1/connections", json=API_KEY, headers=headers, timeout=HANG)
+        assert sealed.status_code == 201
         assert ended_by(server, signal.SIGTERM) == ""

@@ -94,6 +94,8 @@ async def serve(
     given, configured = load_tools(tools), load(config)
     if configured.blobs is None and is_server(database):
         print_message("warning: there is no directory for attachments, which are refused: set `blobs`")
+    if configured.secret_key is None and is_server(database):
+        print_message("warning: there is no secret key, without which no secrets are stored or read: set `secret_key`")
     settings = configured.server.overridden(attrs.asdict(connections or ServerOptions()))
     metrics, traces = configured.metrics(), configured.traces()
     telemetry = [each for each in (metrics, traces) if each is not None]

@@ -114,7 +114,10 @@ class RateLimited(WfcoreError):
 
 
 class Unavailable(WfcoreError):
+    """`is_temporary`: whether the same request can succeed later, although nobody changes the installation."""
+
     code, status, http = "INTERNAL_ERROR", "INTERNAL", 503
+    is_temporary: ClassVar[bool] = True
 
 
 def usable(keys: Iterable[str]) -> str:

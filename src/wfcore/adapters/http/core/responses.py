@@ -92,7 +92,7 @@ def error_headers(error: WfcoreError, challenge: str) -> dict[str, str]:
         return {"Allow": ", ".join(as_texts(error.info["allow"]))}
     if error.http == 408:
         return {"Connection": "close"}
-    if isinstance(error, Unavailable) and not isinstance(error, MissingExtra):
+    if isinstance(error, Unavailable) and error.is_temporary:
         return {"Retry-After": RETRY_AFTER}
     if isinstance(error, RateLimited):
         return {"Retry-After": str(error.info.get("retryAfterSeconds", 1))}
