@@ -31,7 +31,7 @@ def fill(root: App, _: App, commands: tuple[str, ...], arguments: ArgumentCollec
         options = {key: option for key, option in options.items() if key not in _SERVER}
     for key, option in options.items():
         variable = PREFIX + key.upper()
-        if not option.tokens and variable in os.environ:
+        if not option.tokens and variable in os.environ and not _is_pair(option):
             _set(option, _texts(option, os.environ[variable]), variable, ENVIRONMENT)
     if "config" in options and options["config"].tokens and commands != _CHECKS:
         _fill_from_file(root, options["config"].tokens[0].value, options)
@@ -130,6 +130,12 @@ def _text(value: Any) -> str:
 
 def _is_list(option: Argument) -> bool:
     return getattr(option.hint, "__origin__", None) is list
+
+
+def _is_pair(option: Argument) -> bool:
+    """An option of two values has no variable: `WFCORE_BLOBS` is a setting, and not `--blobs FROM TO` of a copy."""
+    count, _ = option.token_count()
+    return bool(count == 2)
 
 
 def _check_type(key: str, value: Any, option: Argument, path: str) -> None:

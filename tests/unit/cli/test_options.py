@@ -72,6 +72,13 @@ def test_the_environment_can_name_the_file(tmp_path: Path, monkeypatch: pytest.M
     assert parsed("serve", "--config", str(two))["port"] == 2
 
 
+def test_a_setting_with_the_name_of_an_option_of_two_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`WFCORE_BLOBS` is the directory of an installation: it says nothing about the directories of a copy."""
+    monkeypatch.setenv("WFCORE_BLOBS", "files")
+    assert parsed("db", "copy", "a", "b")["blobs"] is None
+    assert parsed("db", "copy", "a", "b", "--blobs", "c", "d")["blobs"] == (Path("c"), Path("d"))
+
+
 def test_a_file_can_have_options_of_other_commands(tmp_path: Path) -> None:
     """One file serves every command: `port` is not an error in `db check`."""
     file = tmp_path / "wfcore.toml"
