@@ -266,7 +266,7 @@ def _keys(given: _Given) -> Callable[[], Sequence[bytes]]:
         try:
             return [*keys_beside(file_of(file)), *previous]
         except (OSError, ValueError) as error:
-            raise Unavailable("the secret key cannot be read") from error
+            raise Unavailable(f"the secret key cannot be read: {error}") from error
 
     if any(not isinstance(key, bytes) or len(key) != KEY_BYTES for key in (current, *previous) if key is not None):
         raise ValueError(f"every key of `secrets` must be {KEY_BYTES} bytes")

@@ -171,7 +171,7 @@ def _or_unavailable(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     try:
         return work(*args, **kwargs)
     except OSError as error:
-        raise Unavailable("the directory of attachments does not answer") from error
+        raise Unavailable(f"the directory of attachments does not answer: {error.strerror or error}") from error
 
 
 def _write(file: Path, data: bytes) -> None:

@@ -69,7 +69,7 @@ class TestLocalBlobs(BlobsContract):
         assert await blobs.get(ORG, KEY) == b"x"
 
     async def test_a_write_that_fails_leaves_nothing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """When the disk fails, `put` raises Unavailable; neither half a file nor its draft remains."""
+        """When the disk fails, `put` raises Unavailable with the reason; neither half a file nor its draft remains."""
         blobs = LocalBlobs(tmp_path)
 
         def full(_: int) -> None:
@@ -77,7 +77,7 @@ class TestLocalBlobs(BlobsContract):
 
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", full)
-            with pytest.raises(Unavailable):
+            with pytest.raises(Unavailable, match=r"attachments does not answer: no space left$"):
                 await blobs.put(ORG, KEY, b"x")
         assert files(tmp_path) == []
         assert await blobs.get(ORG, KEY) is None
