@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -11,10 +12,12 @@ from typing import Any
 import attrs
 import pytest
 from clients import World, serving
+from starlette.types import Receive, Scope, Send
 from waiting import HANG
 
 from wfcore.adapters.http import app
 from wfcore.adapters.http.connections import ConnectionLimits, default_connections, uvicorn_options
+from wfcore.settings.server import ServerSettings
 
 pytestmark = pytest.mark.anyio
 
@@ -179,6 +182,8 @@ def test_the_defaults_of_connections() -> None:
     """Keep-alive is longer than that of proxies, and files remain for the store."""
     assert (ConnectionLimits().keep_alive_seconds, ConnectionLimits().header_seconds) == (75, 10)
     assert 1 <= default_connections() <= 10_000
+    limits = ServerSettings(max_connections=5).limits()
+    assert (limits.max_connections, limits.read_seconds) == (5, 60.0)
 
 
 async def test_connections_beyond_the_limit_are_refused(world: World) -> None:
@@ -195,6 +200,25 @@ async def test_connections_beyond_the_limit_are_refused(world: World) -> None:
         last = GET.replace(b"Host: x", b"Host: x\r\nConnection: close")
         while b"200 OK" not in (response := await sent(port, last)):
             error_of(response, 503)  # the server has not seen that they ended
+
+
+async def test_a_client_that_does_not_read_is_disconnected() -> None:
+    """One that leaves its response unread for too long holds neither its connection nor the bytes of the response."""
+    gone = asyncio.Event()
+
+    async def large(_: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(2**25), "more_body": True})
+        await send({"type": "http.response.body", "body": b"the end"})  # waits until the client has read, or is gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    options = uvicorn_options(attrs.evolve(LIMITS, read_seconds=0.05), [])
+    async with serving(large, lifespan="off", **options) as port, asyncio.timeout(HANG):
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.sendall(GET)
+            await gone.wait()
 
 
 async def status_of(port: int, token: str, forwarded: str = "") -> bytes:

@@ -2,7 +2,7 @@
 
 h11 accepts some messages that other programs read in another way. A proxy in front can then be led to see other
 requests than this server (request smuggling): such messages are refused, and their connection is closed (RFC 9112,
-2.2, 5.2 and 6.1). A head must arrive in time, and the number of connections is limited.
+2.2, 5.2 and 6.1). A head must arrive in time, a response must be read, and the number of connections is limited.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wfcore.adapters.http.core.event_response import CLOSES
 from wfcore.adapters.http.core.responses import error_response
-from wfcore.adapters.http.joined_writes import JoinedWrites
+from wfcore.adapters.http.joined_writes import LARGE, JoinedWrites
 from wfcore.domain.kernel.errors import Malformed, Unavailable, WfcoreError
 
 MAX_CONNECTIONS: Final = 10_000
@@ -37,6 +37,8 @@ class ConnectionLimits:
     header_seconds: float = 10.0
     """How long the head of a request can take to arrive."""
     max_connections: int = attrs.field(factory=lambda: default_connections())  # noqa: PLW0108  (defined below)
+    read_seconds: float = 60.0
+    """How long a client can leave `LARGE` bytes of a response unread: the process holds them meanwhile."""
 
 
 def default_connections() -> int:
@@ -116,6 +118,7 @@ class StrictProtocol(H11Protocol):
         super().__init__(config, *arguments, **named)
         self.conn = _StrictConnection(config.h11_max_incomplete_event_size or 2**16)
         self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
         self._refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -128,7 +131,33 @@ class StrictProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._cancel_deadline()
+        self._stop_watching()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The client has not read what was sent: until it does, the application writes no more."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        self._stop_watching()
+        super().resume_writing()
+
+    def _watch_reader(self) -> None:
+        size = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.limits.read_seconds, self._check_reader, size)
+
+    def _check_reader(self, before: int) -> None:
+        """End the connection of a client that reads almost nothing. `close` would wait for it without end."""
+        if self.transport.get_write_buffer_size() > before - LARGE:
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+    def _stop_watching(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def data_received(self, data: bytes) -> None:
         if not self._refused:

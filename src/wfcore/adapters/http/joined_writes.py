@@ -52,6 +52,13 @@ class JoinedWrites(asyncio.Transport):
         self.flush()
         self._transport.close()
 
+    def abort(self) -> None:
+        self._parts.clear()
+        self._transport.abort()
+
+    def get_write_buffer_size(self) -> int:
+        return self._size + self._transport.get_write_buffer_size()
+
     def is_closing(self) -> bool:
         return self._transport.is_closing()
 
