@@ -180,8 +180,8 @@ class DirectoryRepository(Protocol):
 
     async def token(self, prefix: str) -> AccessToken | None: ...
 
-    async def tokens(self, user_id: str, *, limit: int, after: str = "") -> list[AccessToken]:
-        """The tokens of one member, by prefix, ascending."""
+    async def tokens(self, user_id: str, *, limit: int, after: tuple[datetime, str] | None = None) -> list[AccessToken]:
+        """The tokens of one member, oldest first, then by prefix; `after` is the `position` of a token."""
         ...
 
     async def revoke_token(self, prefix: str, at: datetime) -> None: ...

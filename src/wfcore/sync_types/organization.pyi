@@ -152,8 +152,10 @@ class SyncTokens:
     ) -> str:
         """A bearer token for a page of the embedding product, valid for `ttl` seconds, at most an hour."""
 
-    def page(self, me: Principal, *, limit: int = 25, after: str = "", user: str | None = None) -> list[TokenView]:
-        """By id: the caller's tokens or, for an admin or owner, those of `user`; revoked and expired ones included."""
+    def page(
+        self, me: Principal, *, limit: int = 25, after: tuple[datetime, str] | None = None, user: str | None = None
+    ) -> list[TokenView]:
+        """Oldest first: the caller's tokens or, for an admin or owner, those of `user`."""
 
     def get(self, me: Principal, id: str) -> TokenView: ...
     def revoke(self, me: Principal, id: str, *, if_match: str | None = None) -> TokenView:

@@ -127,6 +127,19 @@ class TestTokens:
         assert_envelope(await caller.get("/api/v1/me"), 401, "UNAUTHORIZED", "UNAUTHENTICATED")
         assert (await ann.delete(place)).json() == gone.json()
 
+    async def test_the_oldest_token_is_first(self, either: World) -> None:
+        """The list and its pages are in the order of creation, those of one millisecond by id."""
+        ann = await either.user("ann", scopes=["tokens:write"])
+        for number in range(7):
+            await ann.post("/api/v1/tokens", json={"name": f"t{number}", "scopes": []})
+        rows, following = [], {}
+        for _ in range(4):
+            page = (await ann.get("/api/v1/tokens", params={"pageSize": "2"} | following)).json()
+            rows += page["tokens"]
+            following = {"pageToken": page["nextPageToken"]}
+        assert (len(rows), following) == (8, {"pageToken": None})
+        assert rows == sorted(rows, key=lambda row: (row["createdAt"], row["id"]))
+
     async def test_no_token_is_wider_than_its_creator(self, world: World) -> None:
         """403 with `info.missing`; an unknown scope is 422."""
         ann = await world.user("ann", scopes=["tokens:write", "skills:read"])

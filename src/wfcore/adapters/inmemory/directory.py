@@ -114,9 +114,10 @@ class MemoryDirectory:
     async def token(self, prefix: str) -> AccessToken | None:
         return self.tenant.tokens.get(prefix)
 
-    async def tokens(self, user_id: str, *, limit: int, after: str = "") -> list[AccessToken]:
-        names = sorted(name for name, token in self.tenant.tokens.items() if token.user_id == user_id and name > after)
-        return [self.tenant.tokens[name] for name in names[:limit]]
+    async def tokens(self, user_id: str, *, limit: int, after: tuple[datetime, str] | None = None) -> list[AccessToken]:
+        of_user = [token for token in self.tenant.tokens.values() if token.user_id == user_id]
+        found = [token for token in of_user if after is None or token.position > after]
+        return sorted(found, key=lambda token: token.position)[:limit]
 
     async def revoke_tokens(self, user_id: str, at: datetime) -> None:
         for prefix in [name for name, token in self.tenant.tokens.items() if token.user_id == user_id]:

@@ -47,3 +47,8 @@ class AccessToken:
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
+
+    @property
+    def position(self) -> tuple[datetime, str]:
+        """What identifies it in a list, which begins with the oldest."""
+        return self.created_at, self.prefix

@@ -189,7 +189,7 @@ class Exports:
 
     async def _tokens(self, of: _Export) -> Lines:
         async for member in self._members(of):
-            after = ""
+            after = None
             while True:
                 async with self._ports.storage.reading(of.org) as work:
                     rows = await work.directory.tokens(str(member["userId"]), limit=PAGE, after=after)
@@ -197,7 +197,7 @@ class Exports:
                     yield TokenView(row).to_wire()
                 if len(rows) < PAGE:
                     break
-                after = rows[-1].prefix
+                after = rows[-1].position
 
     async def _resources(self, of: _Export, kind: Kind) -> Lines:
         for number in await self._ports.storage.maintenance.numbers(of.org, kind):

@@ -1,6 +1,7 @@
 """Personal access tokens and embed tokens, as the members of an organization make and revoke them."""
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Final, Unpack
 
 import attrs
@@ -28,7 +29,10 @@ LONGEST_EMBED: Final = 3_600
 
 @attrs.frozen
 class TokenView:
-    """A personal access token. `text` is the token itself, set only when it is created."""
+    """A personal access token. `text` is the token itself, set only when it is created.
+
+    `position` identifies it for the next page.
+    """
 
     row: AccessToken
     text: str | None = attrs.field(default=None, repr=False)
@@ -36,6 +40,10 @@ class TokenView:
     @property
     def id(self) -> str:
         return self.row.prefix
+
+    @property
+    def position(self) -> tuple[datetime, str]:
+        return self.row.position
 
     def to_wire(self) -> dict[str, JSON]:
         row = self.row
@@ -119,9 +127,12 @@ class Tokens:
 
     @needs("tokens:write")
     async def page(
-        self, me: Principal, *, limit: int = 25, after: str = "", user: str | None = None
+        self, me: Principal, *, limit: int = 25, after: tuple[datetime, str] | None = None, user: str | None = None
     ) -> list[TokenView]:
-        """By id: the caller's tokens or, for an admin or owner, those of `user`; revoked and expired ones included."""
+        """Oldest first: the caller's tokens or, for an admin or owner, those of `user`.
+
+        Revoked and expired ones are included. `after` is the `position` of a token.
+        """
         user = me.user_id if user is None else user
         if user != me.user_id:
             administer(me)

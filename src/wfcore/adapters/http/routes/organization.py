@@ -66,7 +66,7 @@ class OrganizationRoutes:
             headers=(IDEMPOTENCY_KEY,),
         )  # fmt: skip
         yield Route(
-            "tokens.list", "GET", TOKENS, self.list_tokens, "List tokens", scopes_of(cases.page),
+            "tokens.list", "GET", TOKENS, self.list_tokens, "List tokens, oldest first", scopes_of(cases.page),
             page_of("tokens", shapes.TokenDto), query=(_OWNER, *PAGING),
         )  # fmt: skip
         yield Route("tokens.get", "GET", one, self.get_token, "Read a token", scopes_of(cases.get), shapes.TokenDto)
@@ -88,9 +88,11 @@ class OrganizationRoutes:
 
     async def list_tokens(self, call: Call) -> Response:
         bound_to, size = ("tokens", user := call.query["userId"] or call.me.user_id), call.query["pageSize"]
-        found = await self.tokens.page(call.me, limit=size + 1, after=call.position(*bound_to) or "", user=user)
-        following = found[size - 1].id if len(found) > size else None
-        return call.page("tokens", found[:size], following, *bound_to)
+        position = call.position(*bound_to)
+        after = position and (instant(position[0]), position[1])
+        found = await self.tokens.page(call.me, limit=size + 1, after=after, user=user)
+        last = found[size - 1].position if len(found) > size else None
+        return call.page("tokens", found[:size], last and [last[0].isoformat(), last[1]], *bound_to)
 
     async def list_audit(self, call: Call) -> Response:
         user, action, since, until = (call.query[query.name] for query in _FILTER)

@@ -28,7 +28,8 @@ TOKENS_OF_USER: Final = Statement(
     lambda d: (
         f"""
 SELECT t.* FROM {d[tokens]} t {d.by_index("wfcore_tokens_user")}
-WHERE t.org = {d[1]} AND t.user_id = {d[2]} AND t.prefix > {d[3]} ORDER BY t.prefix LIMIT {d[4]}"""
+WHERE t.org = {d[1]} AND t.user_id = {d[2]} AND (t.created_at, t.prefix) > ({d[3]}, {d[4]})
+ORDER BY t.created_at, t.prefix LIMIT {d[5]}"""
     )
 )
 
@@ -191,8 +192,9 @@ class SqlDirectory:
         row = (await self.connection.execute(found)).mappings().first()
         return to_token(row) if row else None
 
-    async def tokens(self, user_id: str, *, limit: int, after: str = "") -> list[AccessToken]:
-        rows = await self.connection.run(TOKENS_OF_USER, (self.org, user_id, after, limit))
+    async def tokens(self, user_id: str, *, limit: int, after: tuple[datetime, str] | None = None) -> list[AccessToken]:
+        made, prefix = (-1, "") if after is None else (to_ms(after[0]), after[1])
+        rows = await self.connection.run(TOKENS_OF_USER, (self.org, user_id, made, prefix, limit))
         return [to_token(row) for row in rows.mappings()]
 
     async def revoke_token(self, prefix: str, at: datetime) -> None:

@@ -76,7 +76,7 @@ tokens: Final = Table(
     integer("expires_at", null=True),
     integer("revoked_at", null=True),
     PrimaryKeyConstraint("org", "prefix"),
-    Index("wfcore_tokens_user", "org", "user_id", "prefix"),
+    Index("wfcore_tokens_user", "org", "user_id", "created_at", "prefix"),
     sqlite_with_rowid=False,
 )
 

@@ -177,14 +177,14 @@ class DirectoryContract:
         assert await store.credential(ORG, "p") is None
 
     async def test_tokens_of_a_member_are_paged_and_revoked_together(self, store: Storage) -> None:
-        """`tokens`: those of one member, by prefix; `revoke_tokens` does not change others or revoked ones."""
-        mine = [new_token(name) for name in ("a", "b", "c")]
+        """`tokens`: those of one member, oldest first; `revoke_tokens` does not change others or revoked ones."""
+        mine = [attrs.evolve(new_token(name), created_at=at(made)) for name, made in (("c", 1), ("a", 2), ("b", 2))]
         async with store.transaction(ORG) as work:
             for token in (*reversed(mine), attrs.evolve(new_token("d"), user_id="u2")):
                 await work.directory.add_token(token)
             assert await work.directory.tokens("u1", limit=2) == mine[:2]
-            assert await work.directory.tokens("u1", limit=2, after="b") == mine[2:]
-            await work.directory.revoke_token("b", at(3))
+            assert await work.directory.tokens("u1", limit=2, after=mine[1].position) == mine[2:]
+            await work.directory.revoke_token("a", at(3))
             await work.directory.revoke_tokens("u1", at(4))
             found = await work.directory.tokens("u1", limit=9)
             assert [token.revoked_at for token in found] == [at(4), at(3), at(4)]

@@ -63,7 +63,7 @@ CREATE TABLE wfcore_tokens (
 )
  WITHOUT ROWID;
 
-CREATE INDEX wfcore_tokens_user ON wfcore_tokens (org, user_id, prefix);
+CREATE INDEX wfcore_tokens_user ON wfcore_tokens (org, user_id, created_at, prefix);
 
 CREATE TABLE wfcore_audit (
     "key" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,

@@ -93,7 +93,7 @@ def _create_directory() -> None:
         PrimaryKeyConstraint("org", "prefix"),
         sqlite_with_rowid=False,
     )
-    op.create_index(own("tokens_user"), own("tokens"), ["org", "user_id", "prefix"])
+    op.create_index(own("tokens_user"), own("tokens"), ["org", "user_id", "created_at", "prefix"])
     _create_audit()
 
 
