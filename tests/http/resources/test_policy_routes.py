@@ -41,6 +41,15 @@ async def test_create_read_change_delete(world: World) -> None:
     assert_envelope(await admin.get(f"{POLICIES}/{row['id']}"), 404, "NOT_FOUND", "NOT_FOUND")
 
 
+async def test_each_fault_of_a_body_is_told_once(world: World) -> None:
+    """`false` where only `true` has a meaning is one entry, and an unknown key is one."""
+    admin = await world.user("ada", role="owner")
+    for when, fault in (({"agent": False}, ("when.agent", "const")), ({"cost": False}, ("when.cost", "unknown"))):
+        refused = await admin.post(POLICIES, json={**BODY, "when": when, "require": {"timeout": True}})
+        error = assert_envelope(refused, 422, "VALIDATION", "INVALID_ARGUMENT")
+        assert [(entry["path"], entry["rule"]) for entry in error["info"]["errors"]] == [fault]
+
+
 async def test_what_was_read_can_be_created(world: World) -> None:
     """Without the id; `severity: null` is the same as absent."""
     admin = await world.user("ada", role="owner")

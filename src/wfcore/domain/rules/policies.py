@@ -67,6 +67,3 @@ def _one_key(path: str, keys: Sequence[str], chosen: JSON) -> Iterator[Issue]:
     if len(chosen) != 1:
         allowed = ", ".join(f"`{key}`" for key in keys)
         yield Issue(path, f"must have exactly one of {allowed}", "exclusive")
-    for key, value in chosen.items():
-        if value is False:
-            yield Issue(f"{path}.{key}", "must be true", "enum")

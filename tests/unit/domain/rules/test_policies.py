@@ -303,7 +303,7 @@ def test_references_are_literal_ids() -> None:
         ({"tool": "x"}, {"timeout": True}, set()),
         ({}, {}, {"when", "require"}),
         ({"tool": "x", "agent": True}, {"timeout": True, "retry": True}, {"when", "require"}),
-        ({"agent": False}, {"timeout": False}, {"when.agent", "require.timeout"}),
+        ({"agent": False}, {"timeout": False}, set()),
         (7, None, set()),
     ],
 )
