@@ -164,6 +164,8 @@ def _unknown_tools(tools: Tools, served: ToolLookup, content: SkillContent) -> I
             yield Issue(path, f"`{tool_id[:80]}` is not known now: {_reason(result)}", "reference", "warning")
         elif not known:
             yield Issue(path, f"there is no tool `{tool_id[:80]}`", "reference")
+        elif tool_id == WORKFLOW:
+            yield Issue(path, f"`{tool_id}` is for nodes: agents are not offered it", "reference", "warning")
 
 
 def _reason(result: Tool | ToolFailed | None) -> str:

@@ -36,6 +36,13 @@ async def test_missing_references(bench: Bench, content: Any, path: str, rule: s
     assert (await skills.get(bench.me, number)).resource.draft_variation_id is not None
 
 
+async def test_a_tool_that_agents_are_not_offered(bench: Bench) -> None:
+    """`core.workflow`, which is for nodes: a validation warns, and a deploy goes on."""
+    number = await deployed_skill(bench, toolset={"core.workflow": ON, "core.http": ON, "echo": OFF})
+    issues = await bench.core.skills.validate_saved(bench.me, number)
+    assert [(issue.path, issue.severity) for issue in issues] == [("toolset.core.workflow", "warning")]
+
+
 async def test_existing_references(bench: Bench) -> None:
     """A configured model, tools of the catalog, subordinates, context items; a disabled tool need not exist."""
     item = await bench.core.context_items.create(bench.me, title="t", content="c")
