@@ -101,6 +101,9 @@ async def test_invalid_deliveries_are_refused(either: World) -> None:
     assert unknown.content == never.content
     for body in (b"", b"7", b"{", b'{"a":1,"a":2}', b"[" * 99):
         assert_envelope(await post(sender, there, body), 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+    long = assert_envelope(await post(sender, there, id="m" * 256), 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+    assert [(entry["path"], entry["rule"]) for entry in long["info"]["errors"]] == [("webhook-id", "header")]
+    assert (await post(sender, wrong, id="m" * 256)).status_code == 401
     assert_envelope(await sender.get(there["url"]), 405, "BAD_REQUEST", "INVALID_ARGUMENT")
     assert (await post(sender, there)).status_code == 202
     reused = await post(sender, there, {"else": 1})

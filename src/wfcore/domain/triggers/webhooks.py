@@ -98,6 +98,11 @@ class SignedMessage:
         wanted = _decoded(sign(secret, self.id, self.timestamp, body)) or b""
         return True in [hmac.compare_digest(wanted, one) for one in self.signatures]
 
+    def check_id(self) -> None:
+        """Raise Malformed unless the id can be an idempotency key: after `is_genuine`, this helps senders alone."""
+        if not is_run_id(self.id):
+            refuse([Issue("webhook-id", "must be 1 to 255 visible ASCII characters, neither `.` nor `..`", "header")])
+
 
 def read_message(headers: Iterable[tuple[str, str]], now: int) -> SignedMessage:
     """The signed headers of a message that arrives at `now` (epoch milliseconds).
@@ -113,7 +118,7 @@ def read_message(headers: Iterable[tuple[str, str]], now: int) -> SignedMessage:
     name, timestamp = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
     found = (_decoded(text) for text in given.get("webhook-signature", "").split(" ")[:MAX_SIGNATURES])
     signatures = tuple(one for one in found if one is not None)
-    if not (is_run_id(name) and _TIMESTAMP.fullmatch(timestamp) and signatures):
+    if not (name and _TIMESTAMP.fullmatch(timestamp) and signatures):
         raise BadSignature
     if abs(int(timestamp) * 1000 - now) > TOLERANCE * 1000:
         raise BadSignature

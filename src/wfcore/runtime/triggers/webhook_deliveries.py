@@ -90,6 +90,7 @@ async def read_signed(secret: str, headers: Iterable[tuple[str, str]], body: Rea
     raw = await body()
     if not message.is_genuine(secret, raw):
         raise BadSignature
+    message.check_id()
     return message.id, parse_json(raw)
 
 
