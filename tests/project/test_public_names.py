@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import wfcore
+import wfcore.records
 import wfcore.testing
 
 ROOT = Path(__file__).parents[2]
@@ -88,6 +89,30 @@ def _shown() -> list[tuple[str, str, str | None]]:
         text = page.read_text()
         texts += [(page.name, code) for code in [*PYTHON.findall(text), *INDENTED.findall(text)]]
     return [(file, module, name) for file, text in texts for module, name in _imports(text)]
+
+
+def _returned() -> set[str]:
+    """The names of wfcore in what the use cases of `SyncCore` return."""
+    found = set[str]()
+    for file in (ROOT / "src" / "wfcore" / "sync_types").glob("*.pyi"):
+        tree = ast.parse(file.read_text())
+        imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+        ours = {name.name for node in imports if (node.module or "").startswith("wfcore.") for name in node.names}
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns]
+        returned = [part for function in functions for part in ast.walk(function.returns or function)]
+        found |= ours & {part.id for part in returned if isinstance(part, ast.Name)}
+    return found
+
+
+def test_what_use_cases_return_can_be_named() -> None:
+    """`wfcore.records` has exactly the types that use cases return, for type checkers too, beside those of `wfcore`."""
+    names = sorted(_returned() - set(wfcore.__all__))
+    assert sorted(wfcore.records.__all__) == names
+    assert all(getattr(wfcore.records, name) is not None for name in names)
+    tree = ast.parse(Path(wfcore.records.__file__).read_text())
+    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]  # under TYPE_CHECKING
+    imported = [node for node in typed.body if isinstance(node, ast.ImportFrom)]
+    assert sorted(alias.name for node in imported for alias in node.names) == names
 
 
 @pytest.mark.parametrize(("file", "module", "name"), _shown())
