@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, TypeVar
 from wfcore.adapters.sql.schema.deferred import MODULES, sa
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, VERSION_TABLE
 from wfcore.adapters.sql.schema.statement import Statement, Values
-from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, is_busy
+from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, LOCKED, is_busy
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
 from wfcore.adapters.sql.sqlite.numbered import CONNECTION
 from wfcore.adapters.sql.sqlite.processes import register, unregister
@@ -408,7 +408,7 @@ def _switch_to_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
             if time.monotonic() > end:
-                raise Unavailable("the database is locked") from error
+                raise Unavailable(LOCKED) from error
             time.sleep(0.01)
         else:
             return
@@ -425,6 +425,8 @@ def domain_errors() -> Iterator[None]:
             raise
         if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
             raise Unavailable(f"the database file is damaged: {cause}") from error
+        if is_busy(cause):
+            raise Unavailable(LOCKED) from error
         raise Unavailable(f"the database does not answer: {cause}") from error
 
 

@@ -17,7 +17,7 @@ from wfcore.adapters.sql.commit_parts import CommitPart, Rows, Work, settle
 from wfcore.adapters.sql.journal.statements import APPEND
 from wfcore.adapters.sql.journal.steps import claim
 from wfcore.adapters.sql.schema.statement import Statement
-from wfcore.adapters.sql.sqlite.busy import INLINE_BUSY_MS, is_busy
+from wfcore.adapters.sql.sqlite.busy import INLINE_BUSY_MS, LOCKED, is_busy
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
 
@@ -318,6 +318,6 @@ def _fail(parts: list[CommitPart], error: Exception) -> None:
 def _unavailable(error: Exception) -> Exception:
     if not isinstance(error, sqlite3.Error | Unavailable):
         return error
-    refused = Unavailable(f"the journal cannot be written: {error}")
+    refused = Unavailable(f"the journal cannot be written: {LOCKED if is_busy(error) else error}")
     refused.__cause__ = error
     return refused

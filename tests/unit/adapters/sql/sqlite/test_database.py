@@ -206,14 +206,18 @@ async def test_shielded_work_returns_and_raises() -> None:
 
 
 async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path, kind: type[Database]) -> None:
-    """A writer that waited `busy_seconds` for another process raises Unavailable."""
+    """A writer that waited `busy_seconds` for another process raises Unavailable. It says what to do: products whose
+    request holds a transaction meet it, with calls that need its connection.
+    """
     database = kind(f"sqlite:///{tmp_path}/a.db", busy_seconds=0.01)
     await database.open()
     other = sqlite3.connect(database.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Unavailable, match="database is locked"):
+    with pytest.raises(Unavailable, match=r"database is locked: .* pass its connection as `connection`"):
         async with database.writing():
             pass
+    with pytest.raises(Unavailable, match=r"journal cannot be written: .* pass its connection as `connection`"):
+        await database.commits().run(lambda transaction: None)
     other.close()
     await database.close()
 
