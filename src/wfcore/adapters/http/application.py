@@ -101,7 +101,8 @@ def app(
     (such as `https://flows.example.org`) is the address in links, by default that of the request. An address with more
     than `failed_authentications_per_minute` gets a 429, by default without a limit.
 
-    Raises ValueError for both `authenticate` and `oauth`, and for an invalid host or origin.
+    Raises ValueError for both `authenticate` and `oauth`, and for an invalid host or origin; TypeError for a text in
+    place of a list of hosts or origins.
     """
     if authenticate and oauth:
         raise ValueError("use either `authenticate` or `oauth`, not both")

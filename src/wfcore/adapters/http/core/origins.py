@@ -25,8 +25,15 @@ _ORIGIN = re.compile(r"https?://(?:[a-z0-9._-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[
 _HOST = re.compile(r"[a-z0-9._-]{1,253}|[0-9a-f:.]{2,45}", re.ASCII)
 
 
+def _texts(name: str, values: Iterable[str]) -> Iterable[str]:
+    """The values of an argument. One text is a TypeError: its letters would be valid names."""
+    if isinstance(values, str):
+        raise TypeError(f"`{name}` must be a list of `str`, not one `str`: `[{values!r}]`")
+    return values
+
+
 def _hosts(names: Iterable[str]) -> frozenset[str]:
-    found = frozenset(name.lower() for name in names)
+    found = frozenset(name.lower() for name in _texts("allowed_hosts", names))
     for name in found:
         if not _HOST.fullmatch(name):
             raise ValueError(f"`{name}` is not a host name without a port")
@@ -34,11 +41,17 @@ def _hosts(names: Iterable[str]) -> frozenset[str]:
 
 
 def _origins(origins: Iterable[str]) -> frozenset[str]:
-    found = frozenset(origin.lower() for origin in origins)
+    """In the form that browsers send: lower case, without the default port of the scheme (RFC 6454, 6.2)."""
+    found = frozenset(origin.lower() for origin in _texts("browser_origins", origins))
     for origin in found:
         if not _ORIGIN.fullmatch(origin):
             raise ValueError(f"`{origin}` is not an origin such as `https://app.example.org`")
-    return found
+    return frozenset(_without_default_port(origin) for origin in found)
+
+
+def _without_default_port(origin: str) -> str:
+    default = ":443" if origin.startswith("https:") else ":80"
+    return origin.removesuffix(default)
 
 
 def _origin_of(url: str | None) -> str | None:

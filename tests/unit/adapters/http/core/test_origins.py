@@ -72,3 +72,17 @@ def test_every_site_must_be_the_same(sites: list[str]) -> None:
     assert refusal.value.info == {"reason": "cross_site"}
     own = Headers(raw=[(b"host", b"flows.example.org"), *[(b"sec-fetch-site", b"same-origin")] * 2])
     Site().check_same_site("POST", own)
+
+
+def test_one_text_is_no_list_of_names() -> None:
+    """The letters of a text would be valid host names, and every request would be refused later."""
+    for name in ("allowed_hosts", "browser_origins"):
+        with pytest.raises(TypeError, match=f"`{name}` must be a list of `str`, not one `str`"):
+            Site(**{name: "app.example.org"})
+
+
+def test_an_origin_has_the_form_that_browsers_send() -> None:
+    """A browser leaves out the default port of the scheme, and no other."""
+    given = ["HTTPS://a.example:443", "http://b.example:80", "https://c.example:80", "http://d.example:443"]
+    sent = {"https://a.example", "http://b.example", "https://c.example:80", "http://d.example:443"}
+    assert Site((), given).browser_origins == sent
