@@ -1,6 +1,7 @@
 """The base of contract suites with coroutines."""
 
 import asyncio
+from abc import ABC
 
 import pytest
 
@@ -13,8 +14,8 @@ def limited() -> asyncio.Timeout:
     return asyncio.timeout(HANG)
 
 
-class OnAsyncio:
-    """Every `async` test runs on asyncio, with the plugin of anyio."""
+class OnAsyncio(ABC):  # noqa: B024  (the suites have the abstract methods)
+    """Every `async` test runs on asyncio, with the plugin of anyio. A subclass without its factory cannot be made."""
 
     pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@
 """
 
 import asyncio
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -42,7 +42,7 @@ class Receiver:
         writer.close()
 
 
-class OutboundContract:
+class OutboundContract(ABC):
     """Inherit, name the class `Test...`, and write `make`."""
 
     pytestmark = pytest.mark.anyio

@@ -1,7 +1,7 @@
 """The contracts of the ports of `wfcore.ports.system`. Inherit one, write its factory, and inherit every test."""
 
 import asyncio
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -128,7 +128,7 @@ class ClockContract(OnAsyncio):
         assert rung == []
 
 
-class IdsContract:
+class IdsContract(ABC):
     """The contract of id generators."""
 
     @abstractmethod
