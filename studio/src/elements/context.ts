@@ -3,7 +3,7 @@ import { Api } from "../api/api";
 import { type Change, onChanges } from "../api/changes";
 import { ApiError, type Client } from "../api/client";
 import type { Problem } from "../kit/kit";
-import type { Typed, Unsaved } from "./unsaved";
+import type { Part, Typed, Unsaved } from "./unsaved";
 
 /** What a page gets from the element that shows it. */
 export interface Host {
@@ -50,12 +50,12 @@ export const problemOf = (error: unknown): Problem =>
  * A form that is shown: what becomes of its text when it is left, and what ends it then. The user is asked before text is
  * lost; before a page of the server is closed, about all text.
  */
-export function useUnsaved(typed: () => Typed, discard?: () => void): void {
+export function useUnsaved(typed: () => Typed, discard?: () => void, part?: Part): void {
   const { unsaved } = useHost();
   const latest = useRef({ typed, discard });
   latest.current = { typed, discard };
   useLayoutEffect(() => {
-    const remove = unsaved.add({ typed: () => latest.current.typed(), discard: () => latest.current.discard?.() });
+    const remove = unsaved.add({ typed: () => latest.current.typed(), discard: () => latest.current.discard?.(), part });
     const onUnload = (event: BeforeUnloadEvent) => {
       if (unsaved.isPage && !unsaved.isOver && latest.current.typed()) event.preventDefault();
     };
@@ -64,7 +64,7 @@ export function useUnsaved(typed: () => Typed, discard?: () => void): void {
       removeEventListener("beforeunload", onUnload);
       remove();
     };
-  }, [unsaved]);
+  }, [unsaved, part]);
 }
 
 /** A value that is typed, kept in memory for when its page is shown again, until it is sent and forgotten. */

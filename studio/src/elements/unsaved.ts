@@ -3,13 +3,18 @@ import { flushSync } from "react-dom";
 /** What becomes of the text in a form when its page is left. */
 export type Typed = "kept" | "lost" | null;
 
+/** The answers to requests, which can be left alone, as by another chat beside a form that stays. */
+export type Part = "answers";
+
 interface Entry {
   typed: () => Typed;
   /** Ends the form, as a cancel does. */
   discard: () => void;
+  part?: Part | undefined;
 }
 
 interface Asked {
+  part: Part | undefined;
   go: () => void;
   stay: () => void;
 }
@@ -34,21 +39,21 @@ export class Unsaved {
 
   isAsked = () => this.asked !== null;
 
-  isLost = () => !this.isOver && [...this.entries].some((entry) => entry.typed() === "lost");
+  isLost = (part?: Part) => !this.isOver && this.of(part).some((entry) => entry.typed() === "lost");
 
   /** Adds a form that is shown; returns what removes it. */
   add(entry: Entry): () => void {
     this.entries.add(entry);
     return () => {
       this.entries.delete(entry);
-      if (this.asked && !this.isLost()) this.stay();
+      if (this.asked && !this.isLost(this.asked.part)) this.stay();
     };
   }
 
-  /** Goes to another place, at once if no form is lost by that; otherwise the user is asked, and may `stay`. */
-  leave(go: () => void, stay = NOTHING): void {
-    if (this.isLost()) this.set({ go, stay });
-    else this.end(go);
+  /** Goes to another place, at once if no form of the part, or of all, is lost by that; otherwise the user is asked, and may `stay`. */
+  leave(go: () => void, stay = NOTHING, part?: Part): void {
+    if (this.isLost(part)) this.set({ part, go, stay });
+    else this.end(go, part);
   }
 
   stay = () => {
@@ -61,7 +66,7 @@ export class Unsaved {
     const asked = this.asked;
     // The focus returns before the next page can take it.
     flushSync(() => this.set(null));
-    if (asked) this.end(asked.go);
+    if (asked) this.end(asked.go, asked.part);
   };
 
   get = (name: string) => this.kept.get(name);
@@ -81,8 +86,12 @@ export class Unsaved {
     this.tell();
   }
 
-  private end(go: () => void) {
-    for (const entry of this.entries) entry.discard();
+  private of(part: Part | undefined): Entry[] {
+    return [...this.entries].filter((entry) => part === undefined || entry.part === part);
+  }
+
+  private end(go: () => void, part: Part | undefined) {
+    for (const entry of this.of(part)) entry.discard();
     go();
   }
 

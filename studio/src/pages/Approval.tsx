@@ -68,7 +68,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
   const mayDecide = !decided && !expired && item.canDecide !== false && !host.readonly && host.wants("decide");
 
   // Text that is no value yet is in its input alone.
-  useUnsaved(() => (!mayDecide ? null : unreadableIn(form.current) ? "lost" : value !== start ? "kept" : null));
+  useUnsaved(() => (!mayDecide ? null : unreadableIn(form.current) ? "lost" : value !== start ? "kept" : null), undefined, "answers");
 
   const showErrors = (found: Map<string, FieldError>) => {
     setErrors(found);

@@ -141,12 +141,12 @@ function Threads({ partner, prefix, chats, sessionId, embedded }: {
   }, [sessionId, storageKey, chosen]);
   const list = useCallback(() => void chats.conversations(prefix).then(setRows, () => undefined), [chats, prefix]);
   useEffect(list, [list]);
-  const choose = (next: string, isNew = false) => {
+  const choose = (next: string, isNew = false) => host.unsaved.leave(() => {
     setChosen(next);
     setListed(false);
     remember(storageKey, next);
     host.emit("thread", { ...idsOf(partner), sessionId: isNew ? null : next });
-  };
+  }, undefined, "answers");
   const thread = `${prefix}${encodeURIComponent(chosen).slice(0, 150)}`;
   const session = useMemo(() => new ChatSession(host.api, chats, partner, thread, {
     onStart: (body) => {

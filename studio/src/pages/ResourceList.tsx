@@ -1,6 +1,6 @@
 import { type FormEvent, useEffect, useState } from "react";
 import type { Page } from "../api/api";
-import { type Place, problemOf, useHost } from "../elements/context";
+import { type Place, problemOf, useHost, useKept, useUnsaved } from "../elements/context";
 import { usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -85,7 +85,8 @@ export function ResourceList({ kind, load: page, placeOf, create }: Props) {
 function NewResource({ kind, placeOf, create: make, onClose }: Pick<Props, "kind" | "placeOf" | "create"> & { onClose: () => void }) {
   const { t } = useLanguage();
   const host = useHost();
-  const [name, setName] = useState("");
+  const [name, setName, forgetName] = useKept(`${kind}.new`, "");
+  useUnsaved(() => (name.trim() ? "kept" : null));
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
   const create = async (event: FormEvent) => {
@@ -93,6 +94,7 @@ function NewResource({ kind, placeOf, create: make, onClose }: Pick<Props, "kind
     setBusy(true);
     try {
       const made = await make(name.trim());
+      forgetName();
       onClose();
       host.navigate(placeOf(String(made.id)));
     } catch (error) {
@@ -103,13 +105,13 @@ function NewResource({ kind, placeOf, create: make, onClose }: Pick<Props, "kind
   return (
     <Dialog title={t(`${kind}.new`)} onClose={onClose} actions={
       <>
-        <button type="button" className="button" onClick={onClose}>{t("common.cancel")}</button>
+        <button type="button" className="button" onClick={() => { forgetName(); onClose(); }}>{t("common.cancel")}</button>
         <button type="submit" form="new-resource" className="button primary" disabled={busy || !name.trim()}>{t("workflows.create")}</button>
       </>
     }>
       <form id="new-resource" className="field" onSubmit={(event) => void create(event)}>
         <label htmlFor="new-name">{t(`${kind}.newName`)}</label>
-        <input id="new-name" className="input" value={name} maxLength={200} autoFocus required onChange={(event) => setName(event.target.value)} />
+        <input id="new-name" className="input" value={name} maxLength={200} autoFocus required onChange={(event) => setName(() => event.target.value)} />
         {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
       </form>
     </Dialog>

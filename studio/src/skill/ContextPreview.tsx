@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from "react";
 import type { ComposedContext, SkillRecord, Skills, View } from "../api/skills";
 import type { JsonObject } from "../api/types";
-import { problemOf } from "../elements/context";
+import { problemOf, useKept } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { JsonBlock } from "../kit/JsonView";
@@ -11,8 +11,8 @@ import { brief, readable } from "../kit/safe";
 /** What a run would send to its model for a message: each part with its size and reason, and the digest of the whole. */
 export function ContextPreview({ skill, skills, mayEdit }: { skill: SkillRecord; skills: Skills; mayEdit: boolean }) {
   const { t } = useLanguage();
-  const [message, setMessage] = useState("");
-  const [userId, setUserId] = useState("");
+  const [message, setMessage] = useKept(`context of ${skill.id}`, "");
+  const [userId, setUserId] = useKept(`context of ${skill.id}: user`, "");
   const [view, setView] = useState<View>(mayEdit && skill.hasUnpublishedChanges ? "draft" : "active");
   const [context, setContext] = useState<ComposedContext | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -36,12 +36,12 @@ export function ContextPreview({ skill, skills, mayEdit }: { skill: SkillRecord;
       <form className="stack" onSubmit={(event) => void compose(event)}>
         <div className="field">
           <label htmlFor="context-message">{t("context.message")}</label>
-          <textarea id="context-message" className="input" value={message} onChange={(event) => setMessage(event.target.value)} />
+          <textarea id="context-message" className="input" value={message} onChange={(event) => setMessage(() => event.target.value)} />
         </div>
         <div className="row wrap fields">
           <div className="field">
             <label htmlFor="context-user">{t("context.user")}</label>
-            <input id="context-user" className="input" value={userId} onChange={(event) => setUserId(event.target.value)} />
+            <input id="context-user" className="input" value={userId} onChange={(event) => setUserId(() => event.target.value)} />
           </div>
           {mayEdit && (
             <div className="field">

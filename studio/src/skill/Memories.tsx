@@ -1,6 +1,6 @@
-import { type FormEvent, useCallback, useEffect, useState } from "react";
+import { type FormEvent, useCallback, useEffect, useRef, useState } from "react";
 import type { Memory, SkillRecord, Skills } from "../api/skills";
-import { problemOf } from "../elements/context";
+import { problemOf, useKept, useUnsaved } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Empty, Loading, type Problem } from "../kit/kit";
@@ -10,8 +10,9 @@ import { brief, readable } from "../kit/safe";
 export function Memories({ skill, skills, mayEdit }: { skill: SkillRecord; skills: Skills; mayEdit: boolean }) {
   const { t } = useLanguage();
   const [query, setQuery] = useState("");
-  const [userId, setUserId] = useState("");
-  const [text, setText] = useState("");
+  const [userId, setUserId] = useKept(`memory of ${skill.id}: user`, "");
+  const [text, setText, forgetText] = useKept(`memory of ${skill.id}`, "");
+  useUnsaved(() => (text.trim() ? "kept" : null));
   const [state, setState] = useState<{ rows: Memory[]; next: string | null } | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const load = useCallback(async (token: string | null = null) => {
@@ -27,18 +28,21 @@ export function Memories({ skill, skills, mayEdit }: { skill: SkillRecord; skill
     const timer = setTimeout(() => void load(), query || userId ? 200 : 0);
     return () => clearTimeout(timer);
   }, [load, query, userId]);
-  const act = async (work: Promise<unknown>) => {
+  /** Whether it was done. */
+  const act = async (work: Promise<unknown>): Promise<boolean> => {
     try {
       await work;
-      await load();
     } catch (error) {
       setProblem(problemOf(error));
+      return false;
     }
+    await load();
+    return true;
   };
   const add = (event: FormEvent) => {
     event.preventDefault();
     if (!text.trim()) return;
-    void act(skills.remember(skill.id, text.trim(), userId).then(() => setText("")));
+    void act(skills.remember(skill.id, text.trim(), userId).then(forgetText));
   };
   return (
     <div className="scroll pad stack">
@@ -49,14 +53,14 @@ export function Memories({ skill, skills, mayEdit }: { skill: SkillRecord; skill
         </div>
         <div className="field">
           <label htmlFor="memory-user">{t("memories.user")}</label>
-          <input id="memory-user" className="input" maxLength={255} value={userId} onChange={(event) => setUserId(event.target.value)} />
+          <input id="memory-user" className="input" maxLength={255} value={userId} onChange={(event) => setUserId(() => event.target.value)} />
         </div>
       </div>
       {mayEdit && (
         <form className="row wrap fields" onSubmit={add}>
           <div className="field grow">
             <label htmlFor="memory-new">{t("memories.new")}</label>
-            <input id="memory-new" className="input" value={text} onChange={(event) => setText(event.target.value)} />
+            <input id="memory-new" className="input" value={text} onChange={(event) => setText(() => event.target.value)} />
           </div>
           <button type="submit" className="button" disabled={!text.trim()}><Icon name="plus" />{t("memories.add")}</button>
         </form>
@@ -74,19 +78,29 @@ export function Memories({ skill, skills, mayEdit }: { skill: SkillRecord; skill
   );
 }
 
-function Row({ memory, mayEdit, onChange, onForget }: { memory: Memory; mayEdit: boolean; onChange: (text: string) => Promise<void>; onForget: () => Promise<void> }) {
+function Row({ memory, mayEdit, onChange, onForget }: { memory: Memory; mayEdit: boolean; onChange: (text: string) => Promise<boolean>; onForget: () => Promise<boolean> }) {
   const { t, ago, dateTime } = useLanguage();
-  const [text, setText] = useState<string | null>(null);
+  const [text, setText, cancel] = useKept<string | null>(`memory ${memory.id}`, null);
+  useUnsaved(() => (text !== null && text !== memory.memory ? "kept" : null));
+  const isOpen = text !== null;
+  const wasOpen = useRef(isOpen);
+  const box = useRef<HTMLTextAreaElement>(null);
+  const edit = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (isOpen === wasOpen.current) return;
+    wasOpen.current = isOpen;
+    (isOpen ? box : edit).current?.focus();
+  }, [isOpen]);
   const [asking, setAsking] = useState(false);
   const name = brief(memory.memory, 60);
   return (
     <li className="card pad">
       {text === null ? <p className="text">{readable(memory.memory)}</p> : (
-        <form className="stack" onSubmit={(event) => { event.preventDefault(); void onChange(text).then(() => setText(null)); }}>
-          <textarea className="input" aria-label={t("memories.text")} autoFocus value={text} onChange={(event) => setText(event.target.value)} />
+        <form className="stack" onSubmit={(event) => { event.preventDefault(); void onChange(text).then((isDone) => isDone && cancel()); }}>
+          <textarea className="input" aria-label={t("memories.text")} ref={box} value={text} onChange={(event) => setText(() => event.target.value)} />
           <div className="row">
             <button type="submit" className="button primary small" disabled={!text.trim()}>{t("admin.save")}</button>
-            <button type="button" className="button small" onClick={() => setText(null)}>{t("common.cancel")}</button>
+            <button type="button" className="button small" onClick={cancel}>{t("common.cancel")}</button>
           </div>
         </form>
       )}
@@ -94,7 +108,7 @@ function Row({ memory, mayEdit, onChange, onForget }: { memory: Memory; mayEdit:
         <time className="hint num" dateTime={memory.updatedAt} title={dateTime(memory.updatedAt)}>{ago(memory.updatedAt)}</time>
         {mayEdit && text === null && (
           <div className="row">
-            <button type="button" className="button plain small" aria-label={`${t("admin.edit")}: ${name}`} onClick={() => setText(memory.memory)}>{t("admin.edit")}</button>
+            <button ref={edit} type="button" className="button plain small" aria-label={`${t("admin.edit")}: ${name}`} onClick={() => setText(() => memory.memory)}>{t("admin.edit")}</button>
             <button type="button" className="button plain small" aria-label={`${t("memories.forget")}: ${name}`} onClick={() => setAsking(true)}>{t("memories.forget")}</button>
           </div>
         )}

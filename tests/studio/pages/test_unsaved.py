@@ -265,6 +265,109 @@ def test_answers_are_kept(open_page: Open, server: Server) -> None:
         assert "late delivery" in client.get(f"/agent/v1/runs/{resumed}/events").text
 
 
+def test_memories_are_kept(open_page: Open, chats: dict[str, Any]) -> None:
+    """Of a new memory with its user, and of one that is changed, until they are saved or cancelled."""
+    page = opened(open_page, chats, skill(chats, "Half remembered"))
+    tab(page, "Memories")
+    page.get_by_label("New memory").fill("Likes tea")
+    page.get_by_role("button", name="Remember").click()
+    expect(page.locator(".memories")).to_contain_text("Likes tea")
+    page.get_by_role("button", name="Edit").click()
+    changed = page.get_by_label("Memory", exact=True)
+    changed.fill("Likes green tea")
+    expect(changed).to_be_focused()
+    page.get_by_label("New memory").fill("Pays by")
+    assert page.evaluate(ASKS_OF_UNLOAD) is True
+    tab(page, "Context")
+    tab(page, "Memories")
+    expect(page.get_by_role("tab", name="Memories")).to_be_focused()
+    expect(changed).to_have_value("Likes green tea")
+    expect(page.get_by_label("New memory")).to_have_value("Pays by")
+    page.route("**/memories/*", lambda route: route.abort())
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(changed).to_have_value("Likes green tea")  # it was not saved
+    page.unroute("**/memories/*")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Edit")).to_be_focused()
+    page.get_by_role("button", name="Edit").click()
+    expect(changed).to_have_value("Likes tea")
+    changed.fill("Likes cake")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".memories")).to_contain_text("Likes cake")
+    expect(page.get_by_role("button", name="Edit")).to_be_focused()
+    page.get_by_label("Of the end user").fill("u-7")
+    entry(page, "Runs").click()
+    page.evaluate("history.back()")
+    tab(page, "Memories")
+    expect(page.get_by_label("Of the end user")).to_have_value("u-7")
+    expect(page.get_by_label("New memory")).to_have_value("Pays by")
+    page.get_by_role("button", name="Remember").click()
+    expect(page.locator(".memories")).to_contain_text("Pays by")
+    assert page.evaluate(ASKS_OF_UNLOAD) is False
+
+
+def test_the_message_of_a_context_is_kept(open_page: Open, chats: dict[str, Any]) -> None:
+    page = opened(open_page, chats, skill(chats, "Half composed"))
+    tab(page, "Context")
+    page.get_by_label("Message").fill("Where is order 7?")
+    page.get_by_label("Id of the end user").fill("u-7")
+    tab(page, "Memories")
+    tab(page, "Context")
+    expect(page.get_by_label("Message")).to_have_value("Where is order 7?")
+    expect(page.get_by_label("Id of the end user")).to_have_value("u-7")
+
+
+def test_the_name_of_a_new_workflow_is_kept(open_page: Open) -> None:
+    """Whatever closes its dialog but a cancel."""
+    page = open_page("/studio/runs")
+    entry(page, "Workflows").click()
+    new = page.get_by_role("button", name="New workflow")
+    name = page.get_by_label("Name of the new workflow")
+    new.click()
+    name.fill("Monthly report of all open")
+    assert page.evaluate(ASKS_OF_UNLOAD) is True
+    for leave in (lambda: page.evaluate("history.back()"), lambda: page.keyboard.press("Escape")):
+        leave()
+        expect(name).to_have_count(0)
+        entry(page, "Workflows").click()
+        new.click()
+        expect(name).to_have_value("Monthly report of all open")
+    page.get_by_role("button", name="Cancel").click()
+    new.click()
+    expect(name).to_have_value("")
+
+
+def test_an_answer_in_a_chat_that_is_no_value_yet(open_page: Open, chats: dict[str, Any]) -> None:
+    """Another chat is not shown without the consent of the user."""
+    page = chat(open_page, chats, f"?workflowId={chats['workflow']}")
+    say(page, "first")
+    amount = page.get_by_label("Amount")
+    amount.fill("")
+    amount.press_sequentially("1e")
+    new = page.get_by_role("button", name="New chat")
+    new.click()
+    say_so(page, "Stay")
+    expect(new).to_be_focused()
+    assert amount.evaluate("one => one.validity.badInput")
+    new.click()
+    say_so(page, "Discard")
+    expect(amount).to_have_count(0)
+
+
+def test_another_chat_leaves_no_settings(open_page: Open, chats: dict[str, Any]) -> None:
+    """Those of its skill stay, with what was typed."""
+    page = opened(open_page, chats, skill(chats, "Beside a chat"))
+    tab(page, "Settings")
+    page.get_by_label("Expected output").fill("typed")
+    tab(page, "Try it")
+    page.get_by_label("Message", exact=True).fill("half a sen")
+    page.get_by_role("button", name="New chat").click()
+    expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    tab(page, "Settings")
+    expect(page.get_by_label("Expected output")).to_have_value("typed")
+
+
 def test_an_answer_that_is_no_value_yet(open_page: Open, server: Server) -> None:
     """It cannot be kept, so the user is asked, also before another request of the inbox."""
     with server.client() as client:

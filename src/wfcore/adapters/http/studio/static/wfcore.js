@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-BA-69bI8.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-HFuxMoTL.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
