@@ -2,7 +2,7 @@ import { useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
 import type { AccessConfig, GraphDiff, Json, JsonObject, Variation } from "../api/types";
-import { problemOf, useHost, useLoaded } from "../elements/context";
+import { problemOf, useHost, useKept, useLoaded, useUnsaved } from "../elements/context";
 import { focusUnreadable, Form } from "../forms/Form";
 import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
@@ -38,13 +38,15 @@ function useUpdate(editor: Editor, prefix: string) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [errors, setErrors] = useState<Map<string, FieldError>>(new Map());
   const [saved, setSaved] = useState(false);
-  const send = async (work: () => Promise<unknown>) => {
+  /** `then` is called once the server has the changes. */
+  const send = async (work: () => Promise<unknown>, then?: () => void) => {
     setProblem(null);
     setErrors(new Map());
     setSaved(false);
     try {
       await editor.save();
       await work();
+      then?.();
       setSaved(true);
     } catch (error) {
       setProblem(problemOf(error));
@@ -56,6 +58,25 @@ function useUpdate(editor: Editor, prefix: string) {
     }
   };
   return { problem, errors, saved, send, change: () => setSaved(false) };
+}
+
+/** What a tab shows: what is typed and not saved, whichever tab or page is shown meanwhile, else what the server has. */
+function useTyped<T>(name: string, given: T) {
+  const [kept, setKept, discard] = useKept<T | null>(name, null);
+  useUnsaved(() => (kept === null ? null : "kept"));
+  return { value: kept ?? given, edit: (next: Partial<T>) => setKept((old) => ({ ...(old ?? given), ...next })), discard, isTyped: kept !== null };
+}
+
+/** The button that saves a tab, and beside it whether that is still to be done. */
+function Save({ onSave, onDiscard, isTyped, saved }: { onSave: () => void; onDiscard: () => void; isTyped: boolean; saved: string | false }) {
+  const { t } = useLanguage();
+  return (
+    <div className="row wrap">
+      <button type="button" className="button primary" onClick={onSave}>{t("builder.save")}</button>
+      {isTyped && <button type="button" className="button" onClick={(event) => { (event.currentTarget.previousElementSibling as HTMLElement).focus(); onDiscard(); }}>{t("builder.discard")}</button>}
+      <span className="muted" role="status">{isTyped ? t("builder.saving.dirty") : saved}</span>
+    </div>
+  );
 }
 
 const KINDS = ["manual", "schedule", "webhook", "api", "chatapp"];
@@ -86,9 +107,15 @@ function Trigger({ editor, state, editing }: Props) {
   const { t, dateTime } = useLanguage();
   const workflow = state.workflow!;
   const given = workflow.variation?.trigger;
-  const [kind, setKind] = useState(given?.trigger_type ?? "manual");
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const [schedule, setSchedule] = useState<JsonObject>(given?.schedule ?? { frequency: "daily", timezone: zone, time_of_day: "09:00" });
+  const daily: JsonObject = { frequency: "daily", timezone: zone, time_of_day: "09:00" };
+  const typed = useTyped(`trigger of ${workflow.id}`, { kind: String(given?.trigger_type ?? "manual"), schedule: given?.schedule ?? daily });
+  const { kind, schedule } = typed.value;
+  const [edition, setEdition] = useState(0);
+  const discard = () => {
+    typed.discard();
+    setEdition(edition + 1); // the inputs keep what is typed
+  };
   const { problem, errors, saved, send, change } = useUpdate(editor, "trigger.schedule");
   const field = useMemo(() => fieldOf(scheduleSchema(String(schedule.frequency), t)), [schedule.frequency, t]);
   const next = useLoaded(`next ${workflow.activeVariationId} ${workflow.isEnabled}`, () => editing.nextRuns(workflow.id));
@@ -100,20 +127,17 @@ function Trigger({ editor, state, editing }: Props) {
     <>
       <div className="field">
         <label htmlFor="trigger-kind">{t("settings.startedBy")}</label>
-        <select id="trigger-kind" className="input" value={kind} onChange={(event) => { setKind(event.target.value); change(); }}>
+        <select id="trigger-kind" className="input" value={kind} onChange={(event) => { typed.edit({ kind: event.target.value }); change(); }}>
           {KINDS.map((one) => <option key={one} value={one}>{t(`trigger.${one}`)}</option>)}
         </select>
       </div>
       {kind === "schedule" && (
         <div ref={box}>
-          <Form field={field} value={schedule} errors={errors} disabled={false} onChange={(pointer, value) => { change(); setSchedule((old) => (withValue(old, pointer, value) ?? {}) as JsonObject); }} />
+          <Form key={edition} field={field} value={schedule} errors={errors} disabled={false} onChange={(pointer, value) => { change(); typed.edit({ schedule: (withValue(schedule, pointer, value) ?? {}) as JsonObject }); }} />
         </div>
       )}
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
-      <div className="row">
-        <button type="button" className="button primary" onClick={() => focusUnreadable(box.current) || void send(() => editor.update({ trigger }))}>{t("builder.save")}</button>
-        {saved && <span className="muted" role="status">{t("settings.savedDraft")}</span>}
-      </div>
+      <Save isTyped={typed.isTyped} onDiscard={discard} saved={saved && t("settings.savedDraft")} onSave={() => focusUnreadable(box.current) || void send(() => editor.update({ trigger }), typed.discard)} />
       {workflow.status === "active" && next.value && next.value.length > 0 && (
         <div className="stack" style={{ gap: 6 }}>
           <div className="row between">
@@ -179,12 +203,13 @@ function Versions({ editor, state, editing, onClose }: Props & { onClose: () => 
 function Sharing({ editor, state, editing }: Props) {
   const { t } = useLanguage();
   const workflow = state.workflow!;
-  const [access, setAccess] = useState<AccessConfig>(() => structuredClone(workflow.accessConfig ?? { visibility: "shared", groupPermissions: {}, sharedWith: [] }));
+  const typed = useTyped<AccessConfig>(`access of ${workflow.id}`, workflow.accessConfig ?? { visibility: "shared", groupPermissions: {}, sharedWith: [] });
+  const access = typed.value;
   const groups = useLoaded("groups", () => editing.groups().catch(() => []));
   const { problem, saved, send, change } = useUpdate(editor, "accessConfig");
-  const [email, setEmail] = useState("");
+  const [email, setEmail, forgetEmail] = useKept(`access of ${workflow.id}: person`, "");
   const edit = (next: Partial<AccessConfig>) => {
-    setAccess((old) => ({ ...old, ...next }));
+    typed.edit(next);
     change();
   };
   const known = new Map((groups.value ?? []).map((group) => [group.id, group.name]));
@@ -195,10 +220,16 @@ function Sharing({ editor, state, editing }: Props) {
     const others = Object.fromEntries(Object.entries(access.groupPermissions).filter(([one]) => one !== id));
     edit({ groupPermissions: now.use || now.manage ? { ...others, [id]: now } : others });
   };
+  const person = email.trim().toLowerCase();
+  const people = person ? [...access.sharedWith, { email: person }] : access.sharedWith;
   const addPerson = () => {
-    if (!email.trim()) return;
-    edit({ sharedWith: [...access.sharedWith, { email: email.trim().toLowerCase() }] });
-    setEmail("");
+    if (!person) return;
+    edit({ sharedWith: people });
+    forgetEmail();
+  };
+  const discard = () => {
+    typed.discard();
+    forgetEmail();
   };
   return (
     <>
@@ -232,16 +263,14 @@ function Sharing({ editor, state, editing }: Props) {
           ))}
           <div className="row">
             <label className="sr" htmlFor="share-with">{t("settings.email")}</label>
-            <input id="share-with" type="email" className="input" placeholder={t("settings.email")} value={email} onChange={(event) => setEmail(event.target.value)} onKeyDown={(event) => event.key === "Enter" && addPerson()} />
+            <input id="share-with" type="email" className="input" placeholder={t("settings.email")} value={email} onChange={(event) => { setEmail(() => event.target.value); change(); }} onKeyDown={(event) => event.key === "Enter" && addPerson()} />
             <button type="button" className="button" disabled={!email.trim()} onClick={addPerson}><Icon name="plus" />{t("form.add")}</button>
           </div>
         </div>
       )}
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
-      <div className="row">
-        <button type="button" className="button primary" onClick={() => void send(() => editor.update({ accessConfig: toBody(access) as unknown as Json }))}>{t("builder.save")}</button>
-        {saved && <span className="muted" role="status">{t("builder.saving.saved")}</span>}
-      </div>
+      <Save isTyped={typed.isTyped || person !== ""} onDiscard={discard} saved={saved && t("builder.saving.saved")}
+        onSave={() => void send(() => editor.update({ accessConfig: toBody({ ...access, sharedWith: people }) as unknown as Json }), discard)} />
     </>
   );
 }

@@ -369,6 +369,38 @@ def test_sharing(open_page: Open, server: Server, ids: dict[str, str]) -> None:
         assert granted[group] == {"use": True, "manage": False}
 
 
+def test_settings_that_are_not_saved_stay(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """When another tab or page is shown and when the dialog is closed, until they are saved or discarded."""
+    with server.client() as client:
+        workflow = create(client)
+        page = opened(open_page, workflow)
+        dialog = settings(page, "Sharing")
+        dialog.get_by_label("Only the owner and single people").check()
+        dialog.get_by_label("E-mail of a person").fill("Grace@acme.test")
+        expect(dialog.get_by_role("status")).to_have_text("Not saved yet")
+        page.get_by_role("tab", name="Trigger").click()
+        dialog.get_by_label("Runs are started by").select_option("schedule")
+        dialog.get_by_label("Frequency").select_option(label="Monthly")
+        dialog.get_by_label("Day of the month").fill("31")
+        check_accessibility(page)
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        page.get_by_role("link", name="Workflows").click()
+        expect(page.get_by_role("heading", name="Workflows")).to_be_visible()
+        page.evaluate("history.back()")
+        dialog = settings(page, "Trigger")
+        expect(dialog.get_by_label("Day of the month")).to_have_value("31")
+        dialog.get_by_role("button", name="Discard").click()
+        expect(dialog.get_by_label("Runs are started by")).to_have_value("manual")
+        expect(dialog.get_by_role("button", name="Save")).to_be_focused()
+        page.get_by_role("tab", name="Sharing").click()
+        dialog.get_by_role("button", name="Save").click()  # with the person who is still being typed
+        expect(dialog.get_by_role("status")).to_have_text("Saved")
+        expect(dialog.get_by_text("grace@acme.test")).to_be_visible()
+        access = client.get(f"/api/v1/workflows/{workflow}").json()["accessConfig"]
+        assert [one["email"] for one in access["sharedWith"]] == ["grace@acme.test"]
+
+
 def test_a_failed_run_is_retried_with_the_mended_draft(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """Run from the builder, failed, mended there, and continued from the failed node by the same page."""
     fails = demo.node("last", "action", toolId="core.fail", params={"message": "the ledger is closed"})
