@@ -58,6 +58,11 @@ export class Editing {
     return { workflow: saved.value, etag: saved.etag };
   }
 
+  /** Delete the workflow, with its draft; its runs stay. */
+  async remove(id: number): Promise<void> {
+    await this.client.tagged("DELETE", `/api/v1/workflows/${one(id)}`);
+  }
+
   /** What an expression (`source`) or a `template` yields with these values. Nothing is stored or called. */
   evaluate(of: { source: string } | { template: Json }, values: JsonObject): Promise<Evaluated> {
     return this.client.post("/api/v1/expressions/evaluate", { ...of, values });

@@ -21,13 +21,13 @@ interface Props {
 /** What a workflow has beside its graph: when it starts, its versions, and who may use it. */
 export function SettingsDialog({ editor, state, editing, onClose }: Props & { onClose: () => void }) {
   const { t } = useLanguage();
-  const [tab, setTab] = useState("trigger");
+  const [tab, setTab] = useState("general");
   const given = { editor, state, editing };
   return (
     <Dialog title={t("settings.title")} onClose={onClose} actions={<button type="button" className="button" onClick={onClose}>{t("common.close")}</button>}>
-      <Tabs label={t("settings.title")} value={tab} onChange={setTab} panel="settings" items={["trigger", "versions", "sharing"].map((id) => ({ id, text: t(`settings.${id}`) }))} />
+      <Tabs label={t("settings.title")} value={tab} onChange={setTab} panel="settings" items={["general", "trigger", "versions", "sharing"].map((id) => ({ id, text: t(`settings.${id}`) }))} />
       <div id="settings" role="tabpanel" className="stack settings">
-        {tab === "trigger" ? <Trigger {...given} /> : tab === "versions" ? <Versions {...given} onClose={onClose} /> : <Sharing {...given} />}
+        {tab === "general" ? <General {...given} /> : tab === "trigger" ? <Trigger {...given} /> : tab === "versions" ? <Versions {...given} onClose={onClose} /> : <Sharing {...given} />}
       </div>
     </Dialog>
   );
@@ -76,6 +76,53 @@ function Save({ onSave, onDiscard, isTyped, saved }: { onSave: () => void; onDis
       {isTyped && <button type="button" className="button" onClick={(event) => { (event.currentTarget.previousElementSibling as HTMLElement).focus(); onDiscard(); }}>{t("builder.discard")}</button>}
       <span className="muted" role="status">{isTyped ? t("builder.saving.dirty") : saved}</span>
     </div>
+  );
+}
+
+/** The name and the description, and the end of the workflow. */
+function General({ editor, state, editing }: Props) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const workflow = state.workflow!;
+  const typed = useTyped(`general of ${workflow.id}`, { name: workflow.name, description: workflow.description ?? "" });
+  const { name, description } = typed.value;
+  const { problem, errors, saved, send, change } = useUpdate(editor, "");
+  const [isAsking, setAsking] = useState(false);
+  const edit = (next: { name?: string; description?: string }) => {
+    typed.edit(next);
+    change();
+  };
+  const save = () => send(() => editor.update({ name: name.trim(), description: description.trim() || null }), typed.discard);
+  const remove = async () => {
+    setAsking(false);
+    await send(async () => {
+      await editing.remove(workflow.id);
+      typed.discard();
+      host.navigate({ page: "workflows" });
+    });
+  };
+  return (
+    <>
+      <div className="field">
+        <label htmlFor="workflow-name">{t("workflows.name")}</label>
+        <input id="workflow-name" className="input" maxLength={200} value={name} aria-invalid={errors.has("/name") || undefined} onChange={(event) => edit({ name: event.target.value })} />
+      </div>
+      <div className="field">
+        <label htmlFor="workflow-description">{t("settings.description")} <span className="hint">· {t("form.optional")}</span></label>
+        <textarea id="workflow-description" className="input" value={description} aria-invalid={errors.has("/description") || undefined} onChange={(event) => edit({ description: event.target.value })} />
+      </div>
+      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <Save isTyped={typed.isTyped} onDiscard={typed.discard} saved={saved && t("builder.saving.saved")} onSave={() => void save()} />
+      <div><button type="button" className="button danger small" onClick={() => setAsking(true)}>{t("settings.delete")}</button></div>
+      {isAsking && (
+        <Dialog title={t("settings.deleteAsk")} onClose={() => setAsking(false)} actions={
+          <>
+            <button type="button" className="button" autoFocus onClick={() => setAsking(false)}>{t("common.cancel")}</button>
+            <button type="button" className="button danger solid" onClick={() => void remove()}>{t("settings.delete")}</button>
+          </>
+        }><p className="muted text">{brief(workflow.name, 120)}</p><p className="hint">{t("settings.deleteHint")}</p></Dialog>
+      )}
+    </>
   );
 }
 
