@@ -32,6 +32,7 @@ _READ_ONLY: Final = "25006"
 _NO_RIGHT: Final = "42501"
 _TIMEOUTS: Final = ("25P03", "25P04")
 _DAMAGED: Final = "XX"
+_OWN_LIMIT: Final = "53400"
 _MOVING: Final = "WF001"
 """Classes and codes of errors (PostgreSQL, appendix A). `_TIMEOUTS` are those of transactions, which an operator sets;
 `_MOVING` is raised by the triggers of `shards.capture`.
@@ -100,10 +101,20 @@ def domain_errors() -> Iterator[None]:
         raise Invalid("the database cannot store a value: the text has an unpaired surrogate") from error
 
 
+def is_own_limit(error: Unavailable) -> bool:
+    """Whether the server refused to go beyond a limit of its configuration, such as `temp_file_limit`."""
+    cause = error.__cause__
+    return _code_of(cause.orig if isinstance(cause, sa.exc.DBAPIError) else cause) == _OWN_LIMIT
+
+
+def _code_of(error: BaseException | None) -> str:
+    return getattr(error, "sqlstate", None) or ""
+
+
 def _refusal(error: BaseException | None) -> Unavailable | Invalid | None:
     """The domain's error for a failed database or for a value that it cannot store; None for other errors."""
     message = str(error).partition("\n")[0]
-    code = getattr(error, "sqlstate", None) or ""
+    code = _code_of(error)
     if isinstance(error, psycopg.DataError):
         return Invalid(f"the database cannot store a value: {message}")
     if isinstance(error, psycopg.Error) and code == _MOVING:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from wfcore.adapters.sql.postgres.connections import PostgresAddress, check_alive, domain_errors
+from wfcore.adapters.sql.postgres.connections import PostgresAddress, check_alive, domain_errors, is_own_limit
 from wfcore.adapters.sql.postgres.group_commit import PostgresCommits
 from wfcore.adapters.sql.postgres.host import joined
 from wfcore.adapters.sql.postgres.names import TableNames
@@ -167,7 +167,7 @@ class PostgresDatabase:
                 await transaction.run(_LITTLE_MEMORY)
                 await transaction.run(_SPACE)
         except Unavailable as error:
-            return error.message
+            return None if is_own_limit(error) else error.message
         return None
 
     async def scrub(self) -> None:

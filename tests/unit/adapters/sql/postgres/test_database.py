@@ -18,6 +18,7 @@ import wfcore.bootstrap
 from wfcore.adapters.sql.journal.journal import SqlJournal
 from wfcore.adapters.sql.journal.run_lists import list_runs
 from wfcore.adapters.sql.migrations.fingerprint import fingerprint
+from wfcore.adapters.sql.postgres import database as postgres
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.conversations import PAGE
 from wfcore.adapters.sql.schema.tables import metadata
@@ -126,6 +127,12 @@ class TestUrls:
             await database.look_up(statement("SELECT 1"))
 
 
+async def make_temporary_file(database: PostgresDatabase) -> None:
+    async with database.reading() as transaction:
+        await transaction.run(postgres._LITTLE_MEMORY)
+        await transaction.run(postgres._SPACE)
+
+
 class TestTransactions:
     async def test_writers_of_one_organization_wait_for_each_other(self, database: PostgresDatabase) -> None:
         """A row does not change between read and write; writers of another organization do not wait."""
@@ -179,14 +186,24 @@ class TestTransactions:
                     await storage.add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
             assert "read-only" in (await storage.check_writes() or "")
 
-    async def test_a_server_without_room_for_new_pages(self, database: PostgresDatabase, url: str) -> None:
-        """Small writes find room in pages that exist. No half a MiB can be written, so it is not ready."""
+    async def test_a_server_without_room_for_new_pages(
+        self, database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Small writes find room in pages that exist. A temporary file does not, so it is not ready."""
+        storage = SqlStorage(database)
+        assert await storage.check_writes() is None
+        full = "DO $$ BEGIN RAISE 'could not write to file' USING ERRCODE = 'disk_full'; END $$"
+        monkeypatch.setattr(postgres, "_SPACE", statement(full))
+        await storage.add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
+        assert "could not write to file" in (await storage.check_writes() or "")
+
+    async def test_a_limit_of_temporary_files_is_no_full_disk(self, database: PostgresDatabase, url: str) -> None:
+        """An operator can forbid the file with which a full disk is found."""
         address = sa.make_url(url).update_query_dict({"options": "-ctemp_file_limit=256kB"})
-        async with opened(address.render_as_string(hide_password=False)) as full:
-            storage = SqlStorage(full)
-            await storage.add_organization(Organization("x", "x", datetime(2026, 1, 1, tzinfo=UTC)))
-            assert "temp_file_limit" in (await storage.check_writes() or "")
-        assert await SqlStorage(database).check_writes() is None
+        async with opened(address.render_as_string(hide_password=False)) as limited:
+            with pytest.raises(Unavailable, match="temp_file_limit"):
+                await make_temporary_file(limited)
+            assert await SqlStorage(limited).check_writes() is None
 
     async def test_no_connection_is_left_for_commits(self, database: PostgresDatabase, url: str) -> None:
         """Transactions have their connection and succeed; no run can start, so the database takes no writes."""
