@@ -233,7 +233,7 @@ def test_a_locked_database_is_reported(
         assert main(["org", "create", "Acme"]) == 1
     finally:
         holder.close()
-    assert "error: the database does not answer: database is locked" in capsys.readouterr().err
+    assert "error: the database is locked: another transaction writes to its file" in capsys.readouterr().err
 
 
 def changed(file: Path, statement: str) -> None:
