@@ -4,7 +4,8 @@ import demo
 from appearance import check_accessibility
 from playwright.sync_api import expect
 from servers import ORG, Server, wfcore
-from test_builder import SAVED, create, names, node, opened, settings, stored, without_writes
+from test_builder import SAVED, create, names, node, opened, stored, without_writes
+from test_builder_settings import settings
 from watching import Open
 
 LINE = demo.graph([demo.transform("first", 1), demo.transform("second", 2)], ("start", "first"), ("first", "second"))
