@@ -103,7 +103,7 @@ PARSING: Final = [
         ("one level too many", "if is_deeper(tree, limits.max_depth):", "if is_deeper(tree, limits.max_depth + 1):"),
         ("repeated keys", '        or body.count(b":") != orjson.dumps(tree).count(b":")\n', ""),
         ("NUL in a text", 'b"\\\\u0000" in body', 'b"\\\\x00" in body'),
-        ("an integer outside 64 bits", "int(digits) <= MAX_INTEGER", "int(digits) <= MAX_INTEGER + 1"),
+        ("an integer outside 64 bits", "abs(value) > MAX_INTEGER", "abs(value) > MAX_INTEGER + 1"),
         ("twice as many values", "_has_more_values(body, limits.max_values)", "_has_more_values(body, 2 * limits.max_values)"),
     ),
     *planted(
