@@ -76,6 +76,21 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[st
             server.kill()
 
 
+@contextmanager
+def working(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A worker that is ready."""
+    command = [*WFCORE, "worker", *arguments]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        try:
+            assert worker.stdout is not None
+            assert worker.stdout.readline() == "working\n"
+            yield worker
+        finally:
+            worker.kill()
+
+
 def ended_by(server: subprocess.Popen[str], sent: signal.Signals) -> str:
     """Send the signal; return stderr of the server. It must end by itself, with status 0 and no further output."""
     server.send_signal(sent)

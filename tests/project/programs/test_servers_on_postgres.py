@@ -7,7 +7,7 @@ from pathlib import Path
 from time import monotonic
 
 import httpx
-from commands import action, ended_by, serving, workflow
+from commands import action, ended_by, serving, workflow, working
 from postgres_server import without_schema
 from waiting import HANG, PATIENCE
 
@@ -70,3 +70,15 @@ def test_a_server_has_no_place_for_attachments_and_keys(tmp_path: Path) -> None:
         sealed = httpx.post(f"{address}/api/v1/connections", json=API_KEY, headers=headers, timeout=HANG)
         assert sealed.status_code == 201
         assert ended_by(server, signal.SIGTERM) == ""
+
+
+def test_a_worker_has_no_place_for_attachments_and_keys(tmp_path: Path) -> None:
+    """It warns as a server does: runs whose calls need a secret would wait for it."""
+    url = without_schema()
+    with working(tmp_path, "--database", url) as worker:
+        printed = ended_by(worker, signal.SIGTERM)
+    assert "warning: there is no directory for attachments" in printed
+    assert "warning: there is no secret key" in printed
+    (tmp_path / "wfcore.toml").write_text(f'blobs = "attachments"\nsecret_key = "{"A" * 43}"\n')
+    with working(tmp_path, "--database", url, "--config", "wfcore.toml") as worker:
+        assert ended_by(worker, signal.SIGTERM) == ""

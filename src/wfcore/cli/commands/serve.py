@@ -11,9 +11,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
-from wfcore.addresses import is_server
 from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, freeze_heap, open_core, print_message
-from wfcore.cli.setup.configuration import warn_of_unknown_variables
+from wfcore.cli.setup.configuration import warn_of_missing_settings, warn_of_unknown_variables
 from wfcore.extras import needs_extra
 from wfcore.logs import Format, LevelName, configure
 
@@ -92,10 +91,7 @@ async def serve(
     warn_of_unknown_variables()
     configure(log_format, log_level)
     given, configured = load_tools(tools), load(config)
-    if configured.blobs is None and is_server(database):
-        print_message("warning: there is no directory for attachments, which are refused: set `blobs`")
-    if configured.secret_key is None and is_server(database):
-        print_message("warning: there is no secret key, without which no secrets are stored or read: set `secret_key`")
+    warn_of_missing_settings(configured, database)
     settings = configured.server.overridden(attrs.asdict(connections or ServerOptions()))
     metrics, traces = configured.metrics(), configured.traces()
     telemetry = [each for each in (metrics, traces) if each is not None]

@@ -9,7 +9,7 @@ from typing import Final
 from cyclopts import CycloptsError
 
 from wfcore.cli.common import DATABASE, Config, Database, Schema, Tools, freeze_heap, open_core
-from wfcore.cli.setup.configuration import warn_of_unknown_variables
+from wfcore.cli.setup.configuration import warn_of_missing_settings, warn_of_unknown_variables
 from wfcore.logs import Format, LevelName, configure
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -46,7 +46,9 @@ async def worker(
         )
     warn_of_unknown_variables()
     configure(log_format, log_level)
-    given, traces = load_tools(tools), load(config).traces()
+    given, configured = load_tools(tools), load(config)
+    warn_of_missing_settings(configured, database)
+    traces = configured.traces()
     telemetry = [] if traces is None else [traces]
     with _stop_signal() as end:
         async with open_core(database, config, schema, tools=given, worker=True, migrate=True, telemetry=telemetry):

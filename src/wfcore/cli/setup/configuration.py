@@ -92,3 +92,13 @@ def warn_of_unknown_variables() -> None:
 
         for one in unknown_variables(os.environ, all_options(app)):
             print_message(f"warning: {one}")
+
+
+def warn_of_missing_settings(configured: Configuration, database: str) -> None:
+    """Print a warning for each setting that a server of PostgreSQL needs: it has no file with a place beside it."""
+    if not is_server(database):
+        return
+    if configured.blobs is None:
+        print_message("warning: there is no directory for attachments, which are refused: set `blobs`")
+    if configured.secret_key is None:
+        print_message("warning: there is no secret key, without which no secrets are stored or read: set `secret_key`")
