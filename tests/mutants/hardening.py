@@ -96,7 +96,7 @@ CONTRACT: Final = [
         f"{ADAPTERS}/http/openapi/document.py",
         f"{HTTP}/protocol/test_openapi_document.py",
         ("a deprecated parameter looks current", 'if query.deprecated else {}', "if not query.name else {}"),
-        ("a refused stream has JSON alone", '{**as_object(refused["content"]), **_frames(RefusedEvent)}', 'as_object(refused["content"])'),
+        ("a refused stream has JSON alone", '{**as_object(refused["content"]), **_frames(route, RefusedEvent)}', 'as_object(refused["content"])'),
     ),
     *planted(
         f"{ADAPTERS}/http/routes/resources.py",

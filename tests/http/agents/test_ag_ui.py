@@ -30,7 +30,7 @@ from waiting import HANG
 
 import wfcore.bootstrap
 from wfcore.adapters.http import app
-from wfcore.adapters.http.routes.runs.ag_ui import AgUiEvent
+from wfcore.adapters.http.core.ag_ui import AgUiEvent
 from wfcore.adapters.models.scripted import ScriptedModel
 from wfcore.core import Core
 from wfcore.ports.providers import ModelRequest

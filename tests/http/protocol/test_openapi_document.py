@@ -49,6 +49,12 @@ def closed(tree: Any) -> Any:
     return {"additionalProperties": False, **known} if is_described else known
 
 
+def streamed(content: Json) -> tuple[str, ...]:
+    """The names of the shapes of the events of a stream."""
+    schema = content["text/event-stream"]["schema"]["contentSchema"]
+    return tuple(one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", [schema]))
+
+
 class TestDocument:
     """OpenAPI 3.1."""
 
@@ -143,14 +149,15 @@ class TestDocument:
         for kind, ref in mapping.items():
             assert schemas[ref.rpartition("/")[2]]["properties"]["kind"] == {"enum": [kind]}
         named = {
-            path: answer["content"]["text/event-stream"]["schema"]["contentSchema"]["$ref"].rpartition("/")[2]
+            path: streamed(answer["content"])
             for path, operations in described["paths"].items()
             for operation in operations.values()
             if "text/event-stream" in (answer := operation["responses"].get("200", {})).get("content", {})
         }
-        assert named.pop("/api/v1/changes") == "Change"
+        assert named.pop("/api/v1/changes") == ("Change",)
+        assert named.pop("/interfaces/mcp/{interfaceId}") == ("McpMessage", "McpReply")
         of_agents = {named.pop(f"/agent/v1/ag-ui/{kind}/{{id}}") for kind in ("workflows", "skills")}
-        assert (of_agents, set(named.values())) == ({"AgUiEvent"}, {"Event"})
+        assert (of_agents, set(named.values())) == ({("AgUiEvent",)}, {("Event", "AgUiEvent")})
 
     def test_the_limit_of_the_memory_list_is_deprecated(self, described: Json) -> None:
         """Only that parameter."""
@@ -287,10 +294,26 @@ class TestAnswers:
             )
             (data,) = [line for line in answer.text.splitlines() if line.startswith("data: ")]
             refused = described["paths"][path][method.lower()]["responses"][str(answer.status_code)]
-            schema = refused["content"]["text/event-stream"]["schema"]["contentSchema"]
-            assert (answer.status_code, schema["$ref"].rpartition("/")[2]) == (status, "RefusedEvent")
+            of_a_run = () if path == "/api/v1/changes" else ("AgUiEvent",)
+            assert (answer.status_code, streamed(refused["content"])) == (status, ("RefusedEvent", *of_a_run))
             components = closed(described["components"])
-            jsonschema_rs.validate(schema | {"components": components}, json.loads(data.removeprefix("data: ")))
+            ref = {"$ref": "#/components/schemas/RefusedEvent", "components": components}
+            jsonschema_rs.validate(ref, json.loads(data.removeprefix("data: ")))
+
+    async def test_a_stream_of_ag_ui_matches_the_document(self, world: World, described: Json) -> None:
+        """Every event of a turn, and the one of a refusal, on a route whose other events are wfcore's."""
+        ada = await world.user()
+        await deployed(ada, chain(APPROVAL))
+        components = closed(described["components"])
+        for body, status in (({"workflowId": 1, "input": {}}, 200), ({"workflowId": 99}, 404)):
+            answer = await ada.post("/agent/v1/runs", json=body, headers={"Accept": "text/event-stream; profile=ag-ui"})
+            content = described["paths"]["/agent/v1/runs"]["post"]["responses"][str(answer.status_code)]["content"]
+            schema = content["text/event-stream"]["schema"]["contentSchema"] | {"components": components}
+            found = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
+            assert (answer.status_code, all("type" in event for event in found)) == (status, True)
+            assert found
+            for event in found:
+                jsonschema_rs.validate(schema, event)
 
     def test_every_route_that_needs_the_store_can_be_unavailable(self, described: Json) -> None:
         """503 of each operation but those that read no row."""

@@ -5,16 +5,16 @@ A run's event can become several events. What AG-UI does not know is a `CUSTOM` 
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Any, Final, Literal, Required, TypedDict
 
 from starlette.datastructures import Headers
 
 from wfcore.adapters.http.core.sse import frame, message
 from wfcore.domain.channels.ag_ui import PAUSED
-from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.codec import JsonObject, dumps
 from wfcore.domain.kernel.json_readers import as_integer, as_object, as_objects, as_text, as_texts, optional_text
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.events import Event, EventKind
+from wfcore.domain.run.events import Event, EventKind, ModelUsage
 
 Json = dict[str, JSON]
 
@@ -23,6 +23,38 @@ VERSION: Final = "1.0"
 
 _TOKENS: Final = ("inputTokens", "outputTokens")
 _NODE_ENDED: Final = (EventKind.node_failed, EventKind.node_retrying, EventKind.node_skipped)
+
+
+AgUiType = Literal[
+    "RUN_STARTED", "RUN_FINISHED", "RUN_ERROR", "STEP_STARTED", "STEP_FINISHED",
+    "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END",
+    "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT", "CUSTOM",
+]  # fmt: skip
+
+
+class AgUiEvent(TypedDict, total=False):
+    """One event of AG-UI 1.0; which of the other fields it has depends on its `type`."""
+
+    type: Required[AgUiType]
+    timestamp: int
+    protocolVersion: str
+    threadId: str
+    runId: str
+    parentRunId: str
+    stepName: str
+    messageId: str
+    role: str
+    delta: str
+    content: str
+    toolCallId: str
+    toolCallName: str
+    name: str
+    value: Any
+    result: Any
+    outcome: JsonObject
+    usage: list[ModelUsage]
+    message: str
+    code: str
 
 
 def wants_ag_ui(headers: Headers) -> bool:

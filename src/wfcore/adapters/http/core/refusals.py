@@ -8,7 +8,6 @@ from wfcore.adapters.http.core.ag_ui import refusal, wants_ag_ui
 from wfcore.adapters.http.core.request_parsing import prefers_json
 from wfcore.adapters.http.core.responses import error_headers
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, Route
-from wfcore.api.runs import EventDto
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.json_type import JSON
@@ -28,7 +27,7 @@ def refused_stream(
     `named`: the run that the body or the path names, if any; an `Idempotency-Key` precedes it. `at`: in epoch
     milliseconds.
     """
-    if route.events is EventDto and wants_ag_ui(headers):
+    if route.has_run_events and wants_ag_ui(headers):
         data: dict[str, JSON] = refusal(error.message, error.code)
     else:
         run = headers.get(IDEMPOTENCY_KEY) or named

@@ -117,8 +117,8 @@ class Route:
     """The error statuses whose body is a page of `media_type`, too."""
     headers: tuple[str, ...] = ()
     streams: bool = False
-    events: type = EventDto
-    """The shape of the data of an event, of a route that streams."""
+    events: type | UnionType = EventDto
+    """The shape, or shapes, of the data of an event, of a route that streams."""
     signature_headers: tuple[str, ...] = ()
     """The headers of a signed message, which needs no credential: the handler reads the bytes of the body."""
     raw_body_shape: type | UnionType | None = None
@@ -146,7 +146,12 @@ class Route:
     @property
     def has_error_events(self) -> bool:
         """Whether a refusal can be an `error` event: its streams have events of wfcore, and not of another protocol."""
-        return self.streams and self.raw_body_shape is None and self.events in (EventDto, ChangeDto)
+        return self.streams and self.events in (EventDto, ChangeDto)
+
+    @property
+    def has_run_events(self) -> bool:
+        """Whether it streams the events of a run, which have AG-UI's form where `Accept` names that."""
+        return self.streams and self.events is EventDto
 
     @property
     def has_etag(self) -> bool:

@@ -66,7 +66,7 @@ class McpRoutes:
             "mcp.exchange", "POST", PATH, self.exchange,
             "Send a message to the protocol server of an interface", scopes_of(self._tools.call), McpReply,
             raw_body_shape=McpMessage, max_body_bytes=self._max_body_bytes, streams=True,
-            empty_statuses=(HTTPStatus.ACCEPTED,), error_shape=McpReply,
+            events=McpMessage | McpReply, empty_statuses=(HTTPStatus.ACCEPTED,), error_shape=McpReply,
         )  # fmt: skip
 
     async def exchange(self, call: Call) -> Response:

@@ -1,10 +1,12 @@
 """The OpenAPI 3.1 document, generated from the route table and the shapes of the wire."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from types import UnionType
 from typing import Any, Final, get_args
 
+from wfcore.adapters.http.core.ag_ui import PROFILE, AgUiEvent
 from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH, LAST_EVENT_ID, Route
 from wfcore.adapters.http.openapi.examples import PARAMETERS, REQUESTS, RESPONSES
@@ -97,7 +99,7 @@ def document(routes: Iterable[Route]) -> dict[str, JSON]:
     shapes, used = list[type](), set[str]()
     for route in routes:
         used.add(_tag(route))
-        named = route.body, *_raw_shapes(route), route.response, route.events
+        named = route.body, *_raw_shapes(route), route.response, *_alternatives(route.events)
         shapes += [shape for shape in named if isinstance(shape, type)]
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
     return {
@@ -153,8 +155,7 @@ def _operation(route: Route) -> dict[str, JSON]:
         "security": [] if route.scopes is None else [{"token": list(route.scopes)}],
     }
     if shapes := _raw_shapes(route) or (() if route.body is None else (route.body,)):
-        refs: list[JSON] = [schema_ref(shape) for shape in shapes]
-        content = {"application/json": {"schema": refs[0] if len(refs) == 1 else {"anyOf": refs}}}
+        content = {"application/json": {"schema": _any_of(shapes)}}
         operation["requestBody"] = {"required": route.body_required or route.body is None, "content": content}
     if route.signature_headers and route.raw_body_shape is None:
         content = {"application/json": {"schema": {"type": ["object", "array"]}}}
@@ -172,8 +173,18 @@ def _operation(route: Route) -> dict[str, JSON]:
 
 def _raw_shapes(route: Route) -> tuple[type, ...]:
     """The shapes of a JSON body whose bytes the handler reads."""
-    shape = route.raw_body_shape
-    return () if shape is None else get_args(shape) or (shape,)
+    return () if route.raw_body_shape is None else _alternatives(route.raw_body_shape)
+
+
+def _alternatives(shape: type | UnionType) -> tuple[type, ...]:
+    """The shapes of a union, or the one shape."""
+    return (shape,) if isinstance(shape, type) else get_args(shape)
+
+
+def _any_of(shapes: Sequence[type]) -> JSON:
+    """The schema of what has one of these shapes."""
+    refs: list[JSON] = [schema_ref(shape) for shape in shapes]
+    return refs[0] if len(refs) == 1 else {"anyOf": refs}
 
 
 def _is_conditional(route: Route) -> bool:
@@ -208,7 +219,7 @@ def _responses(route: Route) -> dict[str, JSON]:
         for status in (route.status, *route.other_statuses)
     }
     if route.streams:
-        responses["200"] = _response(200, content | _frames(route.events))
+        responses["200"] = _response(200, content | _frames(route))
     for status in (*route.empty_statuses, *((304,) if _is_conditional(route) else ())):
         responses[str(status)] = _response(status, {})
     for status in _error_statuses(route):
@@ -222,21 +233,25 @@ def _responses(route: Route) -> dict[str, JSON]:
                 refused = _error(status)
                 responses[str(status)] = {
                     **refused,
-                    "content": {**as_object(refused["content"]), **_frames(RefusedEvent)},
+                    "content": {**as_object(refused["content"]), **_frames(route, RefusedEvent)},
                 }
     if route.error_shape is not None:
         responses |= {str(status): _error_of_shape(status, route.error_shape) for status in (400, 404)}
     return responses
 
 
-def _frames(events: type) -> dict[str, JSON]:
-    """The content of an event stream: `contentSchema` is the JSON in the data of each frame."""
-    name = component_name(events)
+def _frames(route: Route, *shapes: type) -> dict[str, JSON]:
+    """The content of an event stream: `contentSchema` is the JSON in the data of each frame, by default an event's."""
+    events = shapes or _alternatives(route.events)
+    named = " or ".join(f"`{component_name(shape)}`" for shape in events)
+    if route.has_run_events:
+        events = *events, AgUiEvent
+        named += f" or, if `Accept` has `profile={PROFILE}`, `{component_name(AgUiEvent)}`"
     schema: dict[str, JSON] = {
         "type": "string",
-        "description": f"Server-Sent Events; the data of each is JSON: `{name}`",
+        "description": f"Server-Sent Events; the data of each is JSON: {named}",
         "contentMediaType": "application/json",
-        "contentSchema": schema_ref(events),
+        "contentSchema": _any_of(events),
     }
     return {"text/event-stream": {"schema": schema}}
 

@@ -2,44 +2,17 @@
 
 from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any, Required, TypedDict
 
 from starlette.responses import Response
 
+from wfcore.adapters.http.core.ag_ui import AgUiEvent
 from wfcore.adapters.http.core.route import LAST_EVENT_ID, Call, Route
 from wfcore.adapters.http.core.turns import Turns
 from wfcore.api.runs import RunAccepted
 from wfcore.domain.channels.ag_ui import RunAgentInput
-from wfcore.domain.json.codec import JsonObject
 from wfcore.domain.resources.resource import Kind
-from wfcore.domain.run.events import ModelUsage
 from wfcore.runtime.channels.agent_clients import AgentClients
 from wfcore.runtime.common.authorization import scopes_of
-
-
-class AgUiEvent(TypedDict, total=False):
-    """One event of AG-UI 1.0; which of the other fields it has depends on its `type`."""
-
-    type: Required[str]
-    timestamp: int
-    protocolVersion: str
-    threadId: str
-    runId: str
-    parentRunId: str
-    stepName: str
-    messageId: str
-    role: str
-    delta: str
-    content: str
-    toolCallId: str
-    toolCallName: str
-    name: str
-    value: Any
-    result: Any
-    outcome: JsonObject
-    usage: list[ModelUsage]
-    message: str
-    code: str
 
 
 class AgUiRoutes:
