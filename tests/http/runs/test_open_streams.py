@@ -15,6 +15,7 @@ from waiting import HANG
 
 from wfcore.adapters.http import app
 from wfcore.adapters.http.connections import ConnectionLimits, uvicorn_options
+from wfcore.adapters.http.core.sse import DELETED
 from wfcore.adapters.http.core.stream_guard import ENDED
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.domain.kernel.ids import parse_token
@@ -98,7 +99,7 @@ LOSSES = [revoke, remove_member, leave_group, delete_group, withdraw_use, delete
 Loss = Callable[[Scene], Awaitable[None]]
 
 
-async def read_after(stream: httpx.Response, change: Awaitable[None]) -> bytes:
+async def read_after(stream: httpx.Response, change: Awaitable[object]) -> bytes:
     """What the stream sends until its end, with this change after its first chunk."""
     async with asyncio.timeout(HANG):
         chunks = stream.aiter_raw()
@@ -118,6 +119,18 @@ async def test_a_stream_ends_after_the_loss(real_world: World, lose: Loss) -> No
     row = await real_world.core.ports.journal.find_run(real_world.org, "r")
     assert row is not None
     assert row.status.under_way
+    let_go(real_world.org)
+
+
+async def test_the_stream_of_a_run_that_is_deleted_ends(real_world: World) -> None:
+    """An erasure of who started it deletes a run that is under way: other readers are told by a comment."""
+    it = await scene(real_world)
+    await it.eve.post("/agent/v1/runs", json=it.start | {"runId": "r"}, headers=POLL)
+    row = await real_world.core.ports.journal.find_run(real_world.org, "r")
+    assert row is not None
+    deletion = real_world.core.ports.storage.maintenance.remove_execution(real_world.org, row.execution.id)
+    async with it.eve.stream("GET", "/agent/v1/runs/r/events") as stream:
+        assert (await read_after(stream, deletion)).endswith(DELETED)
     let_go(real_world.org)
 
 

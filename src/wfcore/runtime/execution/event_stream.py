@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.ports.journal import Execution, JournalDamaged
@@ -30,10 +31,12 @@ async def follow(
 ) -> AsyncGenerator[list[Event], None]:
     """The events of one run with a `seq` greater than `after`, to the terminal one, in batches of what is there.
 
-    Batches of a live run are `pace` seconds apart; the one with the terminal event comes at once.
+    Batches of a live run are `pace` seconds apart; the one with the terminal event comes at once. Raises NotFound when
+    the execution is deleted, as by an erasure.
     """
+    turn = _Turn(run_id, after, is_stored=pasts.begun(execution.ref) is None)
     with pasts.reader(execution) as past:
-        async with aclosing(_follow(ports, past, execution, _Turn(run_id, after), pace)) as batches:
+        async with aclosing(_follow(ports, past, execution, turn, pace)) as batches:
             async for batch in batches:
                 yield batch
 
@@ -52,6 +55,8 @@ async def _follow(
                 return
             if news := turn.take(found):
                 yield news
+            elif not turn.ended:
+                await turn.look(ports, execution)
             patience = SOONEST if news else min(patience * 1.5, LATEST)
             wait, can_have_missed = MISSED if can_have_missed else patience, False
             try:
@@ -102,11 +107,23 @@ def _outlined(event: Event) -> Event:
 class _Turn:
     """How far a follower of one run has come."""
 
-    def __init__(self, run_id: str, seen: int) -> None:
+    def __init__(self, run_id: str, seen: int, *, is_stored: bool) -> None:
+        """`is_stored`: whether the execution was read from the store, and not begun in a transaction that goes on."""
         self._run_id = run_id
         self._seen = seen
+        self._is_stored = is_stored
         self.gap = False
         self.ended = False
+
+    async def look(self, ports: Ports, execution: Execution) -> None:
+        """Raises NotFound when the execution was stored, and is not any more."""
+        try:
+            await ports.journal.execution(execution.ref)
+        except NotFound:
+            if self._is_stored:
+                raise
+        else:
+            self._is_stored = True
 
     def broken(self, at: int) -> Event:
         """The last event of a run whose journal is damaged."""

@@ -149,7 +149,7 @@ class RunReading:
     async def follow(self, me: Principal, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """The run's events after `after`, live, until its terminal one: every durable event once, in order.
 
-        Errors as for `run_to_follow`.
+        Errors as for `run_to_follow`; NotFound also when the run is deleted meanwhile.
         """
         return single_events(self.batches(await self.run_to_follow(me, run_id), after=after))
 

@@ -121,6 +121,26 @@ def beat(bench: Bench, tools: Toolbox) -> bool:
     return tools.broken_off == ["b"]
 
 
+async def test_a_run_that_is_deleted_meanwhile(bench: Bench) -> None:
+    """Its followers are told, as those who wait for its result: they waited for ever."""
+    run = await bench.started(STEPS)
+    await bench.until("it")
+    seen, told = asyncio.Event(), asyncio.Event()
+
+    async def reading() -> None:
+        try:
+            async for _ in bench.core.runs.batches(run):
+                seen.set()
+        except NotFound:
+            told.set()
+
+    task = asyncio.create_task(reading())
+    await seen.wait()
+    await bench.core.ports.storage.maintenance.remove_execution(bench.org, run.row.execution.id)
+    await told.wait()
+    await task
+
+
 async def test_access_to_events(bench: Bench) -> None:
     """`follow` yields single events to callers who can see the run; for others the run does not exist."""
     number = await bench.deployed(STEPS, access={"visibility": "private"})

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from wfcore.adapters.http.core.event_response import EventResponse, OnDisconnect
 from wfcore.domain.json.codec import dumps
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
 from wfcore.runtime.runs.open_streams import Shown
@@ -29,6 +30,8 @@ MANY = 64
 """Events of a batch from which on readers encode in turn: those of the past, not those of a live run."""
 CHUNK = 2**16
 """Bytes after which a batch continues in another chunk."""
+
+DELETED = b": the stream ended because the run was deleted\n\n"
 
 Encode = Callable[[Event], bytes]
 """Makes the frames of an event; none is b""."""
@@ -86,6 +89,15 @@ def refusal(data: Mapping[str, JSON], status: int) -> Response:
 
 
 async def _chunks(batches: AsyncGenerator[list[Event], None], encode: Encode) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(_encoded(batches, encode)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+    except NotFound:
+        yield DELETED
+
+
+async def _encoded(batches: AsyncGenerator[list[Event], None], encode: Encode) -> AsyncGenerator[bytes, None]:
     async with aclosing(batches):
         async for events in batches:
             chunks = _joined(map(encode, events))
