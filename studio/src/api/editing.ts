@@ -4,6 +4,11 @@ import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, 
 const one = (id: string | number) => encodeURIComponent(String(id));
 const PAGES = 40;
 
+export interface Webhook {
+  url: string;
+  secret: string;
+}
+
 export interface Draft {
   workflow: Workflow;
   etag: string | null;
@@ -61,6 +66,32 @@ export class Editing {
   /** Delete the workflow, with its draft; its runs stay. */
   async remove(id: number): Promise<void> {
     await this.client.tagged("DELETE", `/api/v1/workflows/${one(id)}`);
+  }
+
+  /** Where messages start runs of the workflow, and the secret with which they are signed. */
+  webhook(id: number): Promise<Webhook> {
+    return this.client.get(`/api/v1/workflows/${one(id)}/webhook`);
+  }
+
+  /** Replace the secret; messages that are signed with the old one are refused. */
+  rotateWebhook(id: number): Promise<Webhook> {
+    return this.client.post(`/api/v1/workflows/${one(id)}/webhook/rotate`, {});
+  }
+
+  /** The kind of the trigger that is deployed; null without one. */
+  async activeTrigger(id: number): Promise<string | null> {
+    const workflow = await this.client.get<Workflow>(`/api/v1/workflows/${one(id)}`);
+    return workflow.activeVariationId ? (workflow.variation?.trigger?.trigger_type ?? null) : null;
+  }
+
+  /** The path of the first chat page of the workflow; null without one. */
+  async chatPage(id: number): Promise<string | null> {
+    const rows = await this.all<{ kind: string; url: string }>(`/api/v1/workflows/${one(id)}/interfaces`, "interfaces");
+    return rows.find((row) => row.kind === "chatapp")?.url ?? null;
+  }
+
+  async createChatPage(id: number): Promise<string> {
+    return (await this.client.once<{ url: string }>(`/api/v1/workflows/${one(id)}/interfaces`, { kind: "chatapp", config: {} })).url;
   }
 
   /** What an expression (`source`) or a `template` yields with these values. Nothing is stored or called. */

@@ -11,6 +11,7 @@ import { Dialog, Failure, Loading, type Problem, Tabs } from "../kit/kit";
 import { brief, visible } from "../kit/safe";
 import { DiffView } from "./dialogs";
 import type { Editor, EditorState } from "./editor";
+import { ChatAddress, WebhookAddress } from "./Starts";
 
 interface Props {
   editor: Editor;
@@ -185,6 +186,8 @@ function Trigger({ editor, state, editing }: Props) {
       )}
       {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
       <Save isTyped={typed.isTyped} onDiscard={discard} saved={saved && t("settings.savedDraft")} onSave={() => focusUnreadable(box.current) || void send(() => editor.update({ trigger }), typed.discard)} />
+      {kind === "webhook" && <WebhookAddress editor={editor} state={state} editing={editing} />}
+      {kind === "chatapp" && <ChatAddress editor={editor} state={state} editing={editing} />}
       {workflow.status === "active" && next.value && next.value.length > 0 && (
         <div className="stack" style={{ gap: 6 }}>
           <div className="row between">

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useState } from "react";
 import { type ChatAppRow, Chats, type Conversation } from "../api/chats";
-import { randomId } from "../api/client";
+import { ApiError, randomId } from "../api/client";
 import type { Tool, Workflow } from "../api/types";
 import de from "../chat/de.json";
 import en from "../chat/en.json";
@@ -43,32 +43,57 @@ export default function ChatPage(props: ChatProps) {
 function Partners({ onChoose }: { onChoose: (props: ChatProps) => void }) {
   const { t } = useLanguage();
   const host = useHost();
-  const found = useLoaded("skills", () => host.client.get<{ skills: Workflow[] }>("/api/v1/skills", { status: "active", pageSize: 100 }));
+  const [search, setSearch] = useState("");
+  const query = { status: "active", pageSize: 100, ...(search.trim() ? { q: search.trim() } : {}) };
+  const found = useLoaded(`partners ${search.trim()}`, async () => {
+    const [skills, workflows] = await Promise.all([
+      host.client.get<Listed>("/api/v1/skills", query),
+      host.client.get<Listed>("/api/v1/workflows", query).catch((error: unknown): Listed => {
+        if (error instanceof ApiError && error.status === 403) return { nextPageToken: null };
+        throw error;
+      }),
+    ]);
+    const usable = (rows: Workflow[] | undefined) => (rows ?? []).filter((one) => one.canUse);
+    return { skills: usable(skills.skills), workflows: usable(workflows.workflows), isCut: (skills.nextPageToken ?? workflows.nextPageToken) !== null };
+  });
   const choose = (props: ChatProps) => {
     onChoose(props);
-    host.emit("thread", { skillId: props.skillId ?? null, assistant: props.assistant === true, sessionId: null });
+    host.emit("thread", { skillId: props.skillId ?? null, workflowId: props.workflowId ?? null, assistant: props.assistant === true, sessionId: null });
   };
-  const skills = found.value?.skills.filter((skill) => skill.canUse) ?? [];
+  const card = (icon: string, one: { name: string; description: string | null }, props: ChatProps) => (
+    <li key={JSON.stringify(props)}>
+      <button type="button" className="card" onClick={() => choose(props)}>
+        <Icon name={icon} /><strong>{brief(one.name, 100)}</strong>
+        <span className="muted">{brief(one.description ?? "", 160)}</span>
+      </button>
+    </li>
+  );
+  const workflows = found.value?.workflows ?? [];
   return (
     <div className="page">
-      <div className="head"><h1>{t("chat.title")}</h1></div>
+      <div className="head">
+        <h1 className="grow">{t("chat.title")}</h1>
+        {(search || found.value?.isCut) && <input type="search" className="input" style={{ width: 200 }} aria-label={t("chat.search")} placeholder={t("chat.search")} value={search} onChange={(event) => setSearch(event.target.value)} />}
+      </div>
       {found.loading && !found.value ? <Loading rows={6} /> : (
-        <div className="scroll pad">
+        <div className="scroll pad stack">
           <ul className="partners">
-            {[{ id: "", name: t("chat.assistant"), description: t("chat.assistantHint") }, ...skills].map((one) => (
-              <li key={one.id}>
-                <button type="button" className="card" onClick={() => choose(one.id === "" ? { assistant: true } : { skillId: String(one.id) })}>
-                  <Icon name={one.id === "" ? "chat" : "skills"} /><strong>{brief(one.name, 100)}</strong>
-                  <span className="muted">{brief(one.description ?? "", 160)}</span>
-                </button>
-              </li>
-            ))}
+            {card("chat", { name: t("chat.assistant"), description: t("chat.assistantHint") }, { assistant: true })}
+            {found.value?.skills.map((one) => card("skills", one, { skillId: String(one.id) }))}
           </ul>
+          {workflows.length > 0 && <h2>{t("nav.workflows")}</h2>}
+          {workflows.length > 0 && <ul className="partners">{workflows.map((one) => card("workflows", one, { workflowId: String(one.id) }))}</ul>}
           {found.problem && <Failure problem={found.problem} onRetry={found.reload} />}
         </div>
       )}
     </div>
   );
+}
+
+interface Listed {
+  skills?: Workflow[];
+  workflows?: Workflow[];
+  nextPageToken: string | null;
 }
 
 function Chat(props: ChatProps) {

@@ -1,12 +1,16 @@
 """The settings of a workflow in a real browser: name, trigger, versions, sharing and delete."""
 
+import json
+import re
+import shutil
+import subprocess
 from typing import Any
 
 import demo
 import pytest
 from appearance import APPEARANCES, check_accessibility
 from playwright.sync_api import Page, expect
-from servers import Server
+from servers import ORG, Server, wfcore
 from test_builder import create, names, opened
 from watching import Open
 
@@ -44,6 +48,85 @@ def test_a_schedule(open_page: Open, server: Server, ids: dict[str, str]) -> Non
         dialog.get_by_role("button", name="Switch on").click()
         expect(dialog.get_by_role("button", name="Switch off")).to_be_visible()
         assert client.get(f"/api/v1/workflows/{workflow}").json()["isEnabled"] is True
+
+
+def test_the_address_of_a_webhook(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """It is shown on demand, with its secret, what is missing, and a request; a new secret after a question."""
+    with server.client() as client:
+        workflow = create(client, demo.graph([demo.transform("first", 1)], ("start", "first")))
+        page = opened(open_page, workflow)
+        dialog = settings(page, "Trigger")
+        dialog.get_by_label("Runs are started by").select_option("webhook")
+        expect(dialog.get_by_text("accepts messages once a version")).to_be_visible()
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog.get_by_text("Saved in the draft")).to_be_visible()
+        dialog.get_by_role("button", name="Show address and secret").click()
+        expect(dialog.get_by_role("button", name="Copy: Secret")).to_be_visible()
+        found = client.get(f"/api/v1/workflows/{workflow}/webhook").json()
+        for text in (found["url"], found["secret"]):
+            expect(dialog.get_by_text(text, exact=True)).to_be_visible()
+        dialog.get_by_text("Example request").click()
+        check_accessibility(page)
+        dialog.get_by_role("button", name="New secret").click()
+        question = page.get_by_role("dialog", name="Create a new secret?")
+        check_accessibility(page)
+        question.get_by_role("button", name="New secret").click()
+        expect(dialog.get_by_text(found["secret"], exact=True)).to_have_count(0)
+        secret = client.get(f"/api/v1/workflows/{workflow}/webhook").json()["secret"]
+        assert secret != found["secret"]
+        expect(dialog.get_by_text(secret, exact=True)).to_be_visible()
+        page.keyboard.press("Escape")
+        assert client.post(f"/api/v1/workflows/{workflow}/deploy").status_code == 200
+        page.reload()
+        dialog = settings(page, "Trigger")
+        dialog.get_by_role("button", name="Show address and secret").click()
+        dialog.get_by_text("Example request").click()
+        expect(dialog.get_by_text("accepts messages once a version")).to_have_count(0)
+        example = dialog.locator("details code").inner_text()
+        for program in ("bash", "curl", "openssl", "od", "base64"):
+            assert shutil.which(program), f"the example needs {program}"
+        answer = json.loads(subprocess.run(["bash", "-ceu", example], capture_output=True, check=True).stdout)
+        assert client.get(f"/agent/v1/runs/{answer['runId']}").json()["target"]["id"] == workflow
+
+
+def test_a_webhook_without_the_right(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A credential that cannot write workflows says so."""
+    with server.client() as client:
+        workflow = create(client)
+        who = ("--org", ORG, "--user-id", "ada", "--database", server.database)
+        token = wfcore("token", "create", *who, "--scope", "workflows:read")
+        page = opened(open_page, workflow, token=token)
+        dialog = settings(page, "Trigger")
+        dialog.get_by_label("Runs are started by").select_option("webhook")
+        dialog.get_by_role("button", name="Show address and secret").click()
+        expect(dialog.get_by_role("alert")).to_contain_text("it takes a right")
+
+
+def test_the_chat_of_a_workflow(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Links lead to it, once the workflow is deployed, and a chat page is made; the list of chats has it too."""
+    with server.client() as client:
+        workflow = create(client, demo.graph([demo.transform("first", 1)], ("start", "first")), "Ask me")
+        page = opened(open_page, workflow)
+        dialog = settings(page, "Trigger")
+        dialog.get_by_label("Runs are started by").select_option("chatapp")
+        expect(dialog.get_by_text("can be used once the workflow is deployed")).to_be_visible()
+        dialog.get_by_role("button", name="Make a chat page").click()
+        expect(dialog.get_by_role("button", name="Copy: Link of the chat page")).to_be_visible()
+        path = client.get(f"/api/v1/workflows/{workflow}/interfaces").json()["interfaces"][0]["url"]
+        expect(dialog.get_by_text(server.url + path, exact=True)).to_be_visible()
+        check_accessibility(page)
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog.get_by_text("Saved in the draft")).to_be_visible()
+        assert client.post(f"/api/v1/workflows/{workflow}/deploy").status_code == 200
+        page.reload()
+        dialog = settings(page, "Trigger")
+        dialog.get_by_role("link", name="Open the chat").click()
+        expect(page.get_by_role("heading", name="Ask me")).to_be_visible()
+        expect(page.get_by_label("Message", exact=True)).to_be_visible()
+        page.get_by_role("link", name="Chat", exact=True).click()
+        page.get_by_role("button", name="Ask me").first.click()
+        expect(page.get_by_role("heading", name="Ask me")).to_be_visible()
+        expect(page).to_have_url(re.compile(f"workflowId={workflow}"))
 
 
 def test_versions(open_page: Open, server: Server, ids: dict[str, str]) -> None:

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-DBO5EAac.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-CimvGj1M.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
