@@ -124,9 +124,9 @@ export class Editing {
     return (await this.client.post<{ runs: { runId: string; moved: boolean }[] }>(path, { all: true })).runs;
   }
 
-  /** How the draft differs from a version: its id, or `active`. */
-  diff(id: number, from = "active"): Promise<GraphDiff> {
-    return this.client.get(`/api/v1/workflows/${one(id)}/diff`, { from, to: "draft" });
+  /** How a version, by default the draft, differs from another one: its id, or `active`. */
+  diff(id: number, from = "active", to = "draft"): Promise<GraphDiff> {
+    return this.client.get(`/api/v1/workflows/${one(id)}/diff`, { from, to });
   }
 
   async variations(id: number): Promise<Variation[]> {

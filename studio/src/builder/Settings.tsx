@@ -9,7 +9,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Failure, Loading, type Problem, Tabs } from "../kit/kit";
 import { brief, visible } from "../kit/safe";
-import { DiffView } from "./dialogs";
+import { DiffView, RollBackDialog } from "./dialogs";
 import type { Editor, EditorState } from "./editor";
 import { ChatAddress, WebhookAddress } from "./Starts";
 
@@ -206,11 +206,11 @@ function Trigger({ editor, state, editing }: Props) {
 
 function Versions({ editor, state, editing, onClose }: Props & { onClose: () => void }) {
   const { t, dateTime } = useLanguage();
-  const host = useHost();
   const workflow = state.workflow!;
   const loaded = useLoaded<Variation[]>(`variations ${workflow.activeVariationId}`, () => editing.variations(workflow.id));
   const [shown, setShown] = useState<string | null>(null);
   const [diff, setDiff] = useState<GraphDiff | null>(null);
+  const [asked, setAsking] = useState<Variation | null>(null);
   const { problem, send } = useUpdate(editor, "");
   const compare = async (id: string) => {
     setDiff(null);
@@ -221,12 +221,6 @@ function Versions({ editor, state, editing, onClose }: Props & { onClose: () => 
       setDiff(await editing.diff(workflow.id, id));
     });
   };
-  const rollBack = (id: string) => send(async () => {
-    if (!host.emit("before-deploy", { workflowId: workflow.id })) return;
-    await editor.rollBack(id);
-    host.emit("deployed", { workflowId: workflow.id, variationId: id });
-    onClose();
-  });
   if (loaded.problem) return <Failure problem={loaded.problem} onRetry={loaded.reload} />;
   if (!loaded.value) return <Loading rows={3} />;
   if (!loaded.value.length) return <p className="muted">{t("settings.noVersions")}</p>;
@@ -240,12 +234,13 @@ function Versions({ editor, state, editing, onClose }: Props & { onClose: () => 
               <span className="grow"><span className="num">{dateTime(one.deployedAt)}</span> <span className="muted">{brief(one.deployedBy ?? "", 60)}</span></span>
               {one.isActive && <span className="tag">{t("status.active")}</span>}
               <button type="button" className="button small" aria-expanded={shown === one.id} onClick={() => void compare(one.id)}>{t("settings.compare")}</button>
-              {!one.isActive && <button type="button" className="button small" onClick={() => void rollBack(one.id)}>{t("settings.rollBack")}</button>}
+              {!one.isActive && <button type="button" className="button small" onClick={() => setAsking(one)}>{t("settings.rollBack")}</button>}
             </div>
             {shown === one.id && diff && <DiffView diff={diff} />}
           </li>
         ))}
       </ul>
+      {asked && <RollBackDialog version={asked} editor={editor} state={state} editing={editing} onDeployed={onClose} onClose={() => setAsking(null)} />}
     </>
   );
 }

@@ -1,8 +1,8 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
-import type { GraphDiff, Impact, Json, JsonObject, Structure } from "../api/types";
-import { problemOf, useHost } from "../elements/context";
+import type { GraphDiff, Impact, Json, JsonObject, Structure, Variation } from "../api/types";
+import { problemOf, useHost, useLoaded } from "../elements/context";
 import { focusUnreadable, Form, useInvalidFocus } from "../forms/Form";
 import { check, type FieldError, fieldOf, initial, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
@@ -111,6 +111,47 @@ export function DeployDialog({ editor, state, editing, onProblem, onClose }: {
       {!impact && !problem && <Loading rows={2} />}
       {impact && <DiffView diff={impact.value.diff} />}
       {impact && <ImpactView impact={impact.value} moves={moves} onMoves={setMoves} />}
+    </Dialog>
+  );
+}
+
+/** What deploying a version of before means, before it is done. */
+export function RollBackDialog({ version, editor, state, editing, onDeployed, onClose }: {
+  version: Variation; editor: Editor; state: EditorState; editing: Editing; onDeployed: () => void; onClose: () => void;
+}) {
+  const { t, dateTime } = useLanguage();
+  const host = useHost();
+  const workflow = state.workflow!;
+  const found = useLoaded(`diff ${workflow.activeVariationId} ${version.id}`, () => editing.diff(workflow.id, "active", version.id));
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const deploy = async () => {
+    if (!host.emit("before-deploy", { workflowId: workflow.id })) return;
+    setBusy(true);
+    setProblem(null);
+    try {
+      await editor.save();
+      await editor.rollBack(version.id);
+      host.emit("deployed", { workflowId: workflow.id, variationId: version.id });
+      return onDeployed();
+    } catch (error) {
+      setProblem(problemOf(error));
+    }
+    setBusy(false);
+  };
+  const shown = problem ?? found.problem;
+  return (
+    <Dialog title={t("settings.rollBackAsk")} onClose={onClose} actions={
+      <>
+        <button type="button" className="button" onClick={onClose}>{t("common.cancel")}</button>
+        <button type="button" className="button primary" disabled={busy || !found.value} onClick={() => void deploy()}>{t("settings.rollBack")}</button>
+      </>
+    }>
+      <p>{dateTime(version.deployedAt)} <span className="muted">{brief(version.deployedBy ?? "", 60)}</span></p>
+      <p className="muted">{t("settings.rollBackHint")}</p>
+      {shown && <p className="problem" role="alert"><Icon name="error" />{visible(shown.message)}</p>}
+      {!found.value && !shown && <Loading rows={2} />}
+      {found.value && <DiffView diff={found.value} />}
     </Dialog>
   );
 }

@@ -43,6 +43,7 @@ def test_a_rollback_keeps_what_somebody_else_saved(open_page: Open, server: Serv
         client.patch(f"/api/v1/workflows/{workflow}", json={"workflowStructure": WITH_THEIRS})
         dialog = settings(page, "Versions")
         dialog.get_by_role("button", name="Deploy again").click()
+        page.get_by_role("dialog", name="Deploy this version again?").get_by_role("button", name="Deploy again").click()
         expect(dialog).to_have_count(0)
         expect(node(page, "theirs")).to_be_visible()
         node(page, "second").click()

@@ -130,7 +130,7 @@ def test_the_chat_of_a_workflow(open_page: Open, server: Server, ids: dict[str, 
 
 
 def test_versions(open_page: Open, server: Server, ids: dict[str, str]) -> None:
-    """A version of before is compared with the draft, and deployed again."""
+    """A version of before is compared with the draft, and deployed again after a question that shows what changes."""
     with server.client() as client:
         workflow = demo.workflow(client, "Versions", demo.graph([demo.transform("first", 1)], ("start", "first")))
         second = demo.graph([demo.transform("other", 1)], ("start", "other"))
@@ -144,7 +144,17 @@ def test_versions(open_page: Open, server: Server, ids: dict[str, str]) -> None:
         expect(dialog.locator(".changes .ok")).to_have_text("other")
         expect(dialog.locator(".changes .bad")).to_have_text("first")
         check_accessibility(page)
+        before = client.get(f"/api/v1/workflows/{workflow}").json()["activeVariationId"]
         old.get_by_role("button", name="Deploy again").click()
+        question = page.get_by_role("dialog", name="Deploy this version again?")
+        expect(question.locator(".changes .ok")).to_have_text("first")
+        expect(question.locator(".changes .bad")).to_have_text("other")
+        check_accessibility(page)
+        question.get_by_role("button", name="Cancel").click()
+        expect(question).to_have_count(0)
+        assert client.get(f"/api/v1/workflows/{workflow}").json()["activeVariationId"] == before
+        old.get_by_role("button", name="Deploy again").click()
+        question.get_by_role("button", name="Deploy again").click()
         expect(dialog).to_have_count(0)
         structure = client.get(f"/api/v1/workflows/{workflow}").json()["variation"]["workflowStructure"]
         assert names(structure) == ["start", "first"]
