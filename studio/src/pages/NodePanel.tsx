@@ -1,6 +1,6 @@
 import { useState } from "react";
 import type { ItemState, Visit } from "../api/types";
-import { useHost } from "../elements/context";
+import { useHost, useNow } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { asNumber } from "../kit/json";
@@ -9,6 +9,7 @@ import { JsonBlock } from "../kit/JsonView";
 import { brief, visible } from "../kit/safe";
 import type { Execution, Snapshot } from "../run/execution";
 import { keyOf, type NodeState, partOf, placeName, placeOf, type ShownStructure } from "../run/model";
+import { isOpen } from "./parts";
 
 interface Props {
   execution: Execution;
@@ -22,7 +23,8 @@ interface Props {
 
 export function NodePanel({ execution, snapshot, path, structure, id, onSelect, onClose }: Props) {
   const { t, has, duration, dateTime, number } = useLanguage();
-  const { client } = useHost();
+  const run = snapshot.record;
+  const now = useNow(run && isOpen(run) ? 1_000 : 60_000);
   const node = execution.model.nodes.get(keyOf(path, id));
   const known = execution.graph(path)?.nodes.find((one) => one.id === id);
   const shape = structure?.nodes.find((one) => one.id === id);
@@ -34,8 +36,8 @@ export function NodePanel({ execution, snapshot, path, structure, id, onSelect, 
   const full: Visit | undefined = known?.visits[at];
   const error = state?.error ?? full?.error;
   const output = full?.output ?? state?.output;
-  const waited = state?.waits.reduce((sum, wait) => sum + (wait.to ?? client.now()) - wait.from, 0) ?? 0;
-  const end = state?.finishedAt ?? (state ? execution.model.latest : 0);
+  const waited = state?.waits.reduce((sum, wait) => sum + (wait.to ?? now) - wait.from, 0) ?? 0;
+  const end = state?.finishedAt ?? (run && isOpen(run) ? now : execution.model.latest);
   const attempts = Math.max(state?.attempts ?? 0, full?.attempts ?? 0);
   const cost = asNumber(node?.usage?.cost);
   const tokens = number(["inputTokens", "outputTokens"].reduce((sum, name) => sum + (asNumber(node?.usage?.[name]) ?? 0), 0));

@@ -11,7 +11,7 @@ import { brief, visible } from "../kit/safe";
 import { Execution, type Snapshot } from "../run/execution";
 import { keyOf, placeName, type ShownStructure } from "../run/model";
 import { NodePanel } from "./NodePanel";
-import { durationOf, PlaceLink, useActorName, usePanelInSight, useTargetName } from "./parts";
+import { durationOf, isOpen, PlaceLink, useActorName, usePanelInSight, useTargetName } from "./parts";
 import { EventList, Timeline } from "./RunLists";
 import { RetryDialog, Story } from "./turns";
 
@@ -122,7 +122,7 @@ function OneRun({ runId }: RunProps) {
               : view === "graph" && structure ? <Overlay {...inputs} onSelect={(id) => select(path, id)} />
               : view === "output" ? <Output run={run} />
               : view === "events" ? <EventList model={model} version={snapshot.version} onSelect={select} />
-              : <Timeline model={model} version={snapshot.version} live={run.status === "running"} selected={selected === null ? null : keyOf(path, selected)} onSelect={select} />}
+              : <Timeline model={model} version={snapshot.version} live={isOpen(run)} selected={selected === null ? null : keyOf(path, selected)} onSelect={select} />}
           </div>
         </div>
         <aside className="side" aria-label={t("node.details")} tabIndex={0} hidden={selected === null}>
@@ -159,7 +159,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
   const name = useTargetName(run.target);
   const first = snapshot.turns[0] ?? run;
   const under = run.status === "running" || run.status === "queued";
-  const now = useNow(under ? 1_000 : 60_000);
+  const now = useNow(under || isOpen(run) ? 1_000 : 60_000);
   const [asking, setAsking] = useState(false);
   const [retrying, setRetrying] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);

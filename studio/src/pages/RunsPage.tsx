@@ -7,7 +7,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Empty, Failure, Loading, Status, VirtualRows } from "../kit/kit";
 import { brief } from "../kit/safe";
-import { durationOf, PlaceLink, Target, useActorName } from "./parts";
+import { durationOf, isOpen, PlaceLink, Target, useActorName } from "./parts";
 
 const SINCE: Record<string, number> = { hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
 const ROW = 47;
@@ -33,7 +33,7 @@ export default function RunsPage({ workflowId, query, onQuery }: RunsProps) {
     setOwn(next);
     onQuery?.(next);
   };
-  const now = useNow(list.rows.some((run) => run.status === "running" || run.status === "queued") ? 1_000 : 30_000);
+  const now = useNow(list.rows.some((run) => run.status === "queued" || isOpen(run)) ? 1_000 : 30_000);
 
   return (
     <div className="page">

@@ -87,8 +87,12 @@ export function useActorName(): (actor: Actor | { userId?: string | null; email?
   };
 }
 
+/** Whether the run is under way or waits: a turn that another one has continued does neither. */
+export const isOpen = (run: RunRecord) => run.status === "running" || (run.status === "interrupted" && !run.resumedBy);
+
+/** How long the run has taken, or takes until now; the time for which it waits is part of it. */
 export function durationOf(run: RunRecord, now: number): number | null {
   if (run.status === "queued") return null;
-  const end = run.finishedAt ? Date.parse(run.finishedAt) : run.status === "interrupted" ? Date.parse(run.updatedAt) : now;
+  const end = isOpen(run) ? now : Date.parse(run.finishedAt ?? run.updatedAt);
   return Math.max(0, end - Date.parse(run.createdAt));
 }

@@ -9,7 +9,7 @@ import demo
 import pytest
 from appearance import APPEARANCES, check_accessibility
 from demo import QUORUM, graph, node, run, settle, workflow
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Locator, Route, expect
 from playwright.sync_api import TimeoutError as TooLate
 from servers import Server
 from watching import Open
@@ -185,6 +185,28 @@ def test_a_run_with_many_requests_in_a_low_window(open_page: Open, server: Serve
     shown = page.locator("#run-view")
     expect(shown.get_by_role("listitem").first).to_be_visible()
     assert shown.evaluate("(one) => one.offsetHeight") >= 200
+
+
+def test_the_time_of_a_run_that_waits(open_page: Open, server: Server) -> None:
+    """It goes on, in the list of runs and on the page of the run: its summary, timeline and node."""
+    with server.client() as client:
+        run_id = run(client, workflow(client, "Waits", QUORUM), order=1)
+        (asked,) = settle(client, run_id)["interrupts"]
+    page = open_page("/studio/runs?status=interrupted")
+    grows(page.locator(f'.line[href$="/runs/{run_id}"] .c-duration'))
+    page.locator(f'.line[href$="/runs/{run_id}"]').click()
+    grows(page.locator(".summary > span", has_text="Duration"))
+    page.get_by_role("tab", name="Timeline").click()
+    waits = page.locator(".trow", has_text=asked["nodeId"])
+    grows(waits.locator(".end"))
+    waits.click()
+    grows(page.locator(".side .facts dt:text-is('Duration') + dd"))
+
+
+def grows(time: Locator) -> None:
+    """The text of the time becomes another one."""
+    expect(time).to_be_visible()
+    expect(time).not_to_have_text(time.inner_text())
 
 
 def test_a_failed_run_leads_to_its_cause(open_page: Open, ids: dict[str, str]) -> None:
