@@ -68,6 +68,10 @@ export class Editing {
     await this.client.tagged("DELETE", `/api/v1/workflows/${one(id)}`);
   }
 
+  async restore(id: number): Promise<void> {
+    await this.client.post(`/api/v1/workflows/${one(id)}/restore`);
+  }
+
   /** Where messages start runs of the workflow, and the secret with which they are signed. */
   webhook(id: number): Promise<Webhook> {
     return this.client.get(`/api/v1/workflows/${one(id)}/webhook`);

@@ -109,7 +109,7 @@ const one = (id: string | number) => encodeURIComponent(String(id));
 export class Skills {
   constructor(private readonly client: Client) {}
 
-  async page(query: { q?: string }, pageToken: string | null): Promise<{ rows: SkillRecord[]; next: string | null }> {
+  async page(query: { q?: string; status?: string }, pageToken: string | null): Promise<{ rows: SkillRecord[]; next: string | null }> {
     const found = await this.client.get<{ skills: SkillRecord[]; nextPageToken: string | null }>("/api/v1/skills", { ...query, pageToken, pageSize: 50 });
     return { rows: found.skills, next: found.nextPageToken };
   }
@@ -133,6 +133,15 @@ export class Skills {
   /** Errors: 409 `evaluations` with `info.cases` while required cases have not passed; `force` overrides it. */
   deploy(id: number, force: boolean): Promise<SkillRecord> {
     return this.client.post(`/api/v1/skills/${one(id)}/deploy`, force ? { force } : {});
+  }
+
+  /** Delete the skill, with its draft; its runs and memories stay. */
+  async remove(id: number): Promise<void> {
+    await this.client.tagged("DELETE", `/api/v1/skills/${one(id)}`);
+  }
+
+  async restore(id: number): Promise<void> {
+    await this.client.post(`/api/v1/skills/${one(id)}/restore`);
   }
 
   async variations(id: number): Promise<Variation[]> {

@@ -1,3 +1,4 @@
+import { Editing } from "../api/editing";
 import type { Pasted } from "../builder/document";
 import { counted, countOf } from "../builder/Problems";
 import type { Editor, EditorState } from "../builder/editor";
@@ -6,7 +7,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Status } from "../kit/kit";
 import { brief, visible } from "../kit/safe";
-import { PlaceLink } from "./parts";
+import { PlaceLink, Restore } from "./parts";
 
 /** The name of the workflow and what can be done with it. */
 export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onProblems, onAside, onDeploy, onRun, onSettings, onLastRun }: {
@@ -61,11 +62,15 @@ export function Notices({ editor, state, unpasted, onConflict, onPasted }: {
   editor: Editor; state: EditorState; unpasted: Pasted["left"]; onConflict: () => void; onPasted: () => void;
 }) {
   const { t } = useLanguage();
+  const host = useHost();
+  const id = state.workflow?.id ?? 0;
   const message = state.error ? problemOf(state.error).message : "";
   if (state.workflow?.status === "deleted") {
     return (
       <div className="notices">
-        <div className="notice bad" role="alert"><Icon name="error" /><span>{t("builder.deleted")} {editor.isUnsaved && t("builder.deletedHint")}</span></div>
+        <div className="notice bad" role="alert"><Icon name="error" /><span className="grow">{t("builder.deleted")} {editor.isUnsaved && t("builder.deletedHint")}</span>
+          {state.workflow.canManage && !host.readonly && host.wants("settings") && <Restore restore={() => new Editing(host.client).restore(id)} onRestored={() => void editor.start()} />}
+        </div>
       </div>
     );
   }

@@ -21,7 +21,7 @@ export interface Row {
 interface Props {
   /** Also the beginning of the keys of the texts. */
   kind: "workflows" | "skills";
-  load: (query: { q?: string }, pageToken: string | null) => Promise<Page<Row>>;
+  load: (query: { q?: string; status?: string }, pageToken: string | null) => Promise<Page<Row>>;
   placeOf: (id: string) => Place;
   create: (name: string) => Promise<Row>;
 }
@@ -37,7 +37,8 @@ export function ResourceList({ kind, load: page, placeOf, create }: Props) {
     const timer = setTimeout(() => setQuery(search), search ? 200 : 0);
     return () => clearTimeout(timer);
   }, [search]);
-  const list = usePages(query, (pageToken) => page(query ? { q: query } : {}, pageToken), (one) => String(one.id), [kind.slice(0, -1)], 600);
+  const [isDeleted, setDeleted] = useState(false);
+  const list = usePages(`${isDeleted} ${query}`, (pageToken) => page({ ...(query ? { q: query } : {}), ...(isDeleted ? { status: "deleted" } : {}) }, pageToken), (one) => String(one.id), [kind.slice(0, -1)], 600);
   return (
     <div className="page">
       <div className="head">
@@ -46,12 +47,13 @@ export function ResourceList({ kind, load: page, placeOf, create }: Props) {
           <label className="sr" htmlFor="search">{t(`${kind}.search`)}</label>
           <input id="search" type="search" className="input" placeholder={t(`${kind}.search`)} value={search} onChange={(event) => setSearch(event.target.value)} />
         </div>
+        <button type="button" className="button" aria-pressed={isDeleted} onClick={() => setDeleted(!isDeleted)}>{t("status.deleted")}</button>
         {!host.readonly && host.wants("create") && <button type="button" className="button primary" onClick={() => setCreating(true)}><Icon name="plus" />{t(`${kind}.new`)}</button>}
       </div>
       {creating && <NewResource kind={kind} placeOf={placeOf} create={create} onClose={() => setCreating(false)} />}
       {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
         : list.loading ? <Loading rows={8} />
-        : !list.rows.length ? <Empty icon={kind} title={t(query ? "runs.noMatch" : `${kind}.empty`)} {...(query ? {} : { hint: t(`${kind}.emptyHint`) })} />
+        : !list.rows.length ? <Empty icon={kind} title={t(query ? "runs.noMatch" : isDeleted ? "list.noneDeleted" : `${kind}.empty`)} {...(query || isDeleted ? {} : { hint: t(`${kind}.emptyHint`) })} />
         : (
           <>
             <div className="columns" aria-hidden="true">

@@ -16,6 +16,7 @@ import { Settings } from "../skill/Settings";
 import adminDe from "./admin/de.json";
 import adminEn from "./admin/en.json";
 import ChatPage from "./ChatPage";
+import { Restore } from "./parts";
 
 const TABS = ["try", "settings", "context", "memories", "evaluations"] as const;
 
@@ -71,7 +72,15 @@ function One({ id }: { id: number }) {
         <Status value={skill.status} />
         {skill.hasUnpublishedChanges && <span className="tag wait"><Icon name="pending" />{t("workflows.unpublished")}</span>}
         {mayEdit && host.wants("deploy") && skill.hasUnpublishedChanges && <Deploy skill={skill} skills={skills} onDone={reload} />}
+        {mayEdit && host.wants("settings") && <Delete skill={skill} skills={skills} />}
       </div>
+      {skill.status === "deleted" && (
+        <div className="notices">
+          <div className="notice bad" role="alert"><Icon name="error" /><span className="grow">{t("skill.deleted")}</span>
+            {skill.canManage && !host.readonly && host.wants("settings") && <Restore restore={() => skills.restore(id)} onRestored={reload} />}
+          </div>
+        </div>
+      )}
       <Tabs label={t("skill.views")} value={tab} onChange={setTab} panel="skill-panel" items={TABS.map((one) => ({ id: one, text: t(`skill.${one}`) }))} />
       <div className="skillpanel" id="skill-panel" role="tabpanel" aria-label={t(`skill.${tab}`)} tabIndex={tab === "try" ? -1 : 0}>
         {(tab === "settings" || isEdited) && <Settings {...shared} etag={etag} isOutdated={news} hidden={tab !== "settings"} onEdited={setEdited} onSaved={reload} />}
@@ -82,6 +91,30 @@ function One({ id }: { id: number }) {
           : <Evaluations {...shared} />}
       </div>
     </div>
+  );
+}
+
+function Delete({ skill, skills }: { skill: SkillRecord; skills: Skills }) {
+  const { t } = useLanguage();
+  const host = useHost();
+  const [isAsking, setAsking] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const remove = () => skills.remove(skill.id).then(() => host.navigate({ page: "skills" }), (error: unknown) => setProblem(problemOf(error)));
+  return (
+    <>
+      <button type="button" className="button danger" onClick={() => { setProblem(null); setAsking(true); }}>{t("skill.delete")}</button>
+      {isAsking && (
+        <Dialog title={t("skill.deleteAsk")} onClose={() => setAsking(false)} actions={
+          <>
+            <button type="button" className="button" autoFocus onClick={() => setAsking(false)}>{t("common.cancel")}</button>
+            <button type="button" className="button danger solid" onClick={() => void remove()}>{t("skill.delete")}</button>
+          </>
+        }>
+          <p className="muted text">{brief(skill.name, 120)}</p><p className="hint">{t("skill.deleteHint")}</p>
+          {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+        </Dialog>
+      )}
+    </>
   );
 }
 

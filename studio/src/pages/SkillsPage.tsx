@@ -14,7 +14,7 @@ export default function SkillsPage() {
   const props = useMemo(() => {
     const skills = new Skills(client);
     return {
-      load: (query: { q?: string }, token: string | null) => skills.page(query, token),
+      load: (query: { q?: string; status?: string }, token: string | null) => skills.page(query, token),
       create: (name: string) => skills.create(name),
     };
   }, [client]);

@@ -8,7 +8,7 @@ import { ResourceList } from "./ResourceList";
 export default function WorkflowsPage() {
   const { api, client } = useHost();
   const props = useMemo(() => ({
-    load: (query: { q?: string }, token: string | null) => api.workflowPage(query, token),
+    load: (query: { q?: string; status?: string }, token: string | null) => api.workflowPage(query, token),
     create: (name: string) => new Editing(client).create(name, blank()),
   }), [api, client]);
   return <ResourceList kind="workflows" placeOf={(id) => ({ page: "workflow", id })} {...props} />;

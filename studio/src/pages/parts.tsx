@@ -1,8 +1,10 @@
 import { type CSSProperties, type MouseEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import type { Actor, RunRecord, Target } from "../api/types";
-import { type Place, useHost } from "../elements/context";
+import { type Place, problemOf, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
-import { brief } from "../kit/safe";
+import { Icon } from "../kit/icons";
+import type { Problem } from "../kit/kit";
+import { brief, visible } from "../kit/safe";
 
 /** A link in the application, a button elsewhere: the host decides what a place is. */
 export function PlaceLink({ to, className, children, label, style, current = false }: {
@@ -70,6 +72,19 @@ export function useTargetName(target: Target | undefined): string {
   if (target.type === "workflow") return brief(name ?? t("runs.workflowId", { id: String(target.id) }), 120);
   if (target.type === "skill") return t("runs.skill", { id: String(target.id) });
   return target.type === "assistant" ? t("runs.assistant") : t("runs.action");
+}
+
+/** Undoes a delete, and says why it cannot. */
+export function Restore({ restore, onRestored }: { restore: () => Promise<void>; onRestored: () => void }) {
+  const { t } = useLanguage();
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const act = () => restore().then(onRestored, (error: unknown) => setProblem(problemOf(error)));
+  return (
+    <>
+      {problem && <span className="problem" role="alert">{visible(problem.message)}</span>}
+      <button type="button" className="button small" onClick={() => void act()}><Icon name="undo" />{t("common.restore")}</button>
+    </>
+  );
 }
 
 export function Target({ of: target }: { of: Target | undefined }) {

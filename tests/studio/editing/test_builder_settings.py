@@ -207,7 +207,7 @@ def test_name_and_description(open_page: Open, server: Server, ids: dict[str, st
 
 @pytest.mark.parametrize("appearance", ["light", "phone"])
 def test_delete(open_page: Open, server: Server, ids: dict[str, str], appearance: str) -> None:
-    """After a question; then the list of workflows is shown, without it."""
+    """After a question; then the list of workflows is shown, without it. It can be restored there."""
     with server.client() as client:
         workflow = create(client)
         name = client.get(f"/api/v1/workflows/{workflow}").json()["name"]
@@ -224,6 +224,14 @@ def test_delete(open_page: Open, server: Server, ids: dict[str, str], appearance
         expect(page.get_by_role("heading", name="Workflows")).to_be_visible()
         expect(page.locator(f'a[href$="/workflows/{workflow}"]')).to_have_count(0)
         assert client.get(f"/api/v1/workflows/{workflow}").json()["status"] == "deleted"
+        page.get_by_role("button", name="Deleted").click()
+        page.locator(f'a[href$="/workflows/{workflow}"]').click()
+        expect(page.get_by_role("alert")).to_contain_text("This workflow was deleted.")
+        check_accessibility(page)
+        page.get_by_role("button", name="Restore").click()
+        expect(page.get_by_role("button", name="Settings")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert client.get(f"/api/v1/workflows/{workflow}").json()["status"] == "draft"
 
 
 def test_settings_that_are_not_saved_stay(open_page: Open, server: Server, ids: dict[str, str]) -> None:

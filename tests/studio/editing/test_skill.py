@@ -101,6 +101,29 @@ def test_a_skill_is_made_tried_and_deployed(open_page: Open, chats: dict[str, An
     assert found["toolset"] == {"core.transform": {"enabled": True, "requiresApproval": False}}
 
 
+def test_delete_and_restore(open_page: Open, chats: dict[str, Any]) -> None:
+    """A skill is deleted after a question, and restored from the list of those that are deleted."""
+    number = skill(chats, "Short-lived")
+    with client(chats) as api:
+        page = opened(open_page, chats, number)
+        page.get_by_role("button", name="Delete skill").click()
+        question = page.get_by_role("dialog", name="Delete this skill?")
+        expect(question).to_contain_text("Short-lived")
+        check_accessibility(page)
+        question.get_by_role("button", name="Cancel").click()
+        assert api.get(f"/api/v1/skills/{number}").json()["status"] == "active"
+        page.get_by_role("button", name="Delete skill").click()
+        question.get_by_role("button", name="Delete skill").click()
+        expect(page.get_by_role("heading", name="Skills")).to_be_visible()
+        expect(page.locator(f'a[href$="/skills/{number}"]')).to_have_count(0)
+        page.get_by_role("button", name="Deleted").click()
+        page.locator(f'a[href$="/skills/{number}"]').click()
+        expect(page.get_by_role("alert")).to_contain_text("This skill was deleted.")
+        page.get_by_role("button", name="Restore").click()
+        expect(page.get_by_role("button", name="Delete skill")).to_be_visible()
+        assert api.get(f"/api/v1/skills/{number}").json()["status"] == "active"
+
+
 def test_evaluations_compare_variations(open_page: Open, chats: dict[str, Any]) -> None:
     """Case by case with checks, outputs and calls; an earlier version can be compared too."""
     number = skill(chats, "Compared", evaluations=CASES)
