@@ -9,7 +9,7 @@ import { Icon } from "../kit/icons";
 import { CopyButton, type Problem } from "../kit/kit";
 import { JsonBlock } from "../kit/JsonView";
 import { visible } from "../kit/safe";
-import { PlaceLink, useActorName, useTargetName } from "./parts";
+import { Named, PlaceLink, unmarked, useActorName, useTargetName } from "./parts";
 
 export type Skin = "detailed" | "minimal";
 
@@ -128,7 +128,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
     </Section>
   );
   return (
-    <article className={`approval ${skin}${inline ? " inline" : ""}`} aria-label={message}>
+    <article className={`approval ${skin}${inline ? " inline" : ""}`} aria-label={unmarked(message)}>
       <header className="stack" style={{ gap: 10 }}>
         <div className="row wrap">
           {!inline && <span className="tag"><Icon name="workflows" />{item.workflowName ? visible(item.workflowName) : target}</span>}
@@ -137,7 +137,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
             <span className="tag"><Icon name="user" />{t("approval.quorum")}: {t("approval.quorumOf", { count: item.approvals ?? 0, required: item.requiredApprovals ?? 1 })}</span>
           )}
         </div>
-        <Title className="message text">{message}</Title>
+        <Title className="message text"><Named text={message} /></Title>
         {item.type === "connect" && <p className="muted">{t("approval.connectHint", { provider: visible(item.provider ?? "") })}</p>}
         {connectUrl && mayDecide && (
           <div><a className="button" href={connectUrl} target="_blank" rel="noopener noreferrer"><Icon name="link" />{t("approval.connectNow")}</a></div>

@@ -8,7 +8,7 @@ import { Icon } from "../kit/icons";
 import { Dialog, Empty, Failure, Loading, Tabs, VirtualRows } from "../kit/kit";
 import { brief } from "../kit/safe";
 import { Approval, Deadline, type Skin, useMessage } from "./Approval";
-import { Target, useActorName } from "./parts";
+import { Named, Target, unmarked, useActorName } from "./parts";
 
 type Box = "open" | "decided";
 const ROW = 74;
@@ -139,11 +139,11 @@ function Request({ item, current, checked, checkable, onToggle, onOpen }: {
   return (
     <div role="listitem" className={`request${current ? " current" : ""}`} data-id={item.interruptId}>
       <span className="check">
-        {checkable ? <input type="checkbox" checked={checked} onChange={onToggle} aria-label={t("inbox.selectRow", { name: brief(message, 80) })} />
+        {checkable ? <input type="checkbox" checked={checked} onChange={onToggle} aria-label={t("inbox.selectRow", { name: brief(unmarked(message), 80) })} />
           : <span className="muted"><Icon name={item.type === "connect" ? "link" : item.toolId ? "tool" : "humanApproval"} /></span>}
       </span>
       <span style={{ minWidth: 0 }}>
-        <button type="button" className="open clip" aria-current={current || undefined} onClick={onOpen}>{brief(message, 160)}</button>
+        <button type="button" className="open clip" aria-current={current || undefined} onClick={onOpen}><Named text={brief(message, 160)} /></button>
         <span className="meta">
           <span className="clip">{item.workflowName ? brief(item.workflowName, 80) : <Target of={item.target} />}</span>
           {actor(item.requestedBy) && <span className="clip">· {actor(item.requestedBy)}</span>}
@@ -214,7 +214,7 @@ function BatchDialog({ decision, items, onClose }: Asked & { onClose: (isSent: b
         <ul className="stack" style={{ gap: 8 }}>
           {items.map((item) => (
             <li key={item.interruptId}>
-              <b className="text">{brief(message(item), 160)}</b>
+              <b className="text"><Named text={brief(message(item), 160)} /></b>
               {item.toolId && <div className="mono muted">{brief(item.toolId, 60)} {brief(JSON.stringify(item.arguments ?? {}), 300)}</div>}
             </li>
           ))}

@@ -9,7 +9,7 @@ import { JsonBlock } from "../kit/JsonView";
 import { brief, visible } from "../kit/safe";
 import type { Execution, Snapshot } from "../run/execution";
 import { keyOf, type NodeState, partOf, placeName, placeOf, type ShownStructure } from "../run/model";
-import { isOpen } from "./parts";
+import { isOpen, Named } from "./parts";
 
 interface Props {
   execution: Execution;
@@ -57,7 +57,7 @@ export function NodePanel({ execution, snapshot, path, structure, id, onSelect, 
         </div>
         {error && <div className="notice bad"><Icon name="error" /><span className="text">{visible(error.message)}</span></div>}
         {open.map((event) => (
-          <div className="notice wait" key={String(event.interruptId)}><Icon name="waiting" /><span className="text">{brief(String(event.message ?? event.toolId ?? t("run.waits")), 300)}</span></div>
+          <div className="notice wait" key={String(event.interruptId)}><Icon name="waiting" /><span className="text"><Named text={brief(String(event.message ?? event.toolId ?? t("run.waits")), 300)} /></span></div>
         ))}
         {visits.length > 1 && (
           <div className="field">

@@ -11,7 +11,7 @@ import { brief, visible } from "../kit/safe";
 import { Execution, type Snapshot } from "../run/execution";
 import { keyOf, placeName, type ShownStructure } from "../run/model";
 import { NodePanel } from "./NodePanel";
-import { durationOf, isOpen, PlaceLink, useActorName, usePanelInSight, useTargetName } from "./parts";
+import { durationOf, isOpen, Named, PlaceLink, useActorName, usePanelInSight, useTargetName } from "./parts";
 import { EventList, Timeline } from "./RunLists";
 import { RetryDialog, Story } from "./turns";
 
@@ -102,7 +102,7 @@ function OneRun({ runId }: RunProps) {
         {run.interrupts.map((one) => (
           <div className="notice wait" key={one.interruptId}>
             <Icon name="waiting" />
-            <div className="grow"><strong className="text">{brief(one.message || one.toolId || t("run.waits"), 300)}</strong></div>
+            <div className="grow"><strong className="text"><Named text={brief(one.message || one.toolId || t("run.waits"), 300)} /></strong></div>
             {host.wants("decide") && <PlaceLink to={{ page: "approval", id: one.interruptId }} className="button small">{t("run.open")}</PlaceLink>}
           </div>
         ))}

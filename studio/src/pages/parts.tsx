@@ -74,6 +74,17 @@ export function useTargetName(target: Target | undefined): string {
   return target.type === "assistant" ? t("runs.assistant") : t("runs.action");
 }
 
+/** Names that the server puts in backticks, within a line: the longest of a tool or node has 200 characters. */
+const NAMED = /(?<!`)`([^`\s](?:[^`\n]{0,198}[^`\s])?)`(?!`)/;
+
+/** A text of the server as text, with the names in its backticks as code. */
+export function Named({ text }: { text: string }) {
+  return <>{text.split(NAMED).map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</>;
+}
+
+/** The same where there is no code, as in the name of a button. */
+export const unmarked = (text: string) => text.split(NAMED).join("");
+
 /** Undoes a delete, and says why it cannot. */
 export function Restore({ restore, onRestored }: { restore: () => Promise<void>; onRestored: () => void }) {
   const { t } = useLanguage();

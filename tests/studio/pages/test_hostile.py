@@ -50,6 +50,36 @@ def test_run(open_page: Open, hostile: dict[str, str]) -> None:
         check(page)
 
 
+@pytest.mark.parametrize(
+    ("step", "code", "text"),
+    [
+        (demo.transform("pay", 1, requiresApproval=True), ["core.transform"], "allow core.transform with these"),
+        (
+            demo.node("ask", "humanApproval", message="Is `<img src=x onerror=alert(1)>` right, ``, `a\n` or ` so?"),
+            ["<img src=x onerror=alert(1)>"],
+            "Is <img src=x onerror=alert(1)> right, ``, `a\n` or ` so?",
+        ),
+    ],
+)
+def test_names_in_backticks(open_page: Open, server: Server, step: demo.Json, code: list[str], text: str) -> None:
+    """Names in backticks are code in the text of a request, hostile ones too; other backticks stay."""
+    with server.client() as client:
+        number = demo.workflow(client, "Named", demo.graph([step], ("start", step["id"])))
+        run_id = demo.run(client, number, order=1)
+        (waiting,) = demo.settle(client, run_id)["interrupts"]
+    page = open_page(f"/studio/inbox/{waiting['interruptId']}")
+    title = page.locator(".approval .message")
+    expect(title).to_contain_text(text)
+    assert title.locator("code").all_inner_texts() == code
+    assert "`core" not in (page.locator(".approval").get_attribute("aria-label") or "")
+    check(page)
+    page.goto(f"{server.url}/studio/runs/{run_id}")
+    expect(page.locator(".notice.wait code").first).to_have_text(code[0])
+    page.goto(f"{server.url}/studio/inbox")
+    expect(page.locator(".request", has_text=text[:20]).first.locator("code").first).to_have_text(code[0])
+    check(page)
+
+
 @pytest.mark.parametrize("path", ["/studio/runs", "/studio/inbox", "/studio/workflows"])
 def test_lists(open_page: Open, hostile: dict[str, str], path: str) -> None:
     page = open_page(path)
