@@ -33,7 +33,7 @@ export default function RunsPage({ workflowId, query, onQuery }: RunsProps) {
     setOwn(next);
     onQuery?.(next);
   };
-  const now = useNow(list.rows.some((run) => run.status === "queued" || isOpen(run)) ? 1_000 : 30_000);
+  const now = useNow(list.rows.some(isOpen) ? 1_000 : 30_000);
 
   return (
     <div className="page">

@@ -113,8 +113,8 @@ export function useActorName(): (actor: Actor | { userId?: string | null; email?
   };
 }
 
-/** Whether the run is under way or waits: a turn that another one has continued does neither. */
-export const isOpen = (run: RunRecord) => run.status === "running" || (run.status === "interrupted" && !run.resumedBy);
+/** Whether the run has not ended: a turn that another one has continued has. */
+export const isOpen = (run: RunRecord) => run.status === "queued" || run.status === "running" || (run.status === "interrupted" && !run.resumedBy);
 
 /** How long the run has taken, or takes until now; the time for which it waits is part of it. */
 export function durationOf(run: RunRecord, now: number): number | null {
