@@ -1,7 +1,6 @@
 """The base of contract suites with coroutines."""
 
 import asyncio
-from abc import ABC
 
 import pytest
 
@@ -14,8 +13,8 @@ def limited() -> asyncio.Timeout:
     return asyncio.timeout(HANG)
 
 
-class OnAsyncio(ABC):  # noqa: B024  (the suites have the abstract methods)
-    """Every `async` test runs on asyncio, with the plugin of anyio. A subclass without its factory cannot be made."""
+class OnAsyncio:
+    """Every `async` test runs on asyncio, with the plugin of anyio."""
 
     pytestmark = pytest.mark.anyio
 

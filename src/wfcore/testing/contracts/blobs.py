@@ -6,7 +6,7 @@ Subclass `BlobsContract` and write `open_blobs`; a store whose content outlives 
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -161,7 +161,7 @@ class BlobsContract(OnAsyncio):
         assert await blobs.get(ORG, KEY) == data
 
 
-class BlobsCrashContract(ABC):
+class BlobsCrashContract:
     """Inherit it beside `BlobsContract` if content outlives the process."""
 
     @abstractmethod

@@ -8,7 +8,7 @@
 """
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -42,7 +42,7 @@ class Receiver:
         writer.close()
 
 
-class OutboundContract(ABC):
+class OutboundContract:
     """Inherit, name the class `Test...`, and write `make`."""
 
     pytestmark = pytest.mark.anyio

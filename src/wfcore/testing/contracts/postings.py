@@ -8,7 +8,7 @@
 `open_stores` returns both, empty, with the same runs; `place` is an empty directory. Needs the extra `testing`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -45,7 +45,7 @@ async def due(store: Storage, now: int = 9, limit: int = 9) -> list[str]:
     return [one.id for one in await store.due_postings(now, limit=limit)]
 
 
-class PostingsContract(ABC):
+class PostingsContract:
     """Inherit, name the class `Test...`, and write `open_stores`."""
 
     pytestmark = pytest.mark.anyio

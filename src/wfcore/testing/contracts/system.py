@@ -1,7 +1,7 @@
 """The contracts of the ports of `wfcore.ports.system`. Inherit one, write its factory, and inherit every test."""
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -128,7 +128,7 @@ class ClockContract(OnAsyncio):
         assert rung == []
 
 
-class IdsContract(ABC):
+class IdsContract:
     """The contract of id generators."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ Needs the extra `testing`.
 """
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final
@@ -51,7 +51,7 @@ class Outlet:
         return await self.servers.call(ORG, where or self.good, name, arguments, "key-1")
 
 
-class ToolServersContract(ABC):
+class ToolServersContract:
     """Inherit, name the class `Test...`, and write `open_servers`."""
 
     @abstractmethod

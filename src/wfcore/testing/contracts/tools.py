@@ -11,7 +11,7 @@ The catalog holds at least one tool. Needs the extra `testing`.
 
 import inspect
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 
 import pytest
 
@@ -21,7 +21,7 @@ from wfcore.ports.providers import Tool, Tools
 _ID = re.compile(r"[a-zA-Z0-9_.-]{1,128}", re.ASCII)
 
 
-class ToolsContract(ABC):
+class ToolsContract:
     """Inherit, name the class `Test...`, and write `open_tools`."""
 
     @abstractmethod

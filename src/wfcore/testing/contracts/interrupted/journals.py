@@ -1,6 +1,6 @@
 """Every sort of write of a journal under adversity. A scope is the id of a run, and of its user."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -129,7 +129,7 @@ class InterruptedJournal:
         await check_at_once(journal, call)
 
 
-class JournalCrashContract(ABC):
+class JournalCrashContract:
     """Inherit it beside `JournalContract` if what is written outlives the process."""
 
     @abstractmethod

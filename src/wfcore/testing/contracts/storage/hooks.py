@@ -8,7 +8,7 @@
 `open_stores` returns both, empty, with the same transactions; `place` is an empty directory. Needs the extra `testing`.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -52,7 +52,7 @@ async def events(store: Storage, hook: str, org: str = ORG) -> list[str]:
     return [row.notice.event for row in await of(store, hook, org)]
 
 
-class HooksContract(ABC):
+class HooksContract:
     """Inherit, name the class `Test...`, and write `open_stores`."""
 
     pytestmark = pytest.mark.anyio

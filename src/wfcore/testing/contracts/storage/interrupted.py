@@ -1,6 +1,6 @@
 """Every sort of row of a storage, written and removed under adversity."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -197,7 +197,7 @@ class InterruptedStorage:
         await check_at_once(store, call)
 
 
-class StorageCrashContract(ABC):
+class StorageCrashContract:
     """Inherit it beside `StorageContract` if what is stored outlives the process."""
 
     @abstractmethod
