@@ -3,10 +3,12 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from wfcore.cli.main import main
-from wfcore.cli.setup.configuration import warn_of_unknown_variables
+from wfcore.cli.setup.configuration import warn_of_missing_settings, warn_of_unknown_variables
+from wfcore.settings.installation import Configuration
 
 
 @pytest.fixture(autouse=True)
@@ -193,3 +195,21 @@ def test_the_keys_of_the_table_database_are_no_variables(
     assert main(["config", "check"]) == 2
     expected = f"error: `{variable}` in the environment: is not a setting, did you mean `{read}`?\n"
     assert capsys.readouterr().err == expected
+
+
+@pytest.mark.parametrize(
+    ("database", "given", "missing"),
+    [
+        ("postgresql://host/name", {}, ["`blobs`", "`secret_key`"]),
+        ("postgresql://host/name", {"blobs": "attachments"}, ["`secret_key`"]),
+        ("postgresql://host/name", {"blobs": "attachments", "secret_key": "A" * 43}, []),
+        ("sqlite:///app.db", {}, []),
+    ],
+)
+def test_missing_settings_are_named(
+    database: str, given: dict[str, str], missing: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server of PostgreSQL needs two settings for which a file has a place beside it."""
+    warn_of_missing_settings(msgspec.convert(given, Configuration), database)
+    printed = capsys.readouterr().err.splitlines()
+    assert [line.rpartition("set ")[2] for line in printed] == missing
