@@ -275,7 +275,7 @@ def test_addresses_that_lead_nowhere(open_page: Open) -> None:
 
 LATE = """{
   const post = MessagePort.prototype.postMessage;
-  MessagePort.prototype.postMessage = function (...given) { setTimeout(() => post.apply(this, given), 3000); };
+  MessagePort.prototype.postMessage = function (...given) { setTimeout(() => post.apply(this, given), 500); };
 }"""
 """What React does after it has rendered comes later than a click, as on a busy machine."""
 
