@@ -45,7 +45,7 @@ collect: $(READY)
 # All tests, two processes a core as many tests wait, in small portions so that all processes end at the same time; then
 # the branch coverage of each package: it fails below the floors of tests/coverage_floors.py.
 test: browser
-	@$(MAKE) --jobs=2 lint collect
+	@$(MAKE) --no-print-directory --jobs=2 lint collect
 	@rm -rf .coverage
 	MEASURE=.coverage $(BIN)/pytest -n $$($(BIN)/python -c 'import os; print(2 * os.cpu_count())') --maxschedchunk 20
 	$(BIN)/python tests/coverage_floors.py
