@@ -16,21 +16,24 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
-from django.conf import settings
-from django.contrib.auth import get_user
-from django.core.exceptions import PermissionDenied
-from django.db import close_old_connections
-from django.http import HttpRequest, HttpResponse
-from django.utils.module_loading import import_string
-from starlette.applications import Starlette
-from starlette.requests import HTTPConnection
-from starlette.routing import Mount
-from starlette.types import ASGIApp
-
 import wfcore
-from wfcore.contrib.starlette import Automation, Ready, refusal
+from wfcore.extras import needs_extra
 from wfcore.synchronous import EventLoop
+
+with needs_extra("server", "`wfcore.contrib.django`", beside="django"):
+    from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+    from django.conf import settings
+    from django.contrib.auth import get_user
+    from django.core.exceptions import PermissionDenied
+    from django.db import close_old_connections
+    from django.http import HttpRequest, HttpResponse
+    from django.utils.module_loading import import_string
+    from starlette.applications import Starlette
+    from starlette.requests import HTTPConnection
+    from starlette.routing import Mount
+    from starlette.types import ASGIApp
+
+    from wfcore.contrib.starlette import Automation, Ready, refusal
 
 __all__ = ["DjangoAutomation", "ErrorMiddleware", "database"]
 

@@ -13,10 +13,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
-
 import wfcore
-from wfcore.contrib.starlette import Automation, Principals, Ready
+from wfcore.extras import needs_extra
+
+with needs_extra("server", "`wfcore.contrib.fastapi`", beside="fastapi"):
+    from fastapi import FastAPI
+
+    from wfcore.contrib.starlette import Automation, Principals, Ready
 
 __all__ = ["Automation", "Principals", "Ready", "install"]
 

@@ -12,14 +12,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
-from starlette.routing import Mount
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 import wfcore
-from wfcore.adapters.http.core.origins import Site
-from wfcore.adapters.http.core.responses import error_response, for_client, safe_request_id
+from wfcore.extras import needs_extra
+
+with needs_extra("server", "`wfcore.contrib.starlette`"):
+    from starlette.requests import HTTPConnection, Request
+    from starlette.responses import Response
+    from starlette.routing import Mount
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from wfcore.adapters.http.core.origins import Site
+    from wfcore.adapters.http.core.responses import error_response, for_client, safe_request_id
 
 __all__ = ["Automation", "Principals", "Ready"]
 

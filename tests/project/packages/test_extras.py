@@ -122,6 +122,23 @@ def test_serve_names_the_extra(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (1, message)
 
 
+@pytest.mark.parametrize(
+    ("module", "missing", "install"),
+    [
+        ("starlette", "starlette", "`wfcore[server]`"),
+        ("fastapi", "fastapi", "`fastapi` and `wfcore[server]`"),
+        ("django", "django", "`django` and `wfcore[server]`"),
+        ("fastapi", "sse_starlette", "`wfcore[server]`"),
+        ("django", "sse_starlette", "`wfcore[server]`"),
+    ],
+)
+def test_a_module_for_a_product_names_what_it_needs(module: str, missing: str, install: str, tmp_path: Path) -> None:
+    """It names the framework too, which no extra installs, unless the product has it."""
+    ended = without(frozenset({missing}), f"import wfcore.contrib.{module}", tmp_path)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1].endswith(f"not installed: install {install}"), ended.stderr
+
+
 class TestNeedsExtra:
     def test_a_missing_package(self) -> None:
         """The error is one of an import and one of the library."""
