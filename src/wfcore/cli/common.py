@@ -3,9 +3,10 @@
 import gc
 import json
 import logging
+import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import CycloptsError, Parameter
@@ -105,6 +106,25 @@ async def driving(core: "Core", execution: "ExecutionRef") -> AsyncIterator[None
         yield
     finally:
         await dispatcher.stop(core.ports.settings.grace)
+
+
+@contextmanager
+def stopped_by_hangup() -> Iterator[None]:
+    """SIGHUP, as when a terminal closes, stops the process like SIGTERM. `nohup` ignores it, and that stays so."""
+
+    def stop(*_: object) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the shell and the kernel both send one
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGHUP)
+    if before is signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGHUP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def freeze_heap() -> None:

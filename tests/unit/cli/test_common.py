@@ -1,14 +1,16 @@
 """Common options of the commands, and the core that they open."""
 
 import json
+import signal
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from postgres_server import new_database
 
-from wfcore.cli.common import IN_MEMORY, open_core
+from wfcore.cli.common import IN_MEMORY, open_core, stopped_by_hangup
 from wfcore.cli.main import main
 
 CONFIG = '[models.quick]\nprovider = "scripted"\n'
@@ -108,3 +110,30 @@ def test_a_command_that_reads_creates_no_schema(capsys: pytest.CaptureFixture[st
     for _ in range(2):
         assert main(["org", "list", *place]) == 1
         assert "run `wfcore db upgrade`" in capsys.readouterr().err
+
+
+class TestStoppedByHangup:
+    """SIGHUP; this process has a handler of SIGTERM that only counts."""
+
+    @pytest.fixture(autouse=True)
+    def stops(self) -> Iterator[list[int]]:
+        stops: list[int] = []
+        before = signal.signal(signal.SIGTERM, lambda number, _: stops.append(number)), signal.getsignal(signal.SIGHUP)
+        yield stops
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGHUP, before[1])
+
+    def test_two_are_one_stop(self, stops: list[int]) -> None:
+        """The shell and the kernel both send one when a terminal closes: the second must not end the drain."""
+        with stopped_by_hangup():
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGHUP)
+        assert stops == [signal.SIGTERM]
+
+    def test_a_process_that_ignores_it_goes_on(self, stops: list[int]) -> None:
+        """As one that `nohup` started."""
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with stopped_by_hangup():
+            signal.raise_signal(signal.SIGHUP)
+        assert stops == []
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

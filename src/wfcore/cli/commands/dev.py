@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from wfcore.cli.commands.serve import Port, ServerOptions, listen, server_of, url_of
-from wfcore.cli.common import Config, Database, Flag, Schema, Tools, open_core
+from wfcore.cli.common import Config, Database, Flag, Schema, Tools, open_core, stopped_by_hangup
 from wfcore.cli.setup.configuration import warn_of_unknown_variables
 from wfcore.logs import configure
 
@@ -60,7 +60,7 @@ async def dev(
     configure("text", "warning")
     given, configured = load_tools(tools), load(config)
     settings = configured.server.overridden(attrs.asdict(ServerOptions()))
-    with listen(HOST, port) as listener:
+    with stopped_by_hangup(), listen(HOST, port) as listener:
         async with open_core(database, config, schema, tools=given, worker=True, models=True, migrate=True) as core:
             await create_demo(core, USER)
             secret = secrets.token_urlsafe(32)

@@ -11,7 +11,18 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from wfcore.adapters.sealing import file_of
-from wfcore.cli.common import DATABASE, Config, Database, Flag, Schema, Tools, freeze_heap, open_core, print_message
+from wfcore.cli.common import (
+    DATABASE,
+    Config,
+    Database,
+    Flag,
+    Schema,
+    Tools,
+    freeze_heap,
+    open_core,
+    print_message,
+    stopped_by_hangup,
+)
 from wfcore.cli.setup.configuration import warn_of_missing_settings, warn_of_unknown_variables
 from wfcore.extras import needs_extra
 from wfcore.logs import Format, LevelName, configure
@@ -67,7 +78,7 @@ async def serve(
     config: Config = None,
     schema: Schema = None,
 ) -> None:
-    """Serve both APIs on one port and drive runs; SIGTERM and Ctrl-C shut it down cleanly.
+    """Serve both APIs on one port and drive runs; SIGTERM, SIGHUP and Ctrl-C shut it down cleanly.
 
     Upgrades the schema first. Prints one line, `listening on http://HOST:PORT`, when it accepts requests.
 
@@ -95,7 +106,7 @@ async def serve(
     settings = configured.server.overridden(attrs.asdict(connections or ServerOptions()))
     metrics, traces = configured.metrics(), configured.traces()
     telemetry = [each for each in (metrics, traces) if each is not None]
-    with listen(host, port) as listener:
+    with stopped_by_hangup(), listen(host, port) as listener:
         async with open_core(
             database, config, schema, tools=given, worker=not no_worker, models=True, migrate=True, telemetry=telemetry
         ) as core:

@@ -8,7 +8,7 @@ from typing import Final
 
 from cyclopts import CycloptsError
 
-from wfcore.cli.common import DATABASE, Config, Database, Schema, Tools, freeze_heap, open_core
+from wfcore.cli.common import DATABASE, Config, Database, Schema, Tools, freeze_heap, open_core, stopped_by_hangup
 from wfcore.cli.setup.configuration import warn_of_missing_settings, warn_of_unknown_variables
 from wfcore.logs import Format, LevelName, configure
 
@@ -24,7 +24,7 @@ async def worker(
     config: Config = None,
     schema: Schema = None,
 ) -> None:
-    """Drive runs, schedules and timers; SIGTERM and Ctrl-C shut it down cleanly.
+    """Drive runs, schedules and timers; SIGTERM, SIGHUP and Ctrl-C shut it down cleanly.
 
     Prints one line, `working`, when it is ready. On shutdown, active runs get a few seconds to stop; other workers
     continue them.
@@ -50,7 +50,7 @@ async def worker(
     warn_of_missing_settings(configured, database)
     traces = configured.traces()
     telemetry = [] if traces is None else [traces]
-    with _stop_signal() as end:
+    with stopped_by_hangup(), _stop_signal() as end:
         async with open_core(database, config, schema, tools=given, worker=True, migrate=True, telemetry=telemetry):
             freeze_heap()
             print("working", flush=True)  # noqa: T201
