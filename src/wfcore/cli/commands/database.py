@@ -157,8 +157,9 @@ def copy(
 ) -> None:
     """Copy all of wfcore's rows into a database that has none, SQLite or PostgreSQL, and verify every row.
 
-    Stop servers and workers of the source first. Runs that wait continue on the copy. The secret key must be the same
-    on both. With shards, a copy of the database has the organizations of all of them.
+    Stop servers and workers of the source first: a SQLite file that one has open is refused. Runs that wait continue on
+    the copy. The secret key must be the same on both. With shards, a copy of the database has the organizations of all
+    of them.
 
     Parameters
     ----------

@@ -54,8 +54,10 @@ def copy(
     transaction of the target. Other writers of the source wait meanwhile; with `online` they go on, and the copy has
     one state of the source. Parked runs continue on the copy.
 
-    Raises Conflict when the target has rows of wfcore, and when the source has other shards; Unavailable when the
-    source has not the schema of this release, when a database does not respond, and when a row of the copy differs.
+    Raises Conflict when the target has rows of wfcore, when the source has other shards, and, without `online`, when
+    somebody else has its file open: a server would drive the runs of the copy too. Raises
+    Unavailable when the source has not the schema of this release, when a database does not respond, and when a row of
+    the copy differs.
     """
     if source.file is not None and not source.file.exists():
         raise Unavailable(f"database `{source.file}` does not exist")
@@ -81,7 +83,7 @@ def check_empty(target: Address) -> None:
 
 
 def _opened_source(stack: ExitStack, source: Address, *, online: bool) -> CopyDatabase:
-    read = stack.enter_context(opened(source, begin="DEFERRED" if online else "IMMEDIATE"))
+    read = stack.enter_context(opened(source, begin="DEFERRED" if online else "EXCLUSIVE"))
     fault = migrations.fault(revision_of(read, source))
     if fault is not None:
         raise Unavailable(f"the source cannot be copied: {fault}")

@@ -19,7 +19,7 @@ from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, check_schema
 from wfcore.adapters.sql.schema.statement import PostgresDialect, own_name
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.addresses import address_of, is_server, server_options
-from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.errors import Conflict, Unavailable
 from wfcore.extras import needs_extra
 
 if TYPE_CHECKING:
@@ -238,18 +238,34 @@ class PostgresCopy:
 def opened(address: Address, *, begin: str = "IMMEDIATE") -> Iterator[CopyDatabase]:
     """The database in one transaction, committed at the end, rolled back on any exception.
 
-    `begin` is that of SQLite: IMMEDIATE locks the file against other writers, DEFERRED does not. The transaction sees
-    one state of the database. Raises Unavailable when the database cannot be used.
+    `begin` is that of SQLite: IMMEDIATE locks the file against other writers, DEFERRED does not, and EXCLUSIVE needs a
+    file that nobody else has open. The transaction sees one state of the database. Raises Conflict when somebody else
+    still has the file open after `LOCK_SECONDS`, and Unavailable when the database cannot be used.
     """
     with _errors(), _engine(address).connect() as connection:
         if address.file is not None:
             driver: Any = connection.connection.driver_connection
             driver.execute("PRAGMA foreign_keys = ON")
-            driver.execute(f"BEGIN {begin}")
+            if begin == "EXCLUSIVE":
+                _lock_file(driver, address.file)
+            else:
+                driver.execute(f"BEGIN {begin}")
             yield SqliteCopy(connection)
         else:
             yield PostgresCopy(connection, address.schema)
         connection.connection.driver_connection.commit()  # type: ignore[union-attr]
+
+
+def _lock_file(driver: sqlite3.Connection, file: Path) -> None:
+    """Begin a transaction alone. In WAL mode, which servers use, BEGIN EXCLUSIVE excludes writers only."""
+    driver.execute("PRAGMA locking_mode = EXCLUSIVE")
+    try:
+        driver.execute("BEGIN EXCLUSIVE")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        message = f"another process has `{file}` open: stop the servers and workers of this database first"
+        raise Conflict(message) from error
 
 
 def revision_of(database: CopyDatabase, address: Address) -> str | None:

@@ -11,6 +11,7 @@ from bench import opened as opened_bench
 from filled import SECRET, as_read, fill, rows_of
 from postgres_server import new_database, without_schema
 
+import wfcore
 from wfcore.adapters.sql.transfer import copying
 from wfcore.adapters.sql.transfer.copying import Copied, copy
 from wfcore.adapters.sql.transfer.databases import Address, SqliteCopy, planned_upgrade
@@ -155,6 +156,21 @@ def test_a_source_that_is_written_to_is_not_copied(tmp_path: Path) -> None:
             with pytest.raises(Unavailable, match="lock timeout"):
                 copy(of, address("sqlite", tmp_path))
         assert copy(of, address("sqlite", tmp_path), online=True) == Copied({})
+
+
+@pytest.mark.anyio
+async def test_a_file_that_a_core_has_open_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although nothing writes: it would drive the runs of the copy too. An online copy is made, and one afterwards."""
+    of, to = address("sqlite", tmp_path, "source"), address("sqlite", tmp_path)
+    monkeypatch.setattr("wfcore.adapters.sql.transfer.databases.LOCK_SECONDS", 0.05)
+    async with wfcore.open(of.url, worker=False):
+        with pytest.raises(Conflict, match=r"another process has `.*source.*` open: stop the servers"):
+            copy(of, to)
+        assert to.file is not None
+        assert not to.file.exists()
+        copy(of, address("sqlite", tmp_path, "online"), online=True)
+    copy(of, to)
+    assert to.file.exists()
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "mysql://x", "sqlite:///a?mode=ro"])
