@@ -18,7 +18,7 @@ Expiring = Literal["runs", "conversations", "audit", "deleted"]
 
 - `runs`: executions that ended before a time, with everything of theirs but usage and messages; deliveries of events,
   and the ids of deleted runs, which can then be used again.
-- `conversations`: those whose latest message is older.
+- `conversations`: those whose latest message is older, unless an execution of theirs has not ended.
 - `audit`: rows of the audit.
 - `deleted`: workflows and skills that were deleted before, with their variations, memories and ended executions. One
   stays while an execution of its own can still continue, or one of another workflow has called it.

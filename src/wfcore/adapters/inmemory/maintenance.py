@@ -89,7 +89,7 @@ class MemoryMaintenance:
                 yield from self._old_runs(org, before)
             case "conversations":
                 for stored in list(self.journal.conversations._conversations.values()):
-                    if stored.row.org == org and stored.row.updated_at < before:
+                    if stored.row.org == org and stored.row.updated_at < before and not self._continues(stored.row):
                         yield partial(self._forget, stored.row)
             case "audit":
                 log = self.storage._logs[org]
@@ -109,6 +109,15 @@ class MemoryMaintenance:
         for number, delivery in list(rows.items()):
             if delivery.next_at is None and delivery.notice.at < before:
                 yield partial(rows.__delitem__, number)
+
+    def _continues(self, row: Conversation) -> bool:
+        """Whether an execution of the conversation has not ended."""
+        own = [
+            stored
+            for stored in self.journal._executions.values()
+            if (stored.row.ref.org, stored.row.thread_id, stored.row.user_id) == (row.org, row.thread_id, row.user_id)
+        ]
+        return any(self.journal._runs[row.org][stored.runs[-1]].status not in ENDED for stored in own)
 
     def _forget(self, row: Conversation) -> None:
         self.journal.conversations.forget(row)

@@ -162,11 +162,18 @@ async def delete_conversations(connection: Transaction, keys: Sequence[int]) -> 
 
 
 class OldConversations:
-    """Conversations whose latest message is old."""
+    """Conversations whose latest message is old, and which no execution of theirs continues any more."""
 
     def old(self, org: int, before: int) -> sa.Select[Any]:
-        of = _CONVERSATIONS.c
-        return sa.select(of.key).where(of.org == org, of.updated_at < before).order_by(of.updated_at)
+        of, later = _CONVERSATIONS.c, runs.alias("later")
+        unended = (
+            sa.exists()
+            .where(executions.c.org == of.org, executions.c.thread_id == of.thread_id)
+            .where(executions.c.user_id == of.user_id, runs.c.execution == executions.c.id)
+            .where(runs.c.status.not_in(_ENDED))
+            .where(~sa.exists().where(later.c.execution == runs.c.execution, later.c.key > runs.c.key))
+        )
+        return sa.select(of.key).where(of.org == org, of.updated_at < before, ~unended).order_by(of.updated_at)
 
     async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
         """The row is locked first, so that concurrent writers to the conversation wait for it."""

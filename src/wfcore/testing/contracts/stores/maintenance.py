@@ -172,6 +172,20 @@ class MaintenanceContract(OnAsyncio):
         assert await journal.find_run(ORG, "old")
 
     @pytest.mark.anyio
+    async def test_a_conversation_of_an_unended_execution_stays(self, stores: Stores) -> None:
+        """Until its last turn has ended, by which it is continued; an execution of another thread keeps nothing."""
+        storage, journal = stores
+        ref = await ran(journal, "a", RunStatus.interrupted, message="hello")
+        await ran(journal, "b", message="hello")
+        assert await self._pruned(storage, "conversations") == 1
+        assert await journal.conversations.own(ORG, "t-a", "ann")
+        turn = NewRun("c", "ann", b"f", RunStatus.running, NOW, parent_run_id="a")
+        await journal.append(ref, Append(2, steps(1, 2), new_run=turn))
+        assert await self._pruned(storage, "conversations") == 0
+        await journal.append(ref, Append(3, steps(1, 3), changes=[RunChange("c", RunStatus.done, NOW)]))
+        assert await self._pruned(storage, "conversations") == 1
+
+    @pytest.mark.anyio
     async def test_old_rows_of_the_audit_are_deleted(self, stores: Stores) -> None:
         """A row that is written afterwards has a key of its own."""
         storage, _ = stores
