@@ -490,4 +490,7 @@ class TestAgents:
         number = await bench.deployed(one(agent(agent_id=skill.id, message="hi")))
         await bench.core.skills.delete(bench.me, skill.id)
         run = await bench.ended(await bench.core.runs.start(bench.me, workflow=number, input={}))
-        assert why(run) == (f"skill `{skill.id}` is not deployed", "skill_missing")
+        assert why(run) == (f"skill `{skill.id}` is deleted: restore it, then retry the run", "skill_missing")
+        await bench.core.skills.restore(bench.me, skill.id)
+        again = await bench.ended(await bench.core.runs.retry(bench.me, run.id))
+        assert again.status == "done"

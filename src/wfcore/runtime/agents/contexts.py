@@ -108,7 +108,7 @@ class Contexts:
     # Runs
 
     async def composed(self, execution: Execution, effect: ComposeContext) -> Composed:
-        """The context of an agent's visit. `ModelError` when the skill is not deployed, or the context does not fit.
+        """The context of an agent's visit. `ModelError` when the skill is missing, or the context does not fit.
 
         The frame of a skill has pinned its variation; a node of a workflow uses the variation that is deployed now.
         Subordinates, memories and the conversation are those of the user who started the execution. The context of an
@@ -208,7 +208,15 @@ async def _deployed(work: UnitOfWork, number: int, pinned: str | None) -> tuple[
         variation = await work.skills.variation(number, pinned or resource.active_variation_id or "")
         if variation is not None:
             return resource, variation
-    raise ModelError(f"skill `{number}` is not deployed", retryable=False, reason="skill_missing")
+    raise ModelError(_why_missing(number, resource), retryable=False, reason="skill_missing")
+
+
+def _why_missing(number: int, resource: Resource | None) -> str:
+    if resource is None:
+        return f"skill `{number}` does not exist"
+    if resource.status is Status.DELETED:
+        return f"skill `{number}` is deleted: restore it, then retry the run"
+    return f"skill `{number}` is not deployed"
 
 
 def _thread_of(me: Principal, wanted: AssistantContext) -> str | None:

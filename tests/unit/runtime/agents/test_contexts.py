@@ -312,15 +312,18 @@ class TestRuns:
         """A missing skill, or a context that does not fit, fails the visit permanently with a reason."""
         execution, deleted = await talked(bench), await deployed_skill(bench)
         await bench.core.skills.delete(bench.me, deleted)
+        draft = (await bench.core.skills.create(bench.me, name="draft")).id
         contexts = Contexts(bench.core.ports)
-        for asked, reason in (
-            (effect(99), "skill_missing"),
-            (effect(deleted), "skill_missing"),
-            (effect(await deployed_skill(bench), "x" * 999, settings={"contextWindow": 9}), "context"),
+        for asked, reason, message in (
+            (effect(99), "skill_missing", "skill `99` does not exist"),
+            (effect(deleted), "skill_missing", f"skill `{deleted}` is deleted"),
+            (effect(draft), "skill_missing", f"skill `{draft}` is not deployed"),
+            (effect(await deployed_skill(bench), "x" * 999, settings={"contextWindow": 9}), "context", ""),
         ):
             with pytest.raises(ModelError) as error:
                 await contexts.composed(execution, asked)
             assert (error.value.reason, error.value.retryable) == (reason, False)
+            assert str(error.value).startswith(message)
 
     async def test_the_cost_of_a_long_thread_is_bounded(self, bench: Bench) -> None:
         """Only the newest messages that can fit are read, however many there are."""
