@@ -50,9 +50,14 @@ class DeliveryView:
             "webhookId": webhook_id_of(row),
             "status": row.state,
             "attempts": [_attempt_to_wire(one) for one in row.attempts],
-            "nextAttemptAt": None if row.next_at is None else iso_ms(row.next_at or row.notice.at),
+            "nextAttemptAt": None if row.next_at is None else iso_ms(row.next_at or _due_since(row)),
             "createdAt": iso_ms(row.notice.at),
         }
+
+
+def _due_since(row: Delivery) -> int:
+    """Since when a delivery is due that is due at once: its event or, when it is delivered again, its last attempt."""
+    return max([row.notice.at, *(one.at + one.ms for one in row.attempts)])
 
 
 def _attempt_to_wire(attempt: Attempt) -> dict[str, JSON]:

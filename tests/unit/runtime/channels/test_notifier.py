@@ -312,6 +312,8 @@ class TestMessages:
         chat.status = 200
         again = await bench.core.hooks.redeliver(bench.me, hook.id, view.id)
         assert (again.row.state, again.row.tries) == ("pending", 0)
+        wire = again.to_wire()
+        assert wire["nextAttemptAt"] == view.to_wire()["attempts"][-1]["at"] > wire["createdAt"]
         assert await delivered(bench) == 1
         assert len(set(chat.names)) == 1
         assert len({body for _, body in chat.posted}) == 1
