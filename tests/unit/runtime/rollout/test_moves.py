@@ -226,3 +226,21 @@ async def test_runs_of_a_database_move(tmp_path: Any) -> None:
         assert structs.replace(found.interrupts[0], message="may it?", node=run.interrupts[0].node) == run.interrupts[0]
         done = await later.ended(await later.core.runs.resume(later.me, run.id, decision="approve"))
         assert done.output == 9
+
+
+async def test_an_approval_that_nobody_can_decide(bench: Bench) -> None:
+    """Its only group was deleted: a manager names somebody else, deploys, and moves the run that waits."""
+    boss = await bench.joined("boss", "owner")
+    group = (await bench.core.groups.create(boss, name="finance")).id
+    await bench.joined("ann", "member", group)
+    number = await bench.deployed(line(w=ask(approvers={"groups": [group]})))
+    run = await parked(bench, number)
+    await bench.core.groups.delete(boss, group)
+    ann = bench.person("ann")
+    for person in (ann, boss, bench.me):
+        with pytest.raises(Forbidden) as error:
+            await bench.core.runs.resume(person, run.id, decision="approve")
+        assert error.value.info["reason"] == "not_an_approver"
+    await redeploy(bench, number, line(w=ask(approvers={"emails": ["ann@x.org"]})))
+    assert await moves(bench, number, run.id) == [(run.id, True, None)]
+    assert (await bench.ended(await bench.core.runs.resume(ann, run.id, decision="approve"))).status == "done"
