@@ -1,10 +1,10 @@
 import {
-  applyNodeChanges, type Connection, type Edge, getNodesBounds, getViewportForBounds, Handle, MarkerType, type Node, type NodeChange, type NodeHandle,
+  applyNodeChanges, type Connection, type Edge, Handle, MarkerType, type Node, type NodeChange, type NodeHandle,
   type NodeProps, Position, ReactFlow, ReactFlowProvider, useReactFlow, type Viewport,
 } from "@xyflow/react";
 import { type DragEvent, type KeyboardEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { GraphNode, NodeType, Structure } from "../api/types";
-import { type Fit, InSight, useJump, useScrolls } from "../canvas/InSight";
+import { beginningOf, type Fit, firstView, InSight, useJump, useScrolls } from "../canvas/InSight";
 import { positions } from "../canvas/place";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -126,21 +126,17 @@ export function EditorCanvas(props: CanvasProps) {
     })),
     [structure.edges, canEdit, marks],
   );
+  const begin = useMemo(() => size && beginningOf(wanted, structure.nodes.find((node) => node.type === "start")?.id, size, FIT), [size, made]);
   return (
     <div className="graph editing" role="group" aria-label={props.label} aria-busy={!made || undefined} ref={box}>
-      {made && size && (
-        <ReactFlowProvider initialNodes={wanted} initialEdges={lines} initialWidth={size.width} initialHeight={size.height} fitView initialFitViewOptions={FIT}
-          initialMinZoom={FIT.minZoom} initialMaxZoom={FIT.maxZoom}>
-          <Canvas {...props} wanted={wanted} lines={lines} box={box} first={viewportOf(wanted, size)} />
+      {made && size && begin && (
+        <ReactFlowProvider initialNodes={wanted} initialEdges={lines} initialWidth={size.width} initialHeight={size.height} fitView
+          initialFitViewOptions={{ ...FIT, nodes: begin }} initialMinZoom={FIT.minZoom} initialMaxZoom={FIT.maxZoom}>
+          <Canvas {...props} wanted={wanted} lines={lines} box={box} first={firstView(begin, size, FIT)} />
         </ReactFlowProvider>
       )}
     </div>
   );
-}
-
-function viewportOf(nodes: Placed[], size: { width: number; height: number }): Viewport {
-  if (!size.width || !size.height || !nodes.length) return { x: 0, y: 0, zoom: 1 };
-  return getViewportForBounds(getNodesBounds(nodes), size.width, size.height, FIT.minZoom, FIT.maxZoom, FIT.padding);
 }
 
 /** Where the handles are: the canvas renders a node that lacks them once to measure it, in sight or not. */

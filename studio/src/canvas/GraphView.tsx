@@ -1,5 +1,5 @@
 import {
-  type Edge, getNodesBounds, getViewportForBounds, Handle, MarkerType, type Node, type NodeHandle, type NodeProps, Position, ReactFlow, ReactFlowProvider,
+  type Edge, Handle, MarkerType, type Node, type NodeHandle, type NodeProps, Position, ReactFlow, ReactFlowProvider,
   useReactFlow, type Viewport, type XYPosition,
 } from "@xyflow/react";
 import { createContext, memo, useContext, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
@@ -7,7 +7,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { toneOf } from "../kit/kit";
 import { brief } from "../kit/safe";
-import { type Fit, InSight, useJump, useScrolls } from "./InSight";
+import { beginningOf, type Fit, firstView, InSight, useJump, useScrolls } from "./InSight";
 import { LONGEST_LABEL } from "./layout";
 import { positions } from "./place";
 
@@ -100,13 +100,15 @@ export function GraphView({ nodes, edges, states, selected, onSelect, label }: G
   const lines = useLines(edges, states);
   const fit = useMemo(() => fitOf(nodes.length), [nodes]);
   const size = { width: box.current?.clientWidth ?? 0, height: box.current?.clientHeight ?? 0 };
+  const start = nodes.find((node) => node.type === "start")?.id;
+  const begin = useMemo(() => shown && beginningOf(shown, start, size, fit), [shown]);
   return (
     <div className="graph" role="group" aria-label={label} aria-busy={!shown || undefined} ref={box}>
-      {shown && (
+      {shown && begin && (
         <StatesContext value={states}>
           <ReactFlowProvider initialNodes={shown} initialEdges={lines} initialWidth={size.width} initialHeight={size.height} fitView
-            initialFitViewOptions={fit} initialMinZoom={fit.minZoom} initialMaxZoom={fit.maxZoom}>
-            <Canvas nodes={shown} lines={lines} fit={fit} first={viewportOf(shown, size, fit)} selected={selected} onSelect={onSelect} />
+            initialFitViewOptions={{ ...fit, nodes: begin }} initialMinZoom={fit.minZoom} initialMaxZoom={fit.maxZoom}>
+            <Canvas nodes={shown} lines={lines} fit={fit} first={firstView(begin, size, fit)} start={start} selected={selected} onSelect={onSelect} />
           </ReactFlowProvider>
         </StatesContext>
       )}
@@ -162,13 +164,8 @@ function useLines(edges: CanvasEdge[], states: States): Edge[] {
   }, [edges, states, version]);
 }
 
-function viewportOf(nodes: Placed[], size: { width: number; height: number }, fit: Fit): Viewport {
-  if (!size.width || !size.height) return { x: 0, y: 0, zoom: 1 };
-  return getViewportForBounds(getNodesBounds(nodes), size.width, size.height, fit.minZoom, fit.maxZoom, fit.padding);
-}
-
-function Canvas({ nodes, lines, fit, first, selected, onSelect }: {
-  nodes: Placed[]; lines: Edge[]; fit: Fit; first: Viewport; selected: string | null; onSelect: (id: string | null) => void;
+function Canvas({ nodes, lines, fit, first, start, selected, onSelect }: {
+  nodes: Placed[]; lines: Edge[]; fit: Fit; first: Viewport; start: string | undefined; selected: string | null; onSelect: (id: string | null) => void;
 }) {
   const { t } = useLanguage();
   const flow = useReactFlow();
@@ -196,7 +193,7 @@ function Canvas({ nodes, lines, fit, first, selected, onSelect }: {
         }}
         proOptions={{ hideAttribution: true }} zoomOnDoubleClick={false}
       />
-      <InSight id={selected} fit={fit} graph={nodes} />
+      <InSight id={selected} fit={fit} graph={nodes} start={start} />
       <div className="gtools">
         <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
         <button type="button" className="button square" aria-label={t("run.zoomOut")} onClick={() => void flow.zoomOut()}><Icon name="minus" /></button>

@@ -1,4 +1,4 @@
-import { getNodesBounds, getViewportForBounds, type ReactFlowInstance, type Rect, useReactFlow, useStore, useStoreApi, type Viewport } from "@xyflow/react";
+import { getNodesBounds, getViewportForBounds, type Node, type ReactFlowInstance, type Rect, useReactFlow, useStore, useStoreApi, type Viewport } from "@xyflow/react";
 import { type FocusEvent, type UIEvent, useCallback, useEffect, useRef } from "react";
 
 /** How a graph is fitted into its canvas. */
@@ -13,6 +13,8 @@ const MARGIN = 24;
 const BUTTONS = 48;
 /** The least scale at which the names of nodes can be read. */
 const READABLE = 0.75;
+/** In a canvas of less width than this, as on a phone, most graphs cannot be read as a whole. */
+const NARROW = 640;
 
 interface Size {
   width: number;
@@ -44,6 +46,26 @@ function fitted(view: Viewport, rect: Rect, size: Size, fit: Fit): Viewport {
   return isWithin(rect, near, size) ? near : fittedTo(rect, size, { ...fit, maxZoom: Math.max(fit.minZoom, Math.min(fit.maxZoom, view.zoom)) });
 }
 
+/** What a graph begins with: all of it, or in a narrow canvas its start and as many of the next nodes as can be read together. */
+export function beginningOf<One extends Node>(nodes: One[], start: string | undefined, size: Size, fit: Fit): One[] {
+  const isReadable = (part: One[]) => fittedTo(getNodesBounds(part), size, fit).zoom >= READABLE;
+  const first = nodes.find((node) => node.id === start);
+  if (!first || size.width >= NARROW || isReadable(nodes)) return nodes;
+  const awayOf = ({ position }: One) => Math.hypot(position.x - first.position.x, position.y - first.position.y);
+  const near = nodes.filter((node) => node !== first).sort((one, other) => awayOf(one) - awayOf(other));
+  const shown = [first];
+  for (const node of near) {
+    if (!isReadable([...shown, node])) break;
+    shown.push(node);
+  }
+  return shown;
+}
+
+/** The viewport at first. */
+export function firstView(begin: Node[], size: Size, fit: Fit): Viewport {
+  return size.width && size.height && begin.length ? fittedTo(getNodesBounds(begin), size, fit) : { x: 0, y: 0, zoom: 1 };
+}
+
 /** A node with its neighbours, with those after it, and alone: what is shown if there is room for it. */
 function partsAround(flow: ReactFlowInstance, id: string): Rect[] {
   const node = flow.getNode(id);
@@ -56,8 +78,10 @@ function partsAround(flow: ReactFlowInstance, id: string): Rect[] {
 
 interface Props {
   fit: Fit;
-  /** What is drawn: another value is another graph, which is shown as a whole at first. */
+  /** What is drawn: another value is another graph, which is shown from its beginning. */
   graph?: unknown;
+  /** The node at which the graph begins. */
+  start?: string | undefined;
   /** The node that is selected alone. */
   id: string | null;
   /** The whole graph is to be in sight while nothing is selected. */
@@ -71,7 +95,7 @@ interface Props {
  * graph that was in sight as a whole, also when the canvas becomes smaller, as by the details of a node. When the
  * canvas has its size again, it shows what it showed before, if the user has not moved it.
  */
-export function InSight({ id, fit, graph, isWhole = false, isDragging = false }: Props) {
+export function InSight({ id, fit, graph, start, isWhole = false, isDragging = false }: Props) {
   const flow = useReactFlow();
   const width = useStore((store) => store.width);
   const height = useStore((store) => store.height);
@@ -94,12 +118,12 @@ export function InSight({ id, fit, graph, isWhole = false, isDragging = false }:
     const room = { width, height: height - BUTTONS };
     const whole = getNodesBounds(flow.getNodes());
     const isSmaller = width < old.width || height < old.height;
-    let next = isOther ? fittedTo(whole, size, fit) : isSmaller && isWithin(whole, now, old) ? fitted(now, whole, room, fit) : now;
+    let next = isOther ? firstView(beginningOf(flow.getNodes(), start, size, fit), size, fit) : isSmaller && isWithin(whole, now, old) ? fitted(now, whole, room, fit) : now;
     const views = (id === null ? [] : partsAround(flow, id)).map((part) => ({ part, view: panned(next, part, room) }));
     next = (views.find(({ part, view }) => isWithin(part, view, room)) ?? views.at(-1))?.view ?? next;
     if (isSmaller || kept) before.current = { ...(kept ?? { ...old, from: now }), to: next };
     if (!isSame(now, next)) void flow.setViewport(next);
-  }, [flow, fit, graph, id, isThere, width, height, isDragging]);
+  }, [flow, fit, graph, start, id, isThere, width, height, isDragging]);
   useEffect(() => {
     if (isWhole && id === null && width && height) void flow.fitView(fit);
   }, [flow, fit, isWhole, id, width, height]);
