@@ -68,9 +68,11 @@ function One({ id }: { id: number }) {
   return (
     <div className="page skill">
       <div className="head">
-        <h1 className="clip grow">{brief(skill.name, 120)}</h1>
-        <Status value={skill.status} />
-        {skill.hasUnpublishedChanges && <span className="tag wait"><Icon name="pending" />{t("workflows.unpublished")}</span>}
+        <div style={{ minWidth: 0, marginInlineEnd: "auto" }} className="row wrap">
+          <h1 className="clip">{brief(skill.name, 120)}</h1>
+          <Status value={skill.status} />
+          {skill.hasUnpublishedChanges && <span className="tag wait"><Icon name="pending" />{t("workflows.unpublished")}</span>}
+        </div>
         {mayEdit && host.wants("deploy") && skill.hasUnpublishedChanges && <Deploy skill={skill} skills={skills} onDone={reload} />}
         {mayEdit && host.wants("settings") && <Delete skill={skill} skills={skills} />}
       </div>

@@ -1,8 +1,9 @@
-"""The pages on a small phone: what is shown at first can be read."""
+"""The pages on a small phone: what is shown at first can be read, and no name is cut."""
 
 from typing import Any
 
-from playwright.sync_api import Page, expect
+import pytest
+from playwright.sync_api import Locator, Page, expect
 from servers import Server, eventually
 from watching import Open
 
@@ -42,3 +43,21 @@ def test_a_wide_canvas_begins_with_the_whole_graph(open_page: Open, ids: dict[st
     nodes = page.locator(".react-flow__node")
     expect(nodes).to_have_count(10)
     eventually(lambda: all(node.evaluate(IS_WITHIN) for node in nodes.all()))
+
+
+def is_whole(heading: Locator) -> bool:
+    return bool(heading.evaluate("(one) => one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight"))
+
+
+@pytest.mark.parametrize("kind", ["skills", "workflows"])
+def test_a_long_name_is_not_cut(open_page: Open, server: Server, kind: str) -> None:
+    name = "Customer support with refunds and returns of damaged goods"
+    body = {"name": name, "type": "workflow"} if kind == "workflows" else {"name": name, "instructions": ["Help."]}
+    with server.client() as client:
+        made = client.post(f"/api/v1/{kind}", json=body)
+        assert made.status_code == 201, made.text
+    page = open_page(f"/studio/{kind}/{made.json()['id']}", **PHONE)
+    heading = page.get_by_role("heading", name=name)
+    expect(heading).to_be_visible()
+    assert is_whole(heading)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
