@@ -55,7 +55,7 @@ export function NodePanel({ execution, snapshot, path, structure, id, onSelect, 
           <span className="tag"><Icon name={type} />{has(`type.${type}`) ? t(`type.${type}`) : brief(type, 40)}</span>
           {typeof tool === "string" && <span className="tag mono">{brief(tool, 60)}</span>}
         </div>
-        {error && <div className="notice bad"><Icon name="error" /><span className="text">{visible(error.message)}</span></div>}
+        {error && <div className="notice bad"><Icon name="error" /><span className="text"><Named text={visible(error.message)} /></span></div>}
         {open.map((event) => (
           <div className="notice wait" key={String(event.interruptId)}><Icon name="waiting" /><span className="text"><Named text={brief(String(event.message ?? event.toolId ?? t("run.waits")), 300)} /></span></div>
         ))}

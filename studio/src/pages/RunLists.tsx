@@ -6,6 +6,7 @@ import { Icon } from "../kit/icons";
 import { Empty, toneOf, VirtualRows } from "../kit/kit";
 import { brief } from "../kit/safe";
 import { placeName, placeOf, type RunModel } from "../run/model";
+import { Named } from "./parts";
 
 interface Shared {
   model: RunModel;
@@ -96,7 +97,7 @@ export function EventList({ model, version, onSelect }: Shared) {
           <span className="clip">
             {event.nodeId && <button type="button" className="button plain small" onClick={() => onSelect(placeOf(event), event.nodeId!)}>{brief(placeName(placeOf(event), event.nodeId), 60)}</button>}
           </span>
-          <span className="clip muted">{brief(typeof text === "string" ? text : JSON.stringify(text), 200)}</span>
+          <span className="clip muted">{typeof text === "string" ? <Named text={brief(text, 200)} /> : brief(JSON.stringify(text), 200)}</span>
         </div>
       );
     }} />

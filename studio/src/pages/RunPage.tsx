@@ -85,7 +85,7 @@ function OneRun({ runId }: RunProps) {
           <div className="notice bad">
             <Icon name="error" />
             <div className="grow">
-              <strong className="text">{visible(run.error.message)}</strong>
+              <strong className="text"><Named text={visible(run.error.message)} /></strong>
               {failed.length > 0 && (
                 <div className="row wrap" style={{ marginTop: 4 }}>
                   <span className="muted">{t("run.failedAt")}</span>

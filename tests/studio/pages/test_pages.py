@@ -187,6 +187,23 @@ def test_a_run_with_many_requests_in_a_low_window(open_page: Open, server: Serve
     assert shown.evaluate("(one) => one.offsetHeight") >= 200
 
 
+def test_what_stands_in_backticks_is_shown_as_code(open_page: Open, server: Server) -> None:
+    """In the message of a failed run, in the details of its node and in the list of its events."""
+    failing = node("book", "action", toolId="core.fail", params={"message": "no account `A-7` is open"})
+    with server.client() as client:
+        run_id = run(client, workflow(client, "Fails with code", graph([failing], ("start", "book"))))
+        settle(client, run_id)
+    page = open_page(f"/studio/runs/{run_id}")
+    code = page.locator("code", has_text="A-7")
+    expect(page.locator(".notice").first.locator(code)).to_have_text("A-7")
+    page.locator(".react-flow__node[data-id=book]").click()
+    expect(page.locator("wfcore-run aside .notice").locator(code)).to_have_text("A-7")
+    page.get_by_role("tab", name="Events").click()
+    events = page.locator(".erow", has_text="no account A-7 is open")
+    expect(events.locator(code).first).to_have_text("A-7")
+    expect(page.locator("#run-view")).not_to_contain_text("`A-7`")
+
+
 def test_the_time_of_a_run_that_waits(open_page: Open, server: Server) -> None:
     """It goes on, in the list of runs and on the page of the run: its summary, timeline and node."""
     with server.client() as client:
