@@ -55,9 +55,8 @@ def copy(
     one state of the source. Parked runs continue on the copy.
 
     Raises Conflict when the target has rows of wfcore, when the source has other shards, and, without `online`, when
-    somebody else has its file open: a server would drive the runs of the copy too. Raises
-    Unavailable when the source has not the schema of this release, when a database does not respond, and when a row of
-    the copy differs.
+    another process has its SQLite file open, which would drive the runs of the copy too. Raises Unavailable when the
+    source has not the schema of this release, when a database does not respond, and when a row of the copy differs.
     """
     if source.file is not None and not source.file.exists():
         raise Unavailable(f"database `{source.file}` does not exist")
