@@ -1,6 +1,6 @@
 # Written by tests/typing/write_sync_types.py
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Unpack
 
 from wfcore.api.hooks import CreateHook, CreateHookFields, PatchHook, PatchHookFields
@@ -43,7 +43,7 @@ class SyncChatApps:
 class SyncTeamChats:
     """Receives the messages of team chats."""
 
-    def receive(self, id: str, headers: Iterable[tuple[str, str]], body: ReadBody) -> RunView:
+    def receive(self, id: str, headers: Collection[tuple[str, str]], body: ReadBody) -> RunView:
         """Start the run of a message to the interface with this id, or return the run that the same message started.
         A decision continues the run of its message."""
 

@@ -7,6 +7,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.runtime.channels.endpoints import Endpoint, endpoint_for, find_endpoint, input_schema
+from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.ports import Ports
 
@@ -51,6 +52,7 @@ class ChatApps:
             return ChatApp(endpoint, takes_message=False)
         return ChatApp(endpoint, takes_message(await input_schema(self._ports, endpoint)))
 
+    @checks_arguments
     async def page(self, id: str) -> Endpoint:
         """The data of a chat for an unauthenticated caller. NotFound as for `find_endpoint`."""
         return await find_endpoint(self._ports, InterfaceKind.CHATAPP, id)

@@ -7,7 +7,7 @@ with the address that the chat names, with that member's rights, if the `approva
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Mapping
 from typing import Final
 
 import attrs
@@ -41,6 +41,7 @@ from wfcore.ports.repositories.postings import Posting
 from wfcore.runtime.agents.context_sources import input_schema_of
 from wfcore.runtime.channels.endpoints import Endpoint, active_variation, find_endpoint
 from wfcore.runtime.channels.slack import Slack
+from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.authorization import conflict
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import RunView, latest_turn
@@ -88,7 +89,8 @@ class TeamChats:
         self._runs = runs
         self._slack = Slack(ports)
 
-    async def receive(self, id: str, headers: Iterable[tuple[str, str]], body: ReadBody) -> RunView:
+    @checks_arguments
+    async def receive(self, id: str, headers: Collection[tuple[str, str]], body: ReadBody) -> RunView:
         """Start the run of a message to the interface with this id, or return the run that the same message started.
         A decision continues the run of its message.
 

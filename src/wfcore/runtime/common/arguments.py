@@ -21,18 +21,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SCALARS: Final = frozenset({str, int, float, bytes, bool, datetime, NoneType})
-"""The types that are checked, with records such as `RunView`; any other argument is a body or a value of its own."""
+"""The types that are checked, with records such as `RunView`, functions and tuples of these types; any other argument
+is a body or a value of its own.
+"""
+FUNCTION: Final[Any] = Callable
 
 
 @attrs.frozen
 class Expected:
-    """What an argument can be: one of `types`, or a list of `item`. A `limit` is not negative.
+    """What an argument can be: one of `types`, a list of `item`, or a tuple of `parts`. A `limit` is not negative.
 
     `exact` are the types of which nearly every value needs no further look.
     """
 
     types: frozenset[type]
     item: type | None = None
+    parts: tuple[type, ...] = ()
     is_limit: bool = False
     exact: frozenset[type] = attrs.field(init=False)
 
@@ -54,6 +58,8 @@ class Expected:
             if wrong is not self:
                 return f"must have items of type `{self.item.__name__}`, not {_shown(wrong)}"
             return next(filter(None, map(_unstorable, value)), None)
+        if self._is_tuple_of_parts(value):
+            return next(filter(None, (Expected(frozenset({type(each)})).fault(each) for each in value)), None)
         if not any(_is(value, each) for each in self.types):
             return f"must be {self._description()}, not {_shown(value)}"
         if isinstance(value, datetime) and value.tzinfo is None:
@@ -62,9 +68,20 @@ class Expected:
             return "must not be negative"
         return _unstorable(value)
 
+    def _is_tuple_of_parts(self, value: object) -> TypeGuard[tuple[object, ...]]:
+        return (
+            isinstance(value, tuple)
+            and len(value) == len(self.parts) > 0
+            and all(_is(each, kind) for each, kind in zip(value, self.parts, strict=True))
+        )
+
     def _description(self) -> str:
-        names = sorted(each.__name__ for each in self.types - {NoneType})
+        names = sorted(each.__name__ for each in self.types - {NoneType, FUNCTION})
         kinds = [f"of type `{name}`" for name in names]
+        if FUNCTION in self.types:
+            kinds.append("a function")
+        if self.parts:
+            kinds.append(f"a tuple of {' and '.join(f'`{each.__name__}`' for each in self.parts)}")
         if self.item is not None:
             kinds.append(f"a list of `{self.item.__name__}`")
         return " or ".join([*kinds, *(["None"] if NoneType in self.types else [])])
@@ -141,18 +158,31 @@ def _all_expected(annotations: Mapping[str, Any]) -> Mapping[str, Expected]:
 
 def _expected(annotation: Any, is_limit: bool) -> Expected | None:
     """What an annotation allows; None for one that is not checked."""
-    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    types, item = set[type](), None
-    for part in parts:
-        if part in SCALARS or (isinstance(part, type) and issubclass(part, Struct)):
+    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    types, item, parts = set[type](), None, ()
+    for part in choices:
+        if part in SCALARS or (isinstance(part, type) and (issubclass(part, Struct) or attrs.has(part))):
             types.add(part)
+        elif get_origin(part) is FUNCTION:
+            types.add(FUNCTION)
         elif get_origin(part) is Literal or (isinstance(part, type) and issubclass(part, StrEnum)):
             types.add(str)
-        elif get_origin(part) in (Collection, Sequence) and get_args(part)[0] in SCALARS:
-            item = get_args(part)[0]
+        elif (found := _item(part)) is not None:
+            item = found
+        elif get_origin(part) is tuple:
+            parts = get_args(part)
         else:
             return None
-    return Expected(frozenset(types), item, is_limit)
+    return Expected(frozenset(types), item, parts, is_limit)
+
+
+def _item(annotation: Any) -> type | None:
+    """The type of the items of a list of any length; None for another annotation."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin not in (Collection, Sequence) and not (origin is tuple and arguments[1:] == (...,)):
+        return None
+    found = get_origin(arguments[0]) or arguments[0]
+    return found if found in SCALARS or found is tuple else None
 
 
 def _is_list(value: object) -> TypeGuard[Collection[object]]:

@@ -58,6 +58,7 @@ class DataRetention:
     async def stop(self) -> None:
         await self._poller.stop()
 
+    @checks_arguments
     async def prune(
         self, retention: Retention | None = None, *, dry_run: bool = False, on_progress: OnDeleted = lambda _: None
     ) -> Mapping[str, int]:

@@ -176,6 +176,7 @@ class Directory:
         row = AccessToken(self._ports.ids.token(8), hash_secret(secret), user_id, name, given, now, expires_at)
         return row, format_token(org, row.prefix, secret)
 
+    @checks_arguments
     async def authenticate(self, text: str) -> Principal:
         """The principal of a personal access token or of an embed token (`Tokens.embed`).
 

@@ -124,7 +124,7 @@ class RunReading:
         if not can_use:
             raise Forbidden("reading the graph requires use of the run's target", {"canUse": False})
         entries = await self._ports.journal.read(execution.ref)
-        return await graph_of(self._ports.storage, self._plans, execution, entries, path, base)
+        return await graph_of(self._ports.storage, self._plans, execution, entries, tuple(path), base)
 
     @needs("workflows:read")
     async def record(self, me: Principal, run_id: str) -> Recording:

@@ -5,7 +5,7 @@ workflow, like a scheduled run.
 """
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from wfcore.domain.json.parsing import parse_json
@@ -15,6 +15,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, Status, move
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.triggers.webhooks import BadSignature, Webhook, input_of, read_message, run_id_of
+from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.authorization import conflict
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import RunView
@@ -33,7 +34,8 @@ class Deliveries:
         self._ports = ports
         self._runs = runs
 
-    async def receive(self, id: str, headers: Iterable[tuple[str, str]], body: ReadBody) -> RunView:
+    @checks_arguments
+    async def receive(self, id: str, headers: Collection[tuple[str, str]], body: ReadBody) -> RunView:
         """Start the run of a message to the webhook with this id, or return the run that the same message started.
 
         `body` reads the signed bytes; it is called only when the headers are plausible. Errors: NotFound for an unknown

@@ -13,11 +13,13 @@ import wfcore
 from wfcore.core import AREAS, module_of
 from wfcore.domain.kernel.errors import Invalid, Malformed
 from wfcore.runtime.common.arguments import argument_check
+from wfcore.runtime.common.installation import Retention
 
 pytestmark = pytest.mark.anyio
 
 FOREIGN = uuid4()
 NOW = datetime.now(UTC)
+NAIVE = NOW.replace(tzinfo=None)
 
 
 def use_case(
@@ -32,6 +34,11 @@ def use_case(
     view: Literal["active", "draft"] = "active",
     body: dict[str, Any] | None = None,
     more: object = None,
+    path: tuple[str, ...] = (),
+    after: tuple[datetime, int] | None = None,
+    headers: Collection[tuple[str, str]] = (),
+    handler: Callable[[], None] = print,
+    retention: Retention | None = None,
 ) -> None:
     """A method with every kind of argument."""
 
@@ -47,6 +54,8 @@ CHECK = argument_check(use_case, 1)
         ((7, "ä"), {"scopes": ["a"], "timeout": 5, "view": "draft"}),
         ((7,), {"scopes": frozenset({"a"}), "timeout": 0.5, "since": None}),
         ((7,), {"body": FOREIGN, "more": FOREIGN}),
+        ((7,), {"path": ["a"], "after": (NOW, 1), "headers": {"a": "b"}.items()}),
+        ((7,), {"path": ("a", "b"), "after": None, "handler": len, "retention": Retention(runs=1)}),
         ((7, "a", "too many"), {"unknown": FOREIGN}),
     ],
 )
@@ -74,6 +83,16 @@ def test_arguments_of_their_types(arguments: tuple[Any, ...], named: dict[str, A
         ((7,), {"limit": -1}, "`limit`: must not be negative"),
         ((7,), {"timeout": "5"}, "`timeout`: must be of type `float` or None, not `str`"),
         ((7,), {"view": 1}, "`view`: must be of type `str`, not `int`"),
+        ((7,), {"path": "a"}, "`path`: must be a list of `str`, not `str`"),
+        ((7,), {"after": "a"}, "`after`: must be a tuple of `datetime` and `int` or None, not `str`"),
+        ((7,), {"after": (NOW,)}, "`after`: must be a tuple of `datetime` and `int` or None, not `tuple`"),
+        ((7,), {"after": (NOW, "a")}, "`after`: must be a tuple of `datetime` and `int` or None, not `tuple`"),
+        ((7,), {"after": (NAIVE, 1)}, "`after`: must have a time zone, as `datetime.now(UTC)` has"),
+        ((7,), {"after": (NOW, 2**63)}, "`after`: must be from -9223372036854775807 to 9223372036854775807"),
+        ((7,), {"headers": {"a": "b"}}, "`headers`: must be a list of `tuple`, not `dict`"),
+        ((7,), {"headers": ["a"]}, "`headers`: must have items of type `tuple`, not `str`"),
+        ((7,), {"handler": b"a"}, "`handler`: must be a function, not `bytes`"),
+        ((7,), {"retention": {"runs": 1}}, "`retention`: must be of type `Retention` or None, not `dict`"),
     ],
 )
 def test_arguments_of_other_types(arguments: tuple[Any, ...], named: dict[str, Any], message: str) -> None:
@@ -116,6 +135,11 @@ OPERATORS: list[Callable[[wfcore.Core], Any]] = [
     lambda core: core.directory.run_limits(FOREIGN),
     lambda core: core.exports.organization(FOREIGN),
     lambda core: core.retention.delete_organization(FOREIGN),
+    lambda core: core.retention.prune(FOREIGN),
+    lambda core: core.directory.authenticate(FOREIGN),
+    lambda core: core.chat_apps.page(FOREIGN),
+    lambda core: core.webhooks.receive(FOREIGN, [], print),
+    lambda core: core.team_chats.receive(FOREIGN, [], print),
     lambda core: core.runs.result(FOREIGN),
     lambda core: core.notifier.forget(FOREIGN),
 ]
