@@ -163,11 +163,14 @@ def _object_faults(value: Mapping[object, object], steps: _Steps) -> Iterator[tu
             yield (*steps, name), f"repeated key `{_shown(name)}`"
     for key, item in value.items():
         if not isinstance(key, str):
-            yield steps, f"a key of type `{type(key).__name__}`"
+            yield steps, f"must have keys of type `str`, not `{type(key).__name__}`"
         elif fault := _text_fault(key):
             yield steps, f"{fault} in a key"
         else:
             yield from _faults(item, (*steps, key))
+
+
+_TYPES = "a `dict`, `list`, `str`, `int`, `float`, `bool` or None"
 
 
 def _scalar_fault(value: object) -> str | None:
@@ -177,7 +180,7 @@ def _scalar_fault(value: object) -> str | None:
         return f"an integer outside -{MAX_INTEGER} to {MAX_INTEGER}"
     if isinstance(value, float):
         return None if math.isfinite(value) else "a number that is not finite"
-    return None if value is None or isinstance(value, int) else f"a value of type `{type(value).__name__}`"
+    return None if value is None or isinstance(value, int) else f"must be {_TYPES}, not `{type(value).__name__}`"
 
 
 def _text_fault(text: str) -> str | None:

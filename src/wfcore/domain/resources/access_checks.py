@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final, get_args
 
-from wfcore.domain.kernel.errors import Issue, join_path
+from wfcore.domain.kernel.errors import Issue, join_path, usable
 from wfcore.domain.kernel.ids import is_uuid, normalize_email
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import AccessConfig, Principal, Visibility
@@ -135,7 +135,9 @@ def _typed(value: JSON, path: str, form: type) -> list[Issue]:
 
 
 def _unknown(data: Mapping[str, JSON], path: str, known: Collection[str]) -> list[Issue]:
-    return [Issue(join_path(path, key), f"unknown key {_shown(key)}", "unknown") for key in data if key not in known]
+    return [
+        Issue(join_path(path, key), f"is not a known key{usable(known)}", "unknown") for key in data if key not in known
+    ]
 
 
 def _shown(value: str) -> str:

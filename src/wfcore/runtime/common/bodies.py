@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
+import attrs
+
 from wfcore.domain.json.codec import check, value_issues
 from wfcore.domain.json.parsing import faults_of
 from wfcore.domain.json.values import is_value, structure, to_json, wire_names, without_ignored, without_nulls
@@ -48,16 +50,21 @@ def checked(
     TypeError for a body with fields.
     """
     tree = tree_of(cls, body, fields, names)
+    if not (type(tree) is dict or isinstance(tree, Mapping)):  # a union is a new object for each call
+        refuse([*key_issues(key), *map(_of_body, shape_issues(cls, tree))])
     if issues := value_issues(tree):
         refuse(issues)
-    if not (type(tree) is dict or isinstance(tree, Mapping)):  # a union is a new object for each call
-        refuse([*key_issues(key), *_shape_issues(cls, tree)])
     tree = without_nulls(cls, without_ignored(cls, tree))
-    refuse([*key_issues(key), *_shape_issues(cls, tree), *(issue for rule in rules for issue in rule(tree))])
+    refuse([*key_issues(key), *shape_issues(cls, tree), *(issue for rule in rules for issue in rule(tree))])
     return tree
 
 
-def _shape_issues(cls: type, tree: Tree) -> list[Issue]:
+def _of_body(issue: Issue) -> Issue:
+    """The issue of the whole body, whose message says so: it has no path."""
+    return issue if issue.path else attrs.evolve(issue, message=f"the body: {issue.message}")
+
+
+def shape_issues(cls: type, tree: Tree) -> list[Issue]:
     """The issues of the shape, or of a value that its check does not know: orjson takes a UUID for a string."""
     try:
         return check(cls, tree)

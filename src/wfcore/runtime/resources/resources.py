@@ -31,7 +31,7 @@ from wfcore.domain.resources.resource import CONTENTS, Change, Resource, Variati
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit_change
 from wfcore.runtime.common.authorization import check_not_limited, needs
-from wfcore.runtime.common.bodies import Tree, parsed, tree_of
+from wfcore.runtime.common.bodies import Tree, parsed, shape_issues, tree_of
 from wfcore.runtime.common.idempotency import is_used, store_response, stored_response
 from wfcore.runtime.common.loop_slice import beside_loop, size_of
 from wfcore.runtime.common.requests import key_issues
@@ -255,7 +255,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         if found := await beside_loop(size, value_issues, body):
             return found
         if not isinstance(body, Mapping):
-            return check(self.validate_body, body)
+            return shape_issues(self.validate_body, body)
         body = without_nulls(self.validate_body, without_ignored(self.validate_body, body))
         found = [*check(self.validate_body, body), *await beside_loop(size, self._rule_issues, body)]
         if isinstance(access := body.get("accessConfig"), dict):
@@ -321,9 +321,9 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         size = size_of(fields if body is None else body)
         tree = await beside_loop(size, tree_of, cls, body, fields, NAMES)
         access = tree.get("accessConfig") if isinstance(tree, Mapping) else None
-        if isinstance(access, dict):
-            access = without_nulls(AccessConfigBody, access)
-        found = await self._access_faults(me, access, id, key) if isinstance(access, dict) else []
+        found = list[Issue]()
+        if isinstance(access, dict) and not value_issues(access):
+            found = await self._access_faults(me, without_nulls(AccessConfigBody, access), id, key)
         rules = self._rule_issues, lambda _: found
         return await beside_loop(size, parsed, cls, tree, {}, *rules, key=key)
 

@@ -24,11 +24,14 @@ def body(**fields: Any) -> dict[str, Any]:
 READONLY = "only an ownership transfer can change the owner"
 
 
+CONFIG_KEYS = "`visibility`, `groupPermissions`, `sharedWith`, `ownerUserId`, `ownerEmail`, `guardrails`"
+
+
 @pytest.mark.parametrize(
     ("data", "path", "message", "rule"),
     [
         ([], "", "must be an object", "type"),
-        (body(more=1), ".more", "unknown key `more`", "unknown"),
+        (body(more=1), ".more", f"is not a known key: use {CONFIG_KEYS}", "unknown"),
         ({}, ".visibility", "`visibility` is required", "required"),
         ({"visibility": 1}, ".visibility", "must be a string", "type"),
         ({"visibility": "public"}, ".visibility", "`public` is not one of `shared`, `private`", "enum"),
@@ -49,7 +52,7 @@ READONLY = "only an ownership transfer can change the owner"
         (
             body(groupPermissions={SALES: {**BITS, "own": True}}),
             f".groupPermissions.{SALES}.own",
-            "unknown key `own`",
+            "is not a known key: use `use`, `manage`",
             "unknown",
         ),
         (
@@ -83,7 +86,7 @@ READONLY = "only an ownership transfer can change the owner"
         (
             body(sharedWith=[{"email": "a@x.org", "role": "x"}]),
             ".sharedWith[0].role",
-            "unknown key `role`",
+            "is not a known key: use `email`, `addedAt`, `addedBy`, `userId`",
             "unknown",
         ),
         (

@@ -12,6 +12,7 @@ from wfcore.domain.json.codec import value_issues
 from wfcore.domain.json.parsing import MAX_ISSUES
 from wfcore.domain.json.values import UNSET
 from wfcore.domain.kernel.errors import Invalid, Issue, Malformed
+from wfcore.flows import Flow
 from wfcore.runtime.common.bodies import parsed, tree_of
 
 WIRE = {"name": "Refunds", "type": "workflow", "workflowStructure": {"nodes": []}}
@@ -60,14 +61,24 @@ def test_texts_of_other_classes_within_keyword_arguments() -> None:
 
 def test_an_id_in_place_of_a_text() -> None:
     """orjson writes a UUID as a text, but the field must be one already."""
-    with pytest.raises(Malformed, match="`name`: a value of type `UUID`"):
+    with pytest.raises(Malformed, match=r"`name`: must be a `dict`, `list`, .* or None, not `UUID`"):
         parsed(CreateSkill, None, {"name": uuid4()})
+
+
+def test_a_flow_in_place_of_its_structure() -> None:
+    """What JSON does not have is refused with what it has."""
+    with pytest.raises(Malformed, match=r"`workflowStructure`: must be a `dict`, .* not `Flow`"):
+        parsed(CreateWorkflow, None, {"name": "a", "type": "workflow", "workflow_structure": Flow("a")})
+    with pytest.raises(Malformed, match="`config`: must have keys of type `str`, not `int`"):
+        parsed(CreateSkill, {"name": "a", "config": {1: 2}}, {})
+    with pytest.raises(Malformed, match=r"the body: must be a `dict`, .* not `Flow`"):
+        parsed(CreateWorkflow, Flow("a"), {})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("body", ["Refunds", 7, 1.5, True, [{}]])
 def test_a_body_that_is_no_object(body: Any) -> None:
     """The rules see objects only."""
-    with pytest.raises(Malformed, match="must be of type object, not "):
+    with pytest.raises(Malformed, match="the body: must be of type object, not "):
         parsed(CreateWorkflow, body, {}, lambda tree: [Issue("", str(tree.get("name")), "x")])
 
 

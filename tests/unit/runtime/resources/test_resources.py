@@ -1,6 +1,7 @@
 """Workflows and skills through the library: access, the order of checks, and the effects of each call."""
 
 from typing import Any
+from uuid import uuid4
 
 import attrs
 import pytest
@@ -161,6 +162,17 @@ class TestAccess:
                 bench.me, name="f", access=shared(**{bench.org: (True, True), ghost: (True, True)})
             )
         assert paths(error) == {(f"accessConfig.groupPermissions.{ghost}", "group")}
+
+    async def test_ids_that_are_no_texts(self, bench: Bench) -> None:
+        """A UUID of Python in place of a text is refused with its place, also where nothing is saved."""
+        access: Any = {"visibility": "shared", "groupPermissions": {uuid4(): {"use": True, "manage": True}}}
+        with pytest.raises(Malformed, match=r"`accessConfig\.groupPermissions`: must have keys of type `str`, not"):
+            await bench.core.workflows.create(bench.me, name="x", type="workflow", access_config=access)
+        body: Any = uuid4()
+        issues = await bench.core.workflows.validate(bench.me, body)
+        assert [issue.message for issue in issues] == [
+            "must be a `dict`, `list`, `str`, `int`, `float`, `bool` or None, not `UUID`"
+        ]
 
     async def test_faults_of_sharing_are_reported_with_all_others(self, bench: Bench) -> None:
         """Those of its shape, of a group that does not exist, and of another field are one response."""
