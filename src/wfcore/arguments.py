@@ -8,6 +8,7 @@ import attrs
 from wfcore.ports.guardrails import Guardrail
 from wfcore.ports.providers import ModelProvider, Tool
 from wfcore.ports.telemetry import Telemetry
+from wfcore.runtime.common.arguments import field_fault
 from wfcore.runtime.common.installation import Secrets, Settings
 from wfcore.runtime.common.ports import Overrides
 
@@ -31,11 +32,13 @@ LISTS: Final[Mapping[str, tuple[str, Any]]] = {
 
 
 def check_types(**given: object) -> None:
-    """Raises TypeError for an argument that has none of its types."""
+    """Raises TypeError for an argument that has none of its types, and for a field of settings or secrets."""
     for name, value in given.items():
         allowed, description = TYPES[name]
         if not isinstance(value, allowed):
             raise _refusal(name, description, value)
+        if isinstance(value, (Settings, Secrets)) and (fault := field_fault(value, name)):
+            raise TypeError(f"`{fault[0]}` {fault[1]}")
 
 
 def listed(name: str, values: Any) -> tuple[Any, ...]:

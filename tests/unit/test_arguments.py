@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 import wfcore
+from wfcore import Dispatch, Secrets, Settings
 from wfcore.testing import FakeClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -24,6 +25,8 @@ class Shout:
     def check(self, text: str) -> Any: ...
 
 
+ANY: Any = {}
+TEXTS = "must be a list of `str`"
 FUNCTIONS = "a list of functions or tools"
 MODELS = "a dict of model providers by their names"
 WRONG: list[tuple[str, Any, str]] = [
@@ -47,6 +50,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ),
     ("settings", wfcore.Settings, "`settings` must be a `wfcore.Settings`, not the class `Settings`"),
     ("settings", {}, "`settings` must be a `wfcore.Settings`, not `dict`"),
+    ("settings", Settings(limits=ANY), "`settings.limits` must be of type `Limits`, not `dict`"),
+    ("settings", Settings(grace=True), "`settings.grace` must be of type `float`, not `bool`"),
+    ("settings", Settings(hosts="x.example"), "`settings.hosts` must be a list of `str`, not `str`"),
+    ("settings", Settings(dispatch=Dispatch("nats", "nats://x")), f"`settings.dispatch.urls` {TEXTS}, not `str`"),
+    ("secrets", Secrets(previous=[ANY]), "`secrets.previous` must have items of type `bytes`, not `dict`"),
+    ("secrets", Secrets(previous=b"x" * 32), "`secrets.previous` must be a list of `bytes`, not `bytes`"),
     ("guardrails", Shout(), "`guardrails` must be a list of guardrails, not `Shout`"),
     ("guardrails", "redact-emails", "`guardrails` must be a list of guardrails, not `str`"),
     ("guardrails", [Shout], "`guardrails[0]` must be an object that implements `Guardrail`, not the class `Shout`"),

@@ -37,7 +37,7 @@ async def test_a_setting_that_cannot_be_used(wrong: dict[str, Any]) -> None:
     assert wfcore.Settings(busy_seconds=0, grace=0, public_url="https://flows.example.org/a/").max_concurrent_runs
 
 
-@pytest.mark.parametrize("wrong", [b"x", wfcore.Secrets(b"x" * 32, previous=["y" * 32])])  # type: ignore[list-item]
+@pytest.mark.parametrize("wrong", [b"x", wfcore.Secrets(b"x" * 32, previous=[b"y" * 31])])
 async def test_a_key_of_another_length(wrong: Any) -> None:
     """Fails the start and not the first connection."""
     with pytest.raises(ValueError, match="every key of `secrets` must be 32 bytes"):

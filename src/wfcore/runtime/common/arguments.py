@@ -138,6 +138,17 @@ def checks_arguments(use_case: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
+def field_fault(value: object, place: str) -> tuple[str, str] | None:
+    """The place of a field of an attrs class that has another type, and what is wrong with it; also of its parts."""
+    for name, annotation in get_type_hints(type(value)).items():
+        expected, found = _expected(annotation, is_limit=False), getattr(value, name)
+        if expected is not None and not expected.allows(found) and (message := expected.fault(found)):
+            return f"{place}.{name}", message
+        if attrs.has(type(found)) and (fault := field_fault(found, f"{place}.{name}")):
+            return fault
+    return None
+
+
 def _check_named(named: Mapping[str, Expected], kwargs: Mapping[str, Any]) -> None:
     for name, value in kwargs.items():
         expected = named.get(name)

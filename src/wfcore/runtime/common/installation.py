@@ -1,7 +1,8 @@
 """The settings and the secret keys of one installation."""
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import attrs
 from attrs.validators import ge, in_, le, matches_re, optional
@@ -17,19 +18,24 @@ MAX_BUSY_SECONDS: Final = 86_400.0
 """SQLite counts milliseconds in 32 bits."""
 
 
+def _check_days(_: object, field: "attrs.Attribute[Any]", days: object) -> None:
+    if days is not None and not (isinstance(days, (int, float)) and 0 < days < math.inf):
+        raise ValueError(f"`{field.name}` must be a number of days greater than 0, or None, not `{days}`")
+
+
 @attrs.frozen
 class Retention:
-    """After how many days data is deleted; None: never. Fractions are allowed.
+    """After how many days data is deleted; None: never. Fractions are allowed; ValueError for 0 and less.
 
     `runs` counts from the end of an execution, `conversations` from the latest message, `deleted` from the deletion of
     a workflow or skill, `blobs` from the last upload of content that nothing refers to.
     """
 
-    runs: float | None = None
-    conversations: float | None = None
-    audit: float | None = None
-    deleted: float | None = None
-    blobs: float | None = None
+    runs: float | None = attrs.field(default=None, validator=_check_days)
+    conversations: float | None = attrs.field(default=None, validator=_check_days)
+    audit: float | None = attrs.field(default=None, validator=_check_days)
+    deleted: float | None = attrs.field(default=None, validator=_check_days)
+    blobs: float | None = attrs.field(default=None, validator=_check_days)
 
     def __bool__(self) -> bool:
         """Whether anything is deleted."""

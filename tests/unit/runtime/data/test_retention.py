@@ -1,7 +1,9 @@
 """Data retention, in every organization."""
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bench import Bench, act, ask, one, opened
@@ -133,3 +135,10 @@ async def test_an_organization_is_deleted(bench: Bench) -> None:
 def test_no_limit_is_false() -> None:
     assert not Retention()
     assert Retention(blobs=0.5)
+
+
+@pytest.mark.parametrize("days", [0, -1, float("nan"), float("inf"), "3", timedelta(days=3)])
+def test_a_limit_that_is_no_number_of_days(days: Any) -> None:
+    """One below 0 was in the future: everything that had ended was deleted."""
+    with pytest.raises(ValueError, match=r"^`runs` must be a number of days greater than 0, or None, not `"):
+        Retention(runs=days)
