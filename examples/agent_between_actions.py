@@ -8,6 +8,7 @@ again, and its second one fits.
 """
 
 import asyncio
+from typing import Any
 
 import wfcore
 from wfcore.testing import ScriptedModel
@@ -66,7 +67,8 @@ async def main() -> None:
                 case "node_finished":
                     print(f"{event.data['nodeId']}: {event.data['output']}")
                 case "node_retrying":
-                    print(f"{event.data['nodeId']} again: {event.data['error']['message']}")
+                    error: Any = event.data["error"]
+                    print(f"{event.data['nodeId']} again: {error['message']}")
                 case "done" | "error":
                     print(f"{event.kind}: {event.data.get('output', event.data.get('error'))}")
 

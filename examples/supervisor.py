@@ -66,7 +66,7 @@ def show(event: Any) -> None:
 
 def script(request: ModelRequest) -> Reply:
     """Replaces three models: calls every tool once, and joins the results."""
-    results = [message["content"] for message in request.messages if message["type"] == "tool"]
+    results = [str(message["content"]) for message in request.messages if message["type"] == "tool"]
     if results:
         return "; ".join(results)
     args = {"forecast": {"place": "Bonn"}, "next_train": {"to": "Bonn"}}

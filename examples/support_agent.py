@@ -23,6 +23,7 @@ from wfcore.adapters.models.scripted import Reply
 from wfcore.cli.lines import Lines
 from wfcore.cli.plain import plain
 from wfcore.ports.providers import ModelProvider, ModelRequest
+from wfcore.records import JSON
 from wfcore.testing import ScriptedModel
 
 # The tools of the shop. The first one needs no approval, the second one does.
@@ -46,7 +47,7 @@ def refund(order: int, amount: float, call: wfcore.ToolCall) -> str:
     return f"{amount} euros for order {order} are on their way"
 
 
-SKILL = {
+SKILL: dict[str, JSON] = {
     "name": "Support",
     "instructions": ["You are the support of a small shop. Look up an order before you write about it."],
     "toolset": {"find_order": {"enabled": True}, "refund": {"enabled": True, "requiresApproval": True}},
@@ -58,8 +59,10 @@ MEMORIES = ["An order that arrived broken is paid back in full.", "An order that
 
 
 async def main() -> None:
-    tools = [find_order, refund]
-    async with model() as provider, wfcore.open("sqlite://", tools=tools, models={"default": provider}) as core:
+    async with (
+        model() as provider,
+        wfcore.open("sqlite://", tools=[find_order, refund], models={"default": provider}) as core,
+    ):
         me = core.principal((await core.directory.create_organization("Shop")).uuid, user="clerk")
         skill = await core.skills.create(me, SKILL)
         for memory in MEMORIES:
@@ -123,14 +126,15 @@ def script(request: ModelRequest) -> Reply:
     """Replaces a model: looks up the order, refunds it if it is broken, and reports the result."""
     messages = list(request.messages)
     last = max(place for place, message in enumerate(messages) if message["type"] == "human")
-    question, results = messages[last]["content"], [message["content"] for message in messages[last + 1 :]][1::2]
+    texts = [str(message["content"]) for message in messages]
+    question, results = texts[last], texts[last + 1 :][1::2]
     number = re.search("[0-9]+", question)
     if number is None:
         return "Which order is it? Please send me its number."
     if not results:
         return {"toolCalls": [{"name": "find_order", "args": {"number": int(number[0])}}]}
     paid = re.search('"paid":([0-9]+)', results[-1])
-    if paid and "broken" in question and "broken is paid back" in messages[0]["content"]:
+    if paid and "broken" in question and "broken is paid back" in texts[0]:
         return {"toolCalls": [{"name": "refund", "args": {"order": int(number[0]), "amount": int(paid[1])}}]}
     return f"About order {number[0]}: {results[-1]}."
 

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Literal
 
 import attrs
 import sqlalchemy as sa
@@ -56,7 +56,7 @@ class Login(BaseModel):
 
 
 class Answer(BaseModel):
-    decision: str
+    decision: Literal["approve", "deny"]
     note: str = ""
 
 

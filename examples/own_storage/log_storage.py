@@ -29,7 +29,7 @@ from wfcore.adapters.inmemory.maintenance import MemoryMaintenance
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.ports.journal import Append, Execution, ExecutionRef, NewExecution
 from wfcore.ports.repositories.audit import AuditRow
-from wfcore.ports.storage import Organization
+from wfcore.records import Organization
 
 HEAD = struct.Struct("<II")
 """The length and the checksum before each record."""
@@ -212,7 +212,7 @@ async def open_stores(path: Path) -> Stores:
         else:
             base, target = (MemoryStorage, storage) if kind == "storage" else (MemoryJournal, journal)
             await getattr(base, first)(target, *rest)
-    storage.maintenance = Logged(maintenance, log)  # type: ignore[assignment]
+    storage.maintenance = Logged(maintenance, log)
     return Stores(storage, journal)
 
 

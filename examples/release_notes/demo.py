@@ -16,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.markdown import Markdown
@@ -116,7 +116,7 @@ async def main() -> None:
                     console.print(
                         f"worker [bold]{worker.pid}[/] killed (SIGKILL); the run is parked in {shown(DATABASE)}"
                     )
-                    decision = "approve" if approved(turn.interrupts[0].message) else "deny"
+                    decision = decided(turn.interrupts[0].message)
                 with worker_process():
                     turn = await core.runs.resume(me, turn.id, decision=decision)
                     turns.append(await follow(turn.id))
@@ -124,18 +124,18 @@ async def main() -> None:
     report(turns[-1], events)
 
 
-def approved(message: str) -> bool:
+def decided(message: str) -> Literal["approve", "deny"]:
     """Prompt for the decision at the terminal."""
     console.rule("approval")
     console.print(Markdown(message))
     console.rule()
     if os.environ.get("DEMO_APPROVE") == "1":
         console.print("approved, since DEMO_APPROVE=1")
-        return True
+        return "approve"
     if not sys.stdin.isatty():
         console.print("approved, since there is no terminal for a prompt")
-        return True
-    return Confirm.ask("publish?", console=console, default=True)
+        return "approve"
+    return "approve" if Confirm.ask("publish?", console=console, default=True) else "deny"
 
 
 def report(turn: Any, events: int) -> None:
@@ -165,7 +165,8 @@ def forget_earlier_demo() -> None:
 
 
 def version() -> str:
-    return "v" + re.findall(r'^version = "(.*)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)[0]
+    found = re.findall(r'^version = "(.*)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE)
+    return f"v{found[0]}"
 
 
 def shown(path: Path) -> str:

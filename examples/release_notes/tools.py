@@ -1,6 +1,7 @@
 """The tools of this example: plain functions of the embedding program."""
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,4 +64,4 @@ def _points(repository: Path) -> tuple[list[dict[str, str]], str]:
     return [], "no git history, no CHANGELOG.md and no README.md"
 
 
-TOOLS = [collect_changes, write_file]
+TOOLS: list[Callable[..., Any]] = [collect_changes, write_file]

@@ -115,7 +115,9 @@ async def prepare(core: wfcore.Core, shop: Shop) -> None:
 def build(shop: Shop, database: str) -> Starlette:
     def principal_of(core: wfcore.Core, connection: HTTPConnection) -> wfcore.Principal | None:
         user = shop.sessions.get(connection.cookies.get("session", ""))
-        return user and core.principal(ACME, user=user, email=f"{user}@acme.example", groups=USERS[user])
+        if user is None:
+            return None
+        return core.principal(ACME, user=user, email=f"{user}@acme.example", groups=USERS[user])
 
     automation = Automation(
         database, principal=principal_of, ready=lambda core: prepare(core, shop), tools=[send_refund], deps=shop
@@ -142,7 +144,7 @@ def build(shop: Shop, database: str) -> Starlette:
     async def decide(request: Request) -> Response:
         await automation.same_site(request)
         me, sent = await automation.principal(request), await body_of(request)
-        run = await automation.core.runs.resume(me, request.path_params["run"], decision=sent.get("decision"))
+        run = await automation.core.runs.resume(me, request.path_params["run"], {"decision": sent.get("decision")})
         return JSONResponse({"run": run.id}, 202)
 
     routes = [

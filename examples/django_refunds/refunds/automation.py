@@ -31,7 +31,7 @@ def principal_of(core: wfcore.Core | wfcore.SyncCore, user: User) -> wfcore.Prin
 
 @wfcore.tool(idempotent=True)
 def send_refund(
-    order: int, amount: Decimal, ctx: wfcore.RunContext, _: Annotated[None, wfcore.Provide(database)]
+    order: int, amount: Decimal, ctx: wfcore.RunContext[None], _: Annotated[None, wfcore.Provide(database)]
 ) -> Decimal:
     """Pay an amount back to the customer of an order."""
     Refund.objects.get_or_create(key=ctx.key, defaults={"order": order, "amount": amount})

@@ -6,6 +6,7 @@ context.configure(connection=connection, target_metadata=metadata, include_name=
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from wfcore.adapters.sql.migrations.fingerprint import released
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, PREFIX, VERSION_TABLE
@@ -13,7 +14,7 @@ from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, PREFIX, VERSION_TAB
 __all__ = ["include_name", "include_name_beside"]
 
 
-def include_name(name: str | None, type_: str, parent_names: Mapping[str, str | None]) -> bool:
+def include_name(name: str | None, type_: str, parent_names: Mapping[Any, str | None]) -> bool:
     """Whether `alembic check` and `--autogenerate` compare an object of the database (`include_name` of `configure`).
 
     Tables that begin with `wfcore_` are wfcore's, and so is the schema `wfcore`, which Alembic sees with
@@ -25,14 +26,14 @@ def include_name(name: str | None, type_: str, parent_names: Mapping[str, str | 
     return table is None or not table.startswith(PREFIX)
 
 
-def include_name_beside(schema: str) -> Callable[[str | None, str, Mapping[str, str | None]], bool]:
+def include_name_beside(schema: str) -> Callable[[str | None, str, Mapping[Any, str | None]], bool]:
     """The `include_name` of a product on PostgreSQL with wfcore in this schema, which can be its own, such as `public`.
 
     There the tables with the names of wfcore's are left out: no other ones can have them.
     """
     names = {*released("postgresql"), VERSION_TABLE}
 
-    def include(name: str | None, type_: str, parent_names: Mapping[str, str | None]) -> bool:
+    def include(name: str | None, type_: str, parent_names: Mapping[Any, str | None]) -> bool:
         table = name if type_ == "table" else parent_names.get("table_name")
         is_there = (parent_names.get("schema_name") or "public") == schema
         return type_ == "schema" or not is_there or table not in names
