@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Iterator
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import wfcore
@@ -32,6 +33,9 @@ OWN = {
 INTERNAL = {"batches", "decidable", "launch", "run_to_follow", "sees", "start_for", "start_from", "create_body",
             "patch_body", "validate_body", "validate_saved", "runs_of", "request"}  # fmt: skip
 
+INNER = ("workflows.interfaces",)
+"""Use cases that an area has as an attribute."""
+
 PLAIN = {"", "required", "optional"}
 
 
@@ -59,8 +63,8 @@ async def _areas() -> str:
         parts = [
             _call("method", f"wfcore.Core.{name}", getattr(wfcore.Core, name)) for name in ("principal", "on", "off")
         ]
-        for name in sorted(wfcore.Core.__annotations__):
-            area = getattr(opened, name)
+        for name in sorted([*wfcore.Core.__annotations__, *INNER]):
+            area = attrgetter(name)(opened)
             names = [each for each in methods_of(name, area) if getattr(area, each).__doc__]
             if names and not name.startswith("_"):
                 text = inspect.cleandoc(type(area).__doc__ or "")

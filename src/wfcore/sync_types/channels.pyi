@@ -38,7 +38,7 @@ class SyncChatApps:
         """The chat of this interface, if the caller can use its workflow or skill."""
 
     def page(self, id: str) -> Endpoint:
-        """The data of a chat for an unauthenticated caller. NotFound as for `find_endpoint`."""
+        """The data of a chat for an unauthenticated caller. NotFound for an unknown or deleted one."""
 
 class SyncTeamChats:
     """Receives the messages of team chats."""

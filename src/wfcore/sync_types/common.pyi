@@ -29,6 +29,8 @@ class SyncRecordServiceBase(Generic[Record]):
     def page(self, me: Principal, *, limit: int = 25, after: str = "") -> list[Record]:
         """By id, which is the order of creation, ids greater than `after`."""
 
-    def get(self, me: Principal, id: str) -> Record: ...
+    def get(self, me: Principal, id: str) -> Record:
+        """One record. NotFound for an unknown id."""
+
     def delete(self, me: Principal, id: str, *, if_match: str | None = None) -> Record:
         """Delete the record permanently. Returns it as it was. An outdated ETag `if_match` is a Conflict."""

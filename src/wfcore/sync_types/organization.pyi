@@ -87,7 +87,9 @@ class SyncMembers:
     ) -> MemberView:
         """Add a member, whose e-mail counts as verified. Conflict when user id or e-mail is taken."""
 
-    def get(self, me: Principal, user_id: str) -> MemberView: ...
+    def get(self, me: Principal, user_id: str) -> MemberView:
+        """One member. NotFound for an unknown user id."""
+
     def page(self, me: Principal, *, limit: int = 25, after: str = "", group: str | None = None) -> list[MemberView]:
         """By user id; with `group`, the members of the group with this id. All members are in the implicit group."""
 
@@ -120,8 +122,12 @@ class SyncGroups:
     ) -> GroupView:
         """Create an empty group. Names need not be unique."""
 
-    def get(self, me: Principal, id: str) -> GroupView: ...
-    def page(self, me: Principal, *, limit: int = 25, after: str = "") -> list[GroupView]: ...
+    def get(self, me: Principal, id: str) -> GroupView:
+        """One group. NotFound for an unknown id, and for the implicit group."""
+
+    def page(self, me: Principal, *, limit: int = 25, after: str = "") -> list[GroupView]:
+        """By id, ids greater than `after`."""
+
     def patch(
         self,
         me: Principal,
@@ -130,7 +136,9 @@ class SyncGroups:
         *,
         if_match: str | None = None,
         **fields: Unpack[GroupFields],
-    ) -> GroupView: ...
+    ) -> GroupView:
+        """Rename the group. Forbidden for members; an outdated ETag `if_match` is a Conflict."""
+
     def delete(self, me: Principal, id: str, *, if_match: str | None = None) -> GroupView:
         """Delete the group. Conflict `unmanaged`, with the resources that lose all managers."""
 
@@ -157,7 +165,9 @@ class SyncTokens:
     ) -> list[TokenView]:
         """Oldest first: the caller's tokens or, for an admin or owner, those of `user`."""
 
-    def get(self, me: Principal, id: str) -> TokenView: ...
+    def get(self, me: Principal, id: str) -> TokenView:
+        """One token, without its secret. NotFound also for a token that the caller may not see."""
+
     def revoke(self, me: Principal, id: str, *, if_match: str | None = None) -> TokenView:
         """Revoke the token, with immediate effect in every process. A second call changes nothing."""
 
@@ -207,7 +217,9 @@ class SyncDelegations(SyncRecordServiceBase[Delegation]):
     def page(self, me: Principal, *, limit: int = 25, after: str = "") -> list[Delegation]:
         """Those from and to the caller, or all for admins. By id, which is the order of creation, after `after`."""
 
-    def get(self, me: Principal, id: str) -> Delegation: ...
+    def get(self, me: Principal, id: str) -> Delegation:
+        """One delegation. NotFound also for one that the caller may not see."""
+
     def create(
         self,
         me: Principal,

@@ -60,7 +60,9 @@ class SyncInterfaces:
     def page(self, me: Principal, workflow: int, *, limit: int = 25, after: str = "") -> list[Interface]:
         """By id, ascending, ids greater than `after`."""
 
-    def get(self, me: Principal, workflow: int, id: str) -> Interface: ...
+    def get(self, me: Principal, workflow: int, id: str) -> Interface:
+        """One row. NotFound for an unknown id."""
+
     def patch(
         self,
         me: Principal,

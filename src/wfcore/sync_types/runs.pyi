@@ -56,7 +56,7 @@ class SyncRunReading:
         ended. Errors: NotFound; Forbidden, as for events."""
 
     def events(self, me: Principal, run_id: str, *, after: int = 0) -> list[Event]:
-        """The run's events so far with a `seq` greater than `after`. Errors as for `run_to_follow`."""
+        """The run's events so far with a `seq` greater than `after`. NotFound; Forbidden, as for `follow`."""
 
     def follow(self, me: Principal, run_id: str, *, after: int = 0) -> Generator[Event]:
         """The run's events after `after`, live, until its terminal one: every durable event once, in order."""

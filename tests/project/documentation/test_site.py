@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,6 +17,7 @@ from sphinx_parts import commands, generated, http_api, python_api, settings_tab
 import wfcore
 import wfcore.testing
 from wfcore.cli.main import app
+from wfcore.core import AREAS, module_of
 from wfcore.domain.run.events import EventKind
 from wfcore.settings.installation import read_file
 
@@ -117,6 +119,16 @@ def test_every_use_case_is_shown() -> None:
     assert sorted(name for name in called if f"{{py:method}} {name}(" not in text) == []
     assert "core.runs.cancel(me: Principal, run_id: str" in text
     assert "- `workflow`: `int`" in text
+
+
+def test_every_use_case_has_a_docstring() -> None:
+    """One without is not shown."""
+    text = python_api.core()
+    for area in wfcore.Core.__annotations__:
+        owner = getattr(import_module(module_of(area)), AREAS[area][1])
+        names = [f"core.{area}.{name}" for name in python_api.methods_of(area, owner)]
+        assert [name for name in names if f"{{py:method}} {name}(" not in text] == []
+    assert "{py:method} core.workflows.interfaces.get(" in text
 
 
 def test_every_operation_is_on_a_page() -> None:

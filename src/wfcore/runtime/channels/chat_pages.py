@@ -54,5 +54,5 @@ class ChatApps:
 
     @checks_arguments
     async def page(self, id: str) -> Endpoint:
-        """The data of a chat for an unauthenticated caller. NotFound as for `find_endpoint`."""
+        """The data of a chat for an unauthenticated caller. NotFound for an unknown or deleted one."""
         return await find_endpoint(self._ports, InterfaceKind.CHATAPP, id)

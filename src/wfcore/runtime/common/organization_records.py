@@ -44,6 +44,7 @@ class RecordServiceBase(Generic[Record]):
 
     @needs("*:read")
     async def get(self, me: Principal, id: str) -> Record:
+        """One record. NotFound for an unknown id."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             return await self._view(work, me, await self._found(work, id))
 

@@ -49,6 +49,7 @@ class Delegations(RecordServiceBase[Delegation]):
 
     @needs("*:read")
     async def get(self, me: Principal, id: str) -> Delegation:
+        """One delegation. NotFound also for one that the caller may not see."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             return await self._visible(work, me, id)
 

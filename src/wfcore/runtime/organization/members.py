@@ -96,6 +96,7 @@ class Members:
 
     @needs("members:read")
     async def get(self, me: Principal, user_id: str) -> MemberView:
+        """One member. NotFound for an unknown user id."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             return MemberView(await _found(work, user_id))
 
@@ -221,11 +222,13 @@ class Groups:
 
     @needs("members:read")
     async def get(self, me: Principal, id: str) -> GroupView:
+        """One group. NotFound for an unknown id, and for the implicit group."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             return await self._found(work, id)
 
     @needs("members:read")
     async def page(self, me: Principal, *, limit: int = 25, after: str = "") -> list[GroupView]:
+        """By id, ids greater than `after`."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             return [GroupView(row) for row in await work.directory.groups(limit=limit, after=after)]
 
@@ -239,6 +242,7 @@ class Groups:
         if_match: str | None = None,
         **fields: Unpack[GroupFields],
     ) -> GroupView:
+        """Rename the group. Forbidden for members; an outdated ETag `if_match` is a Conflict."""
         administer(me)
         changes = parsed(PatchGroup, body, fields)
         async with self._ports.storage.transaction(me.org_uuid) as work:

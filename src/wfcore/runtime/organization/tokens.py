@@ -141,6 +141,7 @@ class Tokens:
 
     @needs("tokens:write")
     async def get(self, me: Principal, id: str) -> TokenView:
+        """One token, without its secret. NotFound also for a token that the caller may not see."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             return await self._found(work, me, id)
 

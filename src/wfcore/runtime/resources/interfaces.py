@@ -82,6 +82,7 @@ class Interfaces(ResourceBase):
 
     @needs("*:read")
     async def get(self, me: Principal, workflow: int, id: str) -> Interface:
+        """One row. NotFound for an unknown id."""
         async with self._ports.storage.reading(me.org_uuid) as work:
             await self._managed(work, me, workflow)
             return await _found(work, workflow, id)

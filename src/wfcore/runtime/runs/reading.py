@@ -139,7 +139,7 @@ class RunReading:
 
     @needs("workflows:read")
     async def events(self, me: Principal, run_id: str, *, after: int = 0) -> list[Event]:
-        """The run's events so far with a `seq` greater than `after`. Errors as for `run_to_follow`."""
+        """The run's events so far with a `seq` greater than `after`. NotFound; Forbidden, as for `follow`."""
         view, events = await self.run_to_follow(me, run_id), list[Event]()
         await self._plans.machine(await self._ports.journal.execution(view.row.execution), events)
         own = [event for event in events if event.run_id == view.id]
@@ -149,7 +149,8 @@ class RunReading:
     async def follow(self, me: Principal, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """The run's events after `after`, live, until its terminal one: every durable event once, in order.
 
-        Errors as for `run_to_follow`; NotFound also when the run is deleted meanwhile.
+        Errors: NotFound, also when the run is deleted meanwhile; Forbidden with `info.canUse` false for an approver
+        without use, except on the turns that its own decisions began.
         """
         return single_events(self.batches(await self.run_to_follow(me, run_id), after=after))
 
