@@ -114,9 +114,13 @@ def compared(content: Content) -> dict[str, JSON]:
     tree = to_json(content)
     graph = tree.get("workflowStructure")
     if isinstance(graph, Mapping) and isinstance(nodes := graph.get("nodes"), list):
-        known = [{"data": {}, **node} if isinstance(node, Mapping) else node for node in nodes]
+        known = [node if type(node) is dict and "data" in node else _with_data(node) for node in nodes]
         tree["workflowStructure"] = {**graph, "nodes": known}
     return tree
+
+
+def _with_data(node: JSON) -> JSON:
+    return {"data": {}, **node} if isinstance(node, Mapping) else node
 
 
 def content_to_wire(content: Content) -> dict[str, JSON]:

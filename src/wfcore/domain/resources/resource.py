@@ -245,13 +245,16 @@ def restore(resource: Resource, *, now: datetime) -> Change:
 
 def same_json(a: JSON, b: JSON) -> bool:
     """Whether two JSON values are equal: 1 equals 1.0, true does not equal 1, key order does not matter."""
+    return bool(a == b) and _same_booleans(a, b)  # values that differ, as most do, are not walked in Python
+
+
+def _same_booleans(a: JSON, b: JSON) -> bool:
+    """Whether two values that are equal in Python, where true equals 1, have booleans at the same places."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return a.keys() == b.keys() and all(same_json(a[key], b[key]) for key in a)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same_json, a, b))
-    return bool(a == b)
+        return all(_same_booleans(a[key], b[key]) for key in a)
+    return not (isinstance(a, list) and isinstance(b, list)) or all(map(_same_booleans, a, b))
 
 
 def same_content(a: Content, b: Content) -> bool:

@@ -5,14 +5,15 @@ that it calls are checked when they are called; at the deploy they only cause wa
 free.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from wfcore.domain.agents.context_tools import skill_id
 from wfcore.domain.graph.checks import subordinate_of, workflow_of
 from wfcore.domain.graph.rules import deploy_issues
 from wfcore.domain.graph.structure import Graph, NodeType, parse_graph, structure_of
 from wfcore.domain.kernel.errors import Issue, join_path
-from wfcore.domain.kernel.json_readers import as_objects, as_text, optional_object, optional_text
+from wfcore.domain.kernel.json_readers import as_list, as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.content import Content, SkillContent, WorkflowContent
@@ -29,6 +30,8 @@ from wfcore.runtime.organization.directory import is_former_member, principal_of
 from wfcore.runtime.tools.connection_use import ConnectionUser
 from wfcore.runtime.tools.mcp_tools import ServedTools, ToolLookup, is_served, tool_exists
 from wfcore.runtime.tools.parameters import parameter_issues
+
+T = TypeVar("T")
 
 
 class _Catalog:
@@ -50,7 +53,7 @@ class _Catalog:
 
 async def look_up_tools(ports: Ports, me: Principal, content: Content) -> ToolLookup:
     """Look up the served tools in this content. Servers can be slow, so call this outside of a transaction."""
-    named = content.enabled_tools if isinstance(content, SkillContent) else tools_of(structure_of(content))
+    named = content.enabled_tools if isinstance(content, SkillContent) else await _of_nodes(tools_of, content)
     return await ServedTools(ports).look_up(ConnectionUser.of(me), named)
 
 
@@ -62,7 +65,8 @@ async def deploy_faults(
     A served tool that cannot be looked up now is a warning, since it can exist when the run needs it.
     """
     structure = structure_of(content)
-    usable = await _usable(work, me, {number for _, number in skills_of(structure)} | _subordinates_in(structure))
+    named = {number for _, number in await _of_nodes(skills_of, content)}
+    usable = await _usable(work, me, named | set(await _of_nodes(_subordinates_of, content)))
     graph, issues = await beside_loop(size_of(structure), _graph_faults, ports, served, structure, usable)
     issues += await _unknown_groups(work, me, graph)
     return [*issues, *_unverified_tools(graph, served), *await _uncallable_workflows(work, me, graph)]
@@ -97,7 +101,7 @@ async def lost_access(work: UnitOfWork, org: str, variation: Variation) -> str:
     A former member can use none. In an organization without members nothing is lost: only the embedding program
     knows its users.
     """
-    skills, user_id = list(skills_of(structure_of(variation.workflow))), variation.deployed_by or ""
+    skills, user_id = await _of_nodes(skills_of, variation.workflow), variation.deployed_by or ""
     member = await work.directory.member(user_id) if skills else None
     if member is None and not (skills and await is_former_member(work, user_id)):
         return ""
@@ -126,9 +130,15 @@ def tools_of(structure: Mapping[str, JSON]) -> Iterator[str]:
                 yield tool_id
 
 
-def _subordinates_in(structure: Mapping[str, JSON]) -> set[int]:
+def _subordinates_of(structure: Mapping[str, JSON]) -> Iterator[int]:
     """The skills that the tool ids of nodes name."""
-    return {number for tool_id in tools_of(structure) if (number := subordinate_of(tool_id)) is not None}
+    return (number for tool_id in tools_of(structure) if (number := subordinate_of(tool_id)) is not None)
+
+
+async def _of_nodes(find: Callable[[Mapping[str, JSON]], Iterator[T]], content: WorkflowContent) -> list[T]:
+    """What `find` finds in the nodes of a graph: in a thread if they are many."""
+    structure = structure_of(content)
+    return await beside_loop(len(as_list(structure.get("nodes") or [])), lambda: list(find(structure)))
 
 
 def _data(node: Mapping[str, JSON]) -> Mapping[str, JSON]:

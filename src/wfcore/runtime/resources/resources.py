@@ -256,8 +256,7 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             return found
         if not isinstance(body, Mapping):
             return shape_issues(self.validate_body, body)
-        body = without_nulls(self.validate_body, without_ignored(self.validate_body, body))
-        found = [*check(self.validate_body, body), *await beside_loop(size, self._rule_issues, body)]
+        body, found = await beside_loop(size, self._checked, body)
         if isinstance(access := body.get("accessConfig"), dict):
             async with self._ports.storage.reading(me.org_uuid) as work:
                 issues = await self._access_issues(work, me, access, None)
@@ -335,6 +334,11 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             known = None if id is None else await work.resources(self.kind).get(id)
             current = known.access if known and derive(me, known.access).can_manage else None
             return await self._access_issues(work, me, access, current)
+
+    def _checked(self, body: Tree) -> tuple[Tree, list[Issue]]:
+        """The body to validate without what counts as absent, and its faults that need no store."""
+        body = without_nulls(self.validate_body, without_ignored(self.validate_body, body))
+        return body, [*check(self.validate_body, body), *self._rule_issues(body)]
 
     def _rule_issues(self, tree: Tree) -> list[Issue]:
         """The faults of a body beyond its shape."""
