@@ -64,6 +64,13 @@ async def test_every_operation_has_a_method(described: Any) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_stream_of_a_run_has_its_events(described: Any) -> None:
+    """Those of wfcore alone: the client names no profile of AG-UI."""
+    streams = re.findall(r"(\w+Stream): .*AsyncGenerator<(.+)> =>", typescript(described))
+    assert {events for name, events in streams if name in ("startStream", "eventsStream", "resumeStream")} == {"Event"}
+
+
+@pytest.mark.anyio
 async def test_comments_and_required_headers(described: Any) -> None:
     """A summary cannot end its comment; options with a required header have no default; a reply can be empty."""
     schema = {"description": "ends */ here", "type": "string"}

@@ -48,6 +48,7 @@ _ERRORS: Final[Mapping[int, str]] = {
     500: "Unexpected server error",
     503: "A required service is not available; `Retry-After` is the wait in seconds if waiting helps",
 }
+_STREAM = "text/event-stream"
 _ALWAYS = (405, 500)
 _WITH_PRINCIPAL = (400, 401, 403, 404, 409, 429, 503)
 _METRICS = (401, 404)
@@ -241,19 +242,24 @@ def _responses(route: Route) -> dict[str, JSON]:
 
 
 def _frames(route: Route, *shapes: type) -> dict[str, JSON]:
-    """The content of an event stream: `contentSchema` is the JSON in the data of each frame, by default an event's."""
-    events = shapes or _alternatives(route.events)
-    named = " or ".join(f"`{component_name(shape)}`" for shape in events)
+    """The content of an event stream, by default of the route's events; runs have it also as AG-UI events."""
+    streams = {_STREAM: _stream(shapes or _alternatives(route.events))}
     if route.has_run_events:
-        events = *events, AgUiEvent
-        named += f" or, if `Accept` has `profile={PROFILE}`, `{component_name(AgUiEvent)}`"
-    schema: dict[str, JSON] = {
-        "type": "string",
-        "description": f"Server-Sent Events; the data of each is JSON: {named}",
-        "contentMediaType": "application/json",
-        "contentSchema": _any_of(events),
+        streams[f"{_STREAM}; profile={PROFILE}"] = _stream((AgUiEvent,))
+    return streams
+
+
+def _stream(shapes: Sequence[type]) -> JSON:
+    """The media type of a stream: `contentSchema` is the JSON in the data of each frame."""
+    named = " or ".join(f"`{component_name(shape)}`" for shape in shapes)
+    return {
+        "schema": {
+            "type": "string",
+            "description": f"Server-Sent Events; the data of each is JSON: {named}",
+            "contentMediaType": "application/json",
+            "contentSchema": _any_of(shapes),
+        }
     }
-    return {"text/event-stream": {"schema": schema}}
 
 
 def _event_union() -> dict[str, JSON]:
