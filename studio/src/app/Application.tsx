@@ -5,6 +5,7 @@ import { Deferred, pages } from "../elements/deferred";
 import { useLanguage } from "../i18n/context";
 import { language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
+import { keep, kept } from "../kit/tab";
 import { ChatApp } from "./ChatApp";
 import { type Config, localeOf } from "./config";
 import { byAddress, pathOf, routeOf, SECTIONS, useAddress } from "./router";
@@ -23,7 +24,7 @@ export class ApplicationElement extends PageElement {
   override connectedCallback() {
     this.setAttribute("base-url", this.config.baseUrl);
     this.setAttribute("locale", localeOf(this.config));
-    this.setAttribute("color-scheme", sessionStorage.getItem(THEME) ?? "auto");
+    this.setAttribute("color-scheme", kept(THEME) ?? "auto");
     this.labels = this.config.labels;
     for (const [name, value] of Object.entries(this.config.theme)) this.style.setProperty(name, value);
     forgetSignedOut(this.config.baseUrl);
@@ -31,7 +32,7 @@ export class ApplicationElement extends PageElement {
   }
 
   setTheme(theme: string) {
-    sessionStorage.setItem(THEME, theme);
+    keep(THEME, theme);
     this.setAttribute("color-scheme", theme);
     document.documentElement.style.colorScheme = theme === "auto" ? "light dark" : theme;
   }

@@ -1,6 +1,7 @@
-/** The credential of this tab: a token in `sessionStorage`, which open tabs share, or the cookie of the product. */
+/** The credential of this tab: a token that it keeps, which open tabs share, or the cookie of the product. */
 
 import { randomId } from "../api/client";
+import { forget, keep, kept } from "../kit/tab";
 
 const KEY = "studio-token";
 const SEEN = "studio-sign-out";
@@ -13,12 +14,12 @@ export interface OAuth {
   resource: string;
 }
 
-export const storedToken = () => sessionStorage.getItem(KEY);
+export const storedToken = () => kept(KEY);
 export const storeToken = (baseUrl: string, token: string) => {
-  sessionStorage.setItem(KEY, token);
-  sessionStorage.setItem(SEEN, lastSignOut(baseUrl));
+  keep(KEY, token);
+  keep(SEEN, lastSignOut(baseUrl));
 };
-export const forgetToken = () => sessionStorage.removeItem(KEY);
+export const forgetToken = () => forget(KEY);
 
 const signOutKey = (baseUrl: string) => `${SEEN} ${baseUrl}`;
 
@@ -33,7 +34,7 @@ function lastSignOut(baseUrl: string): string {
 
 /** A sign-out ends the session of each tab, also of one that showed another site then, was asleep or was closed. */
 export function forgetSignedOut(baseUrl: string): void {
-  if (storedToken() && (sessionStorage.getItem(SEEN) ?? "") !== lastSignOut(baseUrl)) forgetToken();
+  if (storedToken() && (kept(SEEN) ?? "") !== lastSignOut(baseUrl)) forgetToken();
 }
 
 function rememberSignOut(baseUrl: string): void {
@@ -67,7 +68,7 @@ export async function beginSignIn(oauth: OAuth, redirect: string, back: string):
   const verifier = random();
   const state = random();
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
-  sessionStorage.setItem(FLOW, JSON.stringify({ verifier, state, back, redirect }));
+  keep(FLOW, JSON.stringify({ verifier, state, back, redirect }));
   const url = new URL(authorization_endpoint);
   const query = {
     response_type: "code", client_id: oauth.clientId, redirect_uri: redirect, scope: oauth.scope, state, resource: oauth.resource,
@@ -79,11 +80,11 @@ export async function beginSignIn(oauth: OAuth, redirect: string, back: string):
 
 /** The place to continue at after the issuer sent the user here; null when this is no such address. */
 export async function endSignIn(oauth: OAuth, baseUrl: string, query: URLSearchParams): Promise<string | null> {
-  const kept = sessionStorage.getItem(FLOW);
+  const flow = kept(FLOW);
   const code = query.get("code");
-  if (!code || !kept) return null;
-  sessionStorage.removeItem(FLOW);
-  const { verifier, state, back, redirect } = JSON.parse(kept) as Record<string, string>;
+  if (!code || !flow) return null;
+  forget(FLOW);
+  const { verifier, state, back, redirect } = JSON.parse(flow) as Record<string, string>;
   if (query.get("state") !== state) throw new Error("unknown state");
   const { token_endpoint } = await metadata(oauth.issuer);
   const response = await fetch(token_endpoint, {
@@ -109,17 +110,27 @@ export interface Sharing {
   close: () => void;
 }
 
+/** Null where the browser denies it, as storage, to the page: then no other tab takes part. */
+function channelOf(name: string): BroadcastChannel | null {
+  try {
+    return new BroadcastChannel(name);
+  } catch {
+    return null;
+  }
+}
+
 /** One sign-in for the open tabs of a server: a token is only sent between pages of this origin, and never stored. */
 export function shareSession(baseUrl: string, onToken: (token: string) => void, onSignOut: () => void): Sharing {
-  const channel = new BroadcastChannel(`studio-session ${baseUrl}`);
+  const channel = channelOf(`studio-session ${baseUrl}`);
   let answer: ((token: string) => void) | null = null;
-  channel.onmessage = ({ data }: MessageEvent<{ kind: "request" | "out" } | { kind: "token"; token: string }>) => {
+  const receive = ({ data }: MessageEvent<{ kind: "request" | "out" } | { kind: "token"; token: string }>) => {
     const token = storedToken();
-    if (data.kind === "request" && token) channel.postMessage({ kind: "token", token });
+    if (data.kind === "request" && token) channel?.postMessage({ kind: "token", token });
     else if (data.kind === "out") onSignOut();
     else if (data.kind === "token" && answer) answer(data.token);
     else if (data.kind === "token" && !token) onToken(data.token);
   };
+  if (channel) channel.onmessage = receive;
   return {
     request: () => new Promise((resolve) => {
       const end = (token: string | null) => {
@@ -129,13 +140,13 @@ export function shareSession(baseUrl: string, onToken: (token: string) => void, 
       };
       const timer = setTimeout(() => end(null), OTHER_TABS_MS);
       answer = end;
-      channel.postMessage({ kind: "request" });
+      channel?.postMessage({ kind: "request" });
     }),
-    signedIn: (token) => channel.postMessage({ kind: "token", token }),
+    signedIn: (token) => channel?.postMessage({ kind: "token", token }),
     signedOut: () => {
       rememberSignOut(baseUrl);
-      channel.postMessage({ kind: "out" });
+      channel?.postMessage({ kind: "out" });
     },
-    close: () => channel.close(),
+    close: () => channel?.close(),
   };
 }

@@ -5,6 +5,7 @@ import { follow } from "../api/sse";
 import type { Decision, InboxItem, Json, JsonObject, RunEvent, RunRecord, Target, Upload } from "../api/types";
 import { Chain, type Entry, entriesOf, runOf } from "./transcript";
 import { readDocument } from "../kit/json";
+import { forget, keep, kept } from "../kit/tab";
 
 /** How many executions of a thread are shown with their events, at most. */
 const MOST_CHAINS = 20;
@@ -252,19 +253,15 @@ export class ChatSession {
 
   private pending(): Pending | null {
     try {
-      return readDocument(sessionStorage.getItem(this.storageKey) ?? "null") as Pending | null;
+      return readDocument(kept(this.storageKey) ?? "null") as Pending | null;
     } catch {
       return null;
     }
   }
 
   private keep(pending: Pending | null) {
-    try {
-      if (pending) sessionStorage.setItem(this.storageKey, JSON.stringify(pending));
-      else sessionStorage.removeItem(this.storageKey);
-    } catch {
-      // a page without storage: a reload does not continue the run
-    }
+    if (pending) keep(this.storageKey, JSON.stringify(pending));
+    else forget(this.storageKey);
   }
 
   /** The stored messages with the executions in their places. */

@@ -11,6 +11,7 @@ import { LanguageContext, useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Failure, Loading } from "../kit/kit";
 import { brief } from "../kit/safe";
+import { keep, kept } from "../kit/tab";
 
 export interface ChatProps {
   skillId?: string;
@@ -139,21 +140,13 @@ function digest(text: string): string {
   return hash.toString(36);
 }
 
-const remembered = (key: string) => {
-  try {
-    return sessionStorage.getItem(key);
-  } catch {
-    return null;
-  }
-};
-
 function Threads({ partner, prefix, chats, sessionId, embedded }: {
   partner: Partner; prefix: string; chats: Chats; sessionId: string | undefined; embedded: boolean;
 }) {
   const { t } = useLanguage();
   const host = useHost();
   const storageKey = `studio-chat ${host.client.baseUrl} ${prefix}`;
-  const [chosen, setChosen] = useState(() => sessionId ?? remembered(storageKey) ?? randomId());
+  const [chosen, setChosen] = useState(() => sessionId ?? kept(storageKey) ?? randomId());
   const [rows, setRows] = useState<Conversation[]>([]);
   const [isListed, setListed] = useState(false);
   const names = useNames();
@@ -162,20 +155,20 @@ function Threads({ partner, prefix, chats, sessionId, embedded }: {
   }, [sessionId]);
   // A chat without a message too: what is typed there is found again.
   useEffect(() => {
-    if (!sessionId) remember(storageKey, chosen);
+    if (!sessionId) keep(storageKey, chosen);
   }, [sessionId, storageKey, chosen]);
   const list = useCallback(() => void chats.conversations(prefix).then(setRows, () => undefined), [chats, prefix]);
   useEffect(list, [list]);
   const choose = (next: string, isNew = false) => host.unsaved.leave(() => {
     setChosen(next);
     setListed(false);
-    remember(storageKey, next);
+    keep(storageKey, next);
     host.emit("thread", { ...idsOf(partner), sessionId: isNew ? null : next });
   }, undefined, "answers");
   const thread = `${prefix}${encodeURIComponent(chosen).slice(0, 150)}`;
   const session = useMemo(() => new ChatSession(host.api, chats, partner, thread, {
     onStart: (body) => {
-      remember(storageKey, chosen);
+      keep(storageKey, chosen);
       return host.emit("before-run", body);
     },
     onRun: (runId) => {
@@ -206,14 +199,6 @@ function Threads({ partner, prefix, chats, sessionId, embedded }: {
     </div>
   );
 }
-
-const remember = (key: string, value: string) => {
-  try {
-    sessionStorage.setItem(key, value);
-  } catch {
-    // without storage, a reload begins a new chat
-  }
-};
 
 const idsOf = ({ target }: Partner) => ({
   skillId: target.type === "skill" ? String(target.id) : null, workflowId: target.type === "workflow" ? String(target.id) : null, assistant: target.type === "assistant",

@@ -166,6 +166,23 @@ def test_a_credential_that_can_only_invoke(open_page: Open, chats: dict[str, Any
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
 
 
+DENIED = """for (const name of ['sessionStorage', 'localStorage', 'BroadcastChannel']) {
+  Object.defineProperty(window, name, { get() { throw new DOMException('denied', 'SecurityError'); } });
+}"""
+"""As in a browser that lets a page in a frame keep nothing."""
+
+
+def test_a_page_without_storage_is_a_chat(open_page: Open, chats: dict[str, Any]) -> None:
+    """The sign-in and the message under way are those of the open page: a reload begins with a sign-in."""
+    page = open_page(chats["pages"]["helper"], token=None, origin=chats["url"], script=DENIED)
+    page.get_by_label("Access token").fill(chats["token"])
+    page.get_by_role("button", name="Sign in").click()
+    say(page, "kept nowhere")
+    expect(page.get_by_text("You said: kept nowhere")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("Access token")).to_be_visible()
+
+
 def test_one_sign_in_for_all_tabs(open_page: Open, chats: dict[str, Any]) -> None:
     """A new tab asks the open ones; a sign-out ends the session of all. Nothing is kept but in the tabs."""
     first = open_page(chats["pages"]["helper"], token=None, origin=chats["url"])

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-BQtg1OO0.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-CO_zm6T8.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);

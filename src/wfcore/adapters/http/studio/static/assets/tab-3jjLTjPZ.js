@@ -1,0 +1,1 @@
+var e=new Map;function t(t){let n=e.get(t);if(n!==void 0)return n;try{return sessionStorage.getItem(t)}catch{return null}}function n(t,n){try{sessionStorage.setItem(t,n),e.delete(t)}catch{e.set(t,n)}}function r(t){e.delete(t);try{sessionStorage.removeItem(t)}catch{}}export{n,t as r,r as t};
