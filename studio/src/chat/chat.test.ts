@@ -1,8 +1,9 @@
-import { describe, expect, it } from "vitest";
-import type { ConversationMessage } from "../api/chats";
+import { describe, expect, it, vi } from "vitest";
+import type { Api } from "../api/api";
+import type { Chats, ConversationMessage } from "../api/chats";
 import type { RunEvent, RunRecord } from "../api/types";
 import { parse, safeAddress } from "./Markdown";
-import { executionsOf } from "./session";
+import { ChatSession, executionsOf, type Partner } from "./session";
 import { Chain, entriesOf, runOf } from "./transcript";
 
 const TARGET = { type: "skill", id: 2 };
@@ -146,5 +147,33 @@ describe("Markdown", () => {
     expect(parse("x".repeat(50_001))).toBeNull();
     for (const one of [">", "> - ", "* "]) expect(parse(one.repeat(10_000))).toBeNull();
     expect(parse(`|${"-".repeat(80)}|\n\n${"* ".repeat(20)}`)).not.toBeNull();
+  });
+});
+
+describe("a chat", () => {
+  it("follows no run when it is removed while it reads what was said", async () => {
+    const record = (runId: string, status: string) => ({ runId, status, target: TARGET });
+    vi.stubGlobal("document", Object.assign(new EventTarget(), { hidden: false }));
+    vi.stubGlobal("addEventListener", () => undefined);
+    const opened: string[] = [];
+    let session: ChatSession | undefined;
+    let started: Promise<void> | undefined;
+    let answer: (events: RunEvent[]) => void = () => undefined;
+    const asked = new Promise<void>((resolve) => {
+      const events = () => new Promise<RunEvent[]>((found) => { answer = found; resolve(); });
+      const chats = {
+        client: { baseUrl: "", open: (path: string) => { opened.push(path); return new Promise(() => undefined); } },
+        conversation: () => Promise.resolve(null), runs: () => Promise.resolve([record("r2", "running"), record("r1", "error")]),
+      };
+      const hooks = { onStart: () => true, onRun: () => undefined, onEnd: () => undefined };
+      session = new ChatSession({ events } as unknown as Api, chats as unknown as Chats, { target: TARGET } as Partner, "t", hooks);
+      started = session.start();
+    });
+    await asked;
+    session!.stop();
+    answer([]);
+    await started;
+    expect(opened).toEqual([]);
+    vi.unstubAllGlobals();
   });
 });

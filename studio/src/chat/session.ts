@@ -95,6 +95,7 @@ export class ChatSession {
       return turns.at(-1)!.status !== "done" || !isStored;
     });
     for (const turns of executions.slice(-MOST_CHAINS)) await this.replay(turns, pending);
+    if (this.closed) return;
     if (pending && !records.some((record) => record.runId === pending.key)) this.begin(pending);
     this.set({ loading: false, older: conversation?.nextPageToken ?? null });
   }
@@ -179,6 +180,7 @@ export class ChatSession {
 
   /** Show an execution by its events, and follow it if it is under way. */
   private async replay(turns: RunRecord[], pending: Pending | null) {
+    if (this.closed) return;
     const root = turns[0]!;
     const own = this.stored.find((message) => runOf(message) === root.runId && message.type === "human");
     const sent = pending?.key === root.runId ? pending : null;
@@ -187,6 +189,7 @@ export class ChatSession {
     for (const turn of turns) {
       if (turn !== turns.at(-1) || TERMINAL.has(turn.status) || turn.status === "interrupted") {
         chain.apply(await this.api.events(turn.runId).catch(() => []));
+        if (this.closed) return;
       }
     }
     this.chains.push(chain);
