@@ -158,6 +158,8 @@ export interface Further {
   /** What tells a row from the others, before and after a refresh. */
   keyOf: (index: number) => string;
   more: () => void;
+  /** Null if there are no further rows. */
+  next: string | null;
   /** Why the next page could not be read. */
   failed: Problem | null;
   retry: () => void;
@@ -207,6 +209,7 @@ export function VirtualRows({ count, height, row, pages, footer, label, role = "
     return () => watch.disconnect();
   });
   const to = Math.min(count, range.to);
+  const isCut = range.from > 0 || to < count || Boolean(pages?.next);
   return (
     <div className="scroll" ref={box} onScroll={measure} tabIndex={-1} style={{ overflowAnchor: "none" }}>
       <div role={role} aria-label={label} className="rows" style={{ height: count * height, position: "relative" }}>
@@ -214,6 +217,7 @@ export function VirtualRows({ count, height, row, pages, footer, label, role = "
           {Array.from({ length: Math.max(0, to - range.from) }, (_, index) => row(range.from + index))}
         </div>
       </div>
+      {isCut && <p className="print-only pad">{t("common.printed", { from: range.from + 1, to })}</p>}
       {pages?.failed && (
         <div className="row wrap pad" role="alert">
           <span className="problem"><Icon name="error" />{t("common.moreFailed")}</span>
