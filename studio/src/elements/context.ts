@@ -75,6 +75,13 @@ export function useKept<T>(name: string, start: T): [value: T, change: (next: (b
   return [valueOf(kept), (next) => unsaved.keep(name, next(valueOf(unsaved.get(name)))), () => unsaved.forget(name)];
 }
 
+/** The problem of a request that failed, of which the page around the element is notified. */
+export function reported(host: Host, error: unknown): Problem {
+  const problem = problemOf(error);
+  host.emit("error", { status: problem.status, message: problem.message });
+  return problem;
+}
+
 export interface Loaded<T> {
   value: T | undefined;
   problem: Problem | null;
@@ -98,8 +105,7 @@ export function useLoaded<T>(key: string, load: () => Promise<T>): Loaded<T> {
       (value) => mine === turn.current && setState({ key, value, problem: null, loading: false }),
       (error: unknown) => {
         if (mine !== turn.current) return;
-        const problem = problemOf(error);
-        host.emit("error", { status: problem.status, message: problem.message });
+        const problem = reported(host, error);
         setState((old) => ({ ...(old.value === undefined ? {} : { value: old.value }), key, problem, loading: false }));
       },
     );

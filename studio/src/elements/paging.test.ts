@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ApiError } from "../api/client";
+import { problemOf } from "./context";
 import { Paging } from "./paging";
 
 interface Row {
@@ -51,6 +52,23 @@ describe("the pages of a list", () => {
     expect(listing.tokens).toEqual([null, "2"]);
     await listing.answer();
     expect(idsOf(paging)).toEqual([1, 2, 3, 4]);
+  });
+
+  it("each error is passed on once, and none after the end", async () => {
+    const listing = new Listing();
+    const statuses: number[] = [];
+    const paging = new Paging<Row>(listing.load, (row) => String(row.id), (error) => {
+      statuses.push((error as ApiError).status);
+      return problemOf(error);
+    });
+    listing.fails = true;
+    void paging.refresh();
+    await listing.answer();
+    expect([statuses, paging.current().problem?.status]).toEqual([[503], 503]);
+    paging.reload();
+    paging.stop();
+    await listing.answer();
+    expect(statuses).toEqual([503]);
   });
 
   it("a page that failed is requested again by the user only", async () => {

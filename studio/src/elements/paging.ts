@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 import type { Page } from "../api/api";
 import type { Further, Problem } from "../kit/kit";
-import { problemOf, useChanges, useHost } from "./context";
+import { problemOf, reported, useChanges, useHost } from "./context";
 
 export interface Shown<T> {
   rows: T[];
@@ -31,7 +31,11 @@ export class Paging<T> {
   private isStopped = false;
   private readonly listeners = new Set<() => void>();
 
-  constructor(private readonly load: (pageToken: string | null) => Promise<Page<T>>, readonly idOf: (row: T) => string) {}
+  /** `problemIn` is called with each error of a request; what it makes of it is shown. */
+  constructor(
+    private readonly load: (pageToken: string | null) => Promise<Page<T>>, readonly idOf: (row: T) => string,
+    private readonly problemIn: (error: unknown) => Problem = problemOf,
+  ) {}
 
   subscribe = (listener: () => void) => {
     this.listeners.add(listener);
@@ -67,7 +71,7 @@ export class Paging<T> {
       this.pages++;
       this.set({ rows: this.joined(this.shown.rows, page.rows), next: page.next });
     } catch (error) {
-      this.set({ failed: problemOf(error) });
+      if (!this.isStopped) this.set({ failed: this.problemIn(error) });
     }
     this.isBusy = false;
     if (this.isStale && !this.isStopped) await this.refresh();
@@ -104,7 +108,7 @@ export class Paging<T> {
       const failed = page.next === null ? null : this.shown.failed;
       this.set({ rows, next: page.next, total: page.total, loading: false, problem: null, failed });
     } catch (error) {
-      this.set({ loading: false, problem: problemOf(error) });
+      if (!this.isStopped) this.set({ loading: false, problem: this.problemIn(error) });
     }
   }
 
@@ -138,8 +142,8 @@ export interface Pages<T> extends Shown<T>, Further {
 export function usePages<T>(
   key: string, load: (pageToken: string | null) => Promise<Page<T>>, idOf: (row: T) => string, kinds: string[], wait = 400,
 ): Pages<T> {
-  const { client } = useHost();
-  const paging = useMemo(() => new Paging(load, idOf), [client, key]);
+  const host = useHost();
+  const paging = useMemo(() => new Paging(load, idOf, (error) => reported(host, error)), [host.client, key]);
   useEffect(() => {
     void paging.refresh();
     return paging.stop;

@@ -69,14 +69,21 @@ def test_an_element_survives_a_move(open_page: Open, product: dict[str, Any]) ->
 
 
 def test_a_lost_credential_is_reported(open_page: Open, product: dict[str, Any]) -> None:
-    """After a 401 the token is requested once more; then the host is asked to sign the user in."""
+    """After a 401 the token is requested once more; then the host is asked to sign the user in. A list that cannot be
+    read is a request that failed.
+    """
     page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
     expect(page.locator("#second wfcore-inbox").get_by_text("Publish release b?")).to_be_visible()
     page.evaluate("window.token = 'svc_gone'; window.asked = 0")
     page.evaluate("document.querySelector('#second wfcore-inbox').remove()")
-    page.evaluate("document.getElementById('second').append(document.createElement('wfcore-runs'))")
+    page.evaluate("""() => {
+      const runs = document.createElement('wfcore-runs');
+      runs.addEventListener('wfcore-error', ({detail}) => { window.failed = detail.status; });
+      document.getElementById('second').append(runs);
+    }""")
     expect(page.locator("#second wfcore-runs").get_by_text("Melden Sie sich an")).to_be_visible()
     page.wait_for_function("window.seen.some(([name]) => name === 'auth-required')")
+    page.wait_for_function("window.failed === 401")
     assert page.evaluate("window.asked") >= 2
 
 
