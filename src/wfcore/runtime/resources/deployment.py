@@ -65,8 +65,7 @@ async def deploy_faults(
     A served tool that cannot be looked up now is a warning, since it can exist when the run needs it.
     """
     structure = structure_of(content)
-    named = {number for _, number in await _of_nodes(skills_of, content)}
-    usable = await _usable(work, me, named | set(await _of_nodes(_subordinates_of, content)))
+    usable = await _usable(work, me, set(await _of_nodes(_all_skills_of, content)))
     graph, issues = await beside_loop(size_of(structure), _graph_faults, ports, served, structure, usable)
     issues += await _unknown_groups(work, me, graph)
     return [*issues, *_unverified_tools(graph, served), *await _uncallable_workflows(work, me, graph)]
@@ -130,9 +129,10 @@ def tools_of(structure: Mapping[str, JSON]) -> Iterator[str]:
                 yield tool_id
 
 
-def _subordinates_of(structure: Mapping[str, JSON]) -> Iterator[int]:
-    """The skills that the tool ids of nodes name."""
-    return (number for tool_id in tools_of(structure) if (number := subordinate_of(tool_id)) is not None)
+def _all_skills_of(structure: Mapping[str, JSON]) -> Iterator[int]:
+    """The skills that agent nodes name, and those that tool ids name."""
+    yield from (number for _, number in skills_of(structure))
+    yield from (number for tool_id in tools_of(structure) if (number := subordinate_of(tool_id)) is not None)
 
 
 async def _of_nodes(find: Callable[[Mapping[str, JSON]], Iterator[T]], content: WorkflowContent) -> list[T]:
