@@ -82,7 +82,11 @@ def first_line(stream: IO[str]) -> str:
 
 
 def eventually(check: "object", seconds: float = PATIENCE) -> None:
-    """Call until it returns a true value."""
+    """Call until it returns a true value.
+
+    It also waits for a condition of a page: `page.wait_for_function` evaluates its text in the page, and the policy of
+    the page refuses that unless the condition holds at once.
+    """
     until = time.monotonic() + seconds
     while not check():  # type: ignore[operator]
         assert time.monotonic() < until, "it did not happen in time"

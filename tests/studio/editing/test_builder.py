@@ -287,7 +287,7 @@ def test_the_host_can_stop_a_deploy_and_a_run(open_page: Open, server: Server, i
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Run", exact=True).click()
     page.get_by_role("dialog").get_by_role("button", name="Run").click()
-    page.wait_for_function("window.stopped?.length === 2")
+    eventually(lambda: page.evaluate("window.stopped?.length === 2"))
     assert page.evaluate("window.stopped") == [["wfcore-before-deploy", workflow], ["wfcore-before-run", workflow]]
     with server.client() as client:
         assert client.get(f"/api/v1/workflows/{workflow}").json()["status"] == "draft"

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from appearance import check_accessibility
 from playwright.sync_api import Page, expect
+from servers import eventually
 from waiting import HANG
 from watching import Open
 
@@ -95,7 +96,7 @@ def test_elements_of_a_product_keep_what_was_typed(open_page: Open, origin: str,
     create = fill_in(page, name)
     page.context.clear_cookies()
     create.click()
-    page.wait_for_function("window.required > 0")
+    eventually(lambda: page.evaluate("window.required > 0"))
     expect(page.get_by_label("Name")).to_have_value(name)
     sign_in(page, origin)
     if waits:

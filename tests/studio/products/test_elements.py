@@ -3,6 +3,7 @@
 from typing import Any
 
 from playwright.sync_api import expect
+from servers import eventually
 from watching import Open
 
 
@@ -19,7 +20,7 @@ def test_two_organizations_on_one_page(open_page: Open, product: dict[str, Any])
     scheme = "getComputedStyle(document.querySelector('{}')).colorScheme"
     assert page.evaluate(scheme.format("#second wfcore-inbox")) == "dark"
     assert page.evaluate("window.asked") >= 1
-    page.wait_for_function("window.seen.filter(([name]) => name === 'ready').length === 4")
+    eventually(lambda: page.evaluate("window.seen.filter(([name]) => name === 'ready').length === 4"))
     assert page.evaluate("document.querySelectorAll('style').length") == 0
 
 
@@ -82,8 +83,8 @@ def test_a_lost_credential_is_reported(open_page: Open, product: dict[str, Any])
       document.getElementById('second').append(runs);
     }""")
     expect(page.locator("#second wfcore-runs").get_by_text("Melden Sie sich an")).to_be_visible()
-    page.wait_for_function("window.seen.some(([name]) => name === 'auth-required')")
-    page.wait_for_function("window.failed === 401")
+    eventually(lambda: page.evaluate("window.seen.some(([name]) => name === 'auth-required')"))
+    eventually(lambda: page.evaluate("window.failed === 401"))
     assert page.evaluate("window.asked") >= 2
 
 
