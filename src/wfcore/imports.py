@@ -53,6 +53,21 @@ def import_in_thread(name: str) -> None:
         import_module(name)
 
 
+class _Heap:
+    """What this process has exempted from garbage collections."""
+
+    def __init__(self) -> None:
+        self._has_frozen = False
+
+    def is_frozen(self) -> bool:
+        """Whether the process has called `gc.freeze`. It is not counted again: that visits each frozen object."""
+        self._has_frozen = self._has_frozen or gc.get_freeze_count() > 0
+        return self._has_frozen
+
+
+_heap: Final = _Heap()
+
+
 @contextmanager
 def without_collections() -> Iterator[None]:
     """Run imports without garbage collections: they would visit all new classes again and again, and find nothing.
@@ -66,7 +81,7 @@ def without_collections() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():
+            if not _heap.is_frozen():
                 gc.freeze()  # all objects leave the young generations, and none is visited
                 gc.unfreeze()
             gc.enable()
