@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import functools
+import gc
 import inspect
 import logging
 import os
@@ -67,11 +68,16 @@ def anyio_backend() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect without garbage collections: each process of a run would visit all modules and tests again and again."""
+    """Collect without garbage collections, and exempt modules and tests from later ones.
+
+    Each process of a run would visit them again and again: some million objects take most of a second.
+    """
     from wfcore.imports import without_collections
 
     with without_collections():
-        return (yield)
+        items = yield
+    gc.freeze()
+    return items
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
