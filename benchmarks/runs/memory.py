@@ -23,6 +23,11 @@ from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan
 
+TIMES: Final = 5
+"""Runs of a long chain in one measurement. The raw code is repeated too: the first run after a garbage collection finds
+nothing in the caches of the CPU, and takes longer than the others.
+"""
+
 NO_ARGUMENTS: Final[JSON] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
@@ -39,8 +44,8 @@ def chains(scale: Scale) -> Iterator[Figure]:
     yield _figure("chain in memory, one loop without a machine", flat, length, repeats, 1, None)
     with asyncio.Runner() as runner:
         whole = runner.run(_library_chain(scale, spent))
-    yield _figure("chain in memory, the whole library", whole, length, repeats, 1, 0.20)
-    yield Figure("", "CPU a node", whole.typical("ours", "cpu") / length * 1e6, "us")
+    yield _figure("chain in memory, the whole library", whole, length, repeats, TIMES, 0.20)
+    yield Figure("", "CPU a node", whole.typical("ours", "cpu") / (TIMES * length) * 1e6, "us")
     with asyncio.Runner() as runner:
         yield Figure("", "growth of CPU", runner.run(_growth(scale)), "exponent", at_most=1.03)
     with asyncio.Runner() as runner:
@@ -93,7 +98,7 @@ async def _library_chain(scale: Scale, spent: partial[Cost]) -> Turns:
     async with opened(None) as library:
         flow = await library.deploy(chain(scale.nodes))
         await library.timed(flow)
-        pairs = [(spent(), await library.timed(flow)) for _ in range(scale.rounds)]
+        pairs = [(spent(), await library.timed(flow, times=TIMES)) for _ in range(scale.rounds)]
         return Turns(*zip(*pairs, strict=True))
 
 
@@ -115,15 +120,15 @@ async def _growth(scale: Scale) -> float:
 
 async def _best(library: Library, length: int, scale: Scale) -> float:
     flow = await library.deploy(chain(length))
-    return min([(await library.timed(flow)).cpu for _ in range(scale.rounds)])
+    return min([(await library.timed(flow, times=TIMES)).cpu for _ in range(scale.rounds)])
 
 
 def conditions(scale: Scale) -> Iterator[Figure]:
     """Diamonds: a condition, two branches, a join."""
     with asyncio.Runner() as runner:
         turns = runner.run(_diamonds(scale))
-    yield _figure("condition diamonds in memory", turns, scale.diamonds, 100, 1, 0.05)
-    yield Figure("", "CPU a diamond", turns.typical("ours", "cpu") / scale.diamonds * 1e6, "us")
+    yield _figure("condition diamonds in memory", turns, scale.diamonds, 100, 10 * TIMES, 0.05)
+    yield Figure("", "CPU a diamond", turns.typical("ours", "cpu") / (10 * TIMES * scale.diamonds) * 1e6, "us")
     with asyncio.Runner() as runner:
         deploy = runner.run(_deploy(scale))
     yield Figure(f"first deploy of {scale.diamonds} distinct conditions", "CPU", deploy * 1e3, "ms", at_most=20)
@@ -133,14 +138,9 @@ async def _diamonds(scale: Scale) -> Turns:
     bare = partial(_repeated, partial(raw.branch, scale.diamonds), 100)
     async with opened(None) as library:
         flow = await library.deploy(diamonds(scale.diamonds))
-        await library.core.runs.start(library.me, workflow=flow, input={"n": 0})
-        pairs = []
-        for _ in range(scale.rounds + 1):
-            with Stopwatch() as watch:
-                await library.core.runs.start(library.me, workflow=flow, input={"n": 0})
-                await library.at_rest()
-            pairs.append((bare(), watch.cost))
-        return Turns(*zip(*pairs[1:], strict=True))
+        await library.timed(flow)
+        pairs = [(bare(), await library.timed(flow, times=10 * TIMES)) for _ in range(scale.rounds)]
+        return Turns(*zip(*pairs, strict=True))
 
 
 async def _deploy(scale: Scale) -> float:
