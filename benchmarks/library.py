@@ -56,7 +56,7 @@ class Library:
         await self._verify(await self._driven(flow, count))
 
     async def timed(self, flow: int, count: int = 1, times: int = 1) -> Cost:
-        """Complete `count` simultaneous runs, `times` times, one after the other. Their verification is not measured."""
+        """Complete `count` simultaneous runs, `times` times, one after the other. Verifying them is not measured."""
         with Stopwatch() as watch:
             ids = [run_id for _ in range(times) for run_id in await self._driven(flow, count)]
         await self._verify(ids)
