@@ -15,7 +15,7 @@ from wfcore.adapters.inmemory.journal.run_reads import StoredExecution
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.inmemory.tenant import Tenant
 from wfcore.domain.json.codec import from_ms
-from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.errors import unknown_organization
 from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.access import grants
 from wfcore.domain.resources.lifecycle import Status
@@ -79,7 +79,7 @@ class MemoryMaintenance:
 
     def _tenant(self, org: str) -> Tenant:
         if org not in self.storage._tenants:
-            raise NotFound
+            raise unknown_organization(org)
         return self.storage._tenants[org]
 
     def _old(self, org: str, kind: Expiring, before: int) -> Iterator[Removal]:

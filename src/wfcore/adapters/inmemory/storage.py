@@ -28,7 +28,7 @@ from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
-from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.kernel.errors import Unavailable, unknown_organization
 from wfcore.domain.kernel.ids import hash_secret
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.erasure import Erasure
@@ -236,7 +236,7 @@ class MemoryStorage:
     def _tenant(self, org: str) -> Tenant:
         self._check_open()
         if org not in self._tenants:
-            raise NotFound
+            raise unknown_organization(org)
         return self._tenants[org]
 
     async def due_timers(self, now: int, *, limit: int) -> list[DueTimer]:

@@ -42,7 +42,7 @@ from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
-from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.kernel.errors import Unavailable, unknown_organization
 from wfcore.domain.kernel.ids import hash_secret
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.erasure import Erasure
@@ -366,5 +366,5 @@ async def _unit_of_work(connection: Transaction, org: str, *, exclusive: bool = 
         found = found.with_for_update(key_share=True)
     key = (await connection.execute(found)).scalar()
     if key is None:
-        raise NotFound
+        raise unknown_organization(org)
     return SqlUnitOfWork(connection, key, org)

@@ -97,6 +97,11 @@ class NotFound(WfcoreError):
         super().__init__(message, info)
 
 
+def unknown_organization(org: str) -> NotFound:
+    """The error for an organization that does not exist. Only a caller who names it itself gets this message."""
+    return NotFound(f"unknown organization `{org}`")
+
+
 class Conflict(WfcoreError):
     code, status, http = "CONFLICT", "ALREADY_EXISTS", 409
 

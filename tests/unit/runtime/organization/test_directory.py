@@ -56,6 +56,22 @@ class TestEnsure:
         with pytest.raises(NotFound):
             await core.ensure_group(NEW, "x", id=NEW[:-1] + "b")
 
+    async def test_an_unknown_organization_is_named(self, bench: Bench) -> None:
+        """By the calls of the operator, and by those of a principal of the embedding program."""
+        core, me = bench.core, bench.core.principal(NEW, "u")
+        calls = [
+            core.directory.limit_runs(NEW, 1),
+            core.directory.add_member(NEW, "u"),
+            core.directory.create_group(NEW, "x"),
+            core.directory.create_token(NEW, "u", scopes=[]),
+            core.workflows.create(me, name="x", type="workflow"),
+            core.workflows.get(me, 1),
+            core.members.page(me),
+        ]
+        for call in calls:
+            with pytest.raises(NotFound, match=f"^unknown organization `{NEW}`$"):
+                await call
+
 
 class TestLimits:
     """The limits of concurrent runs of an organization and of its workflows, which the operator sets."""

@@ -9,7 +9,7 @@ from wfcore.adapters.inmemory.conversations import MemoryConversations
 from wfcore.adapters.inmemory.journal.claims import MemoryClaims, RunLimit
 from wfcore.adapters.inmemory.journal.run_reads import StoredExecution, Usable, row_of
 from wfcore.adapters.inmemory.usage import MemoryUsage, MemoryVerdicts
-from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.kernel.errors import NotFound, Unavailable, unknown_organization
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt
@@ -79,7 +79,7 @@ class MemoryJournal(MemoryClaims):
     async def begin(self, new: NewExecution, append: Append) -> Execution:
         run = append.new_run
         if not self._org_exists(new.org):
-            raise NotFound(f"unknown organization `{new.org}`")
+            raise unknown_organization(new.org)
         if run is None or append.expected or append.holder is not None:
             raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
         ref = ExecutionRef(new.org, self._last_execution + 1)

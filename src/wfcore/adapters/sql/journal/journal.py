@@ -14,7 +14,7 @@ from wfcore.adapters.sql.repositories.row_values import to_key
 from wfcore.adapters.sql.repositories.usage import SqlUsage
 from wfcore.adapters.sql.repositories.verdicts import SqlVerdicts
 from wfcore.adapters.sql.store import CommitTransaction, Damaged, Store
-from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.errors import unknown_organization
 from wfcore.domain.run.entries import Entry, encode_entry
 from wfcore.ports.journal import (
     Append,
@@ -52,7 +52,7 @@ class SqlJournal(SqlClaims):
     async def begin(self, new: NewExecution, append: Append) -> Execution:
         org, run = await self._org(new.org), append.new_run
         if org is None:
-            raise NotFound(f"unknown organization `{new.org}`")
+            raise unknown_organization(new.org)
         if run is None or append.expected or append.holder is not None:
             raise ValueError("the first append of an execution must have a new run, `expected` 0 and no holder")
         pinned = new.kind, new.resource_id, to_key(new.variation_id), new.is_draft, new.user_id
@@ -66,7 +66,7 @@ class SqlJournal(SqlClaims):
             number, holder = await self._commits.run(write, run.id)
         except JournalConflict as error:
             self._orgs.pop(new.org, None)
-            raise NotFound(f"unknown organization `{new.org}`") from error
+            raise unknown_organization(new.org) from error
         if texts:
             self._checksums.put(number, 0, 0, len(texts), texts[-1][1])
         return new.row(ExecutionRef(new.org, number), run.id, len(texts), holder)

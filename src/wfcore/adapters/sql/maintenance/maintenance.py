@@ -22,7 +22,7 @@ from wfcore.adapters.sql.schema.tables import (
     tokens,
 )
 from wfcore.adapters.sql.store import Store, Transaction
-from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.errors import NotFound, unknown_organization
 from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.changes import FeedChange
@@ -223,5 +223,5 @@ def _forks(org: int, of: Collection[int]) -> sa.Select[tuple[int]]:
 async def _key(connection: Transaction, org: str) -> int:
     found = (await connection.execute(sa.select(organizations.c.key).where(organizations.c.uuid == org))).scalar()
     if found is None:
-        raise NotFound
+        raise unknown_organization(org)
     return int(found)

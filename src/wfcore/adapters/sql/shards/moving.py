@@ -26,7 +26,7 @@ from wfcore.adapters.sql.shards.capture import Connection, TenantRows, run
 from wfcore.adapters.sql.shards.copying import CompletedMove, Copy, Late, OnStep
 from wfcore.adapters.sql.shards.placements import changes, creating, placements, shards
 from wfcore.addresses import server_options
-from wfcore.domain.kernel.errors import Conflict, NotFound, Unavailable
+from wfcore.domain.kernel.errors import Conflict, NotFound, Unavailable, unknown_organization
 from wfcore.ports.shards import MAIN, STRIDE, locator_of
 
 _LOCK: Final = 7_766_070_005
@@ -137,7 +137,7 @@ def move(installation: ShardDatabases, org: str, to: str, on_step: OnStep = lamb
         with installation.connected(origin) as source:
             tenant = _tenant(source, installation, org)
         if tenant is None:
-            raise NotFound(f"unknown organization `{org}`")
+            raise unknown_organization(org)
         waits = list[float]()
         for tries_left in reversed(range(TRIES)):
             try:
