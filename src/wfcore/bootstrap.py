@@ -327,6 +327,7 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
             close_journal=lambda: journal.close(),  # noqa: PLW0108
         )
         journal = MemoryJournal(
+            org_exists=storage.has_organization,
             usable=storage.may_use,
             add_audit_rows=storage.add_audit_rows,
             add_notices=storage.add_notices,

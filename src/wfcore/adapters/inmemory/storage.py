@@ -221,6 +221,10 @@ class MemoryStorage:
         member = tenant.members.get(token.user_id) if tenant and token else None
         return (token, member) if token and member else None
 
+    def has_organization(self, org: str) -> bool:
+        """Whether the organization exists. The in-memory journal calls this before an execution begins."""
+        return org in self._tenants
+
     def may_use(self, org: str, principal: Principal, kind: str, id: int) -> bool:
         """Whether the principal can use this resource; a deleted one exists only for its managers.
 

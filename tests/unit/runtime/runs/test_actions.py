@@ -107,6 +107,17 @@ class TestKeys:
         with pytest.raises(Conflict):
             await bench.core.runs.start(bench.me, assistant=True, message="m", key="k")
 
+    async def test_an_unknown_organization_has_no_runs(self, bench: Bench) -> None:
+        """Neither an action nor the assistant, which need no resource of the organization, starts there."""
+        org = "0192f0c0-1111-7000-8000-00000000000a"
+        me = bench.core.principal(org, "u")
+        for turn in (
+            bench.core.runs.act(me, action("echo", value=1)),
+            bench.core.runs.start(me, assistant=True, message="m"),
+        ):
+            with pytest.raises(NotFound, match=f"^unknown organization `{org}`$"):
+                await turn
+
 
 REFUSED: list[tuple[dict[str, Any], type[WfcoreError], set[tuple[str, str]]]] = [
     ({}, Malformed, {("action", "required")}),
