@@ -182,13 +182,16 @@ class RunReading:
     async def result(self, run: RunView, timeout: float | None = None) -> JSON:
         """The output of the run's execution, when it has ended: also after interrupts and the turns that resume it.
 
-        The view is the proof of authorization. `timeout` is in seconds. Raises RunFailed, RunCancelled, TimeoutError;
-        NotFound when the run was deleted; Forbidden for an approver without use.
+        The view is the proof of authorization. `timeout` is in seconds. Raises RunFailed, RunCancelled; TimeoutError,
+        with the id of the run, which goes on; NotFound when the run was deleted; Forbidden for an approver without use.
         """
         if run.is_outline:
             raise Forbidden("reading the result requires use of the run's target", {"canUse": False})
-        async with asyncio.timeout(timeout):
-            ended = RunView(await self._last_turn(run.row))
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                ended = RunView(await self._last_turn(run.row))
+        except TimeoutError as error:
+            raise (_unfinished(run.id, timeout) if limit.expired() else error) from None
         if ended.status is RunStatus.error:
             raise RunFailed(ended)
         if ended.status is RunStatus.cancelled:
@@ -324,6 +327,13 @@ async def _authorize_target(storage: Storage, me: Principal, row: RunRow) -> Non
         authorize(me, await storage.find_resource(me.org_uuid, Kind(row.kind), row.resource_id), "use")
     elif me.user_id != row.root_user_id:
         raise NotFound
+
+
+def _unfinished(run_id: str, timeout: float | None) -> TimeoutError:
+    return TimeoutError(
+        f"run `{run_id}` has not ended after {timeout} seconds: it goes on, so call `result` again, "
+        "or decide its interrupts if its status is `interrupted`"
+    )
 
 
 def within_reach(me: Principal, where: RunFilter) -> list[RunFilter]:

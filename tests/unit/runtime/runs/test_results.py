@@ -74,9 +74,10 @@ class TestResult:
                 await task
 
     async def test_a_timeout(self, bench: Bench) -> None:
-        """TimeoutError; the run goes on."""
+        """TimeoutError that says which run has not ended, after how long, and what to do; the run goes on."""
         run = await bench.ended(await bench.started(ASK))
-        with pytest.raises(TimeoutError):
+        told = rf"^run `{run.id}` has not ended after 0\.01 seconds: it goes on, so call `result` again, .*interrupts"
+        with pytest.raises(TimeoutError, match=told):
             await bench.core.runs.result(run, timeout=0.01)
         assert (await bench.core.runs.get(bench.me, run.id)).status == "interrupted"
 
