@@ -174,7 +174,7 @@ def _mistyped(kind: str, path: str) -> Issue:
 
 def _one_of(allowed: tuple[str, ...], value: str, path: str) -> Iterator[Issue]:
     if value not in allowed:
-        yield Issue(path, f"{_shown(value)} is not one of {', '.join(allowed)}", "enum")
+        yield Issue(path, f"{_shown(value)} is not one of {', '.join(f'`{each}`' for each in allowed)}", "enum")
 
 
 def _frequency(value: str, path: str) -> Iterator[Issue]:

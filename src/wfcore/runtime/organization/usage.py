@@ -65,7 +65,7 @@ class Usage:
         since = since or max(until, EPOCH) - DEFAULT_PERIOD
         refuse(_period_issues(since, until))
         if group_by not in GROUPS:
-            refuse([Issue("groupBy", f"must be one of {', '.join(GROUPS)}", "query")])
+            refuse([Issue("groupBy", f"must be one of {', '.join(f'`{one}`' for one in GROUPS)}", "query")])
         own = me.user_id if me.role is Role.MEMBER else None
         period = {"since": to_ms(since), "until": to_ms(until)}
         sums = await self._ports.journal.usage.sums(me.org_uuid, group_by, **period, user_id=own)

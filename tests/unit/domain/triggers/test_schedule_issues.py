@@ -34,8 +34,8 @@ def without(schedule: dict[str, Any], name: str) -> dict[str, Any]:
     return trigger({key: value for key, value in schedule.items() if key != name})
 
 
-FREQUENCIES = "hourly, daily, weekly, monthly, custom"
-DAYS = "monday, tuesday, wednesday, thursday, friday, saturday, sunday"
+FREQUENCIES = "`hourly`, `daily`, `weekly`, `monthly`, `custom`"
+DAYS = "`monday`, `tuesday`, `wednesday`, `thursday`, `friday`, `saturday`, `sunday`"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ DAYS = "monday, tuesday, wednesday, thursday, friday, saturday, sunday"
         (
             {"trigger_type": "cron"},
             ".trigger_type",
-            "`cron` is not one of schedule, webhook, api, chatapp, manual",
+            "`cron` is not one of `schedule`, `webhook`, `api`, `chatapp`, `manual`",
             "enum",
         ),
         (
@@ -58,7 +58,7 @@ DAYS = "monday, tuesday, wednesday, thursday, friday, saturday, sunday"
         ),
         (trigger([]), ".schedule", "must be an object", "type"),
         (trigger(DAILY, overlap=True), ".overlap", "must be a string", "type"),
-        (trigger(DAILY, overlap="queue"), ".overlap", "`queue` is not one of skip, allow", "enum"),
+        (trigger(DAILY, overlap="queue"), ".overlap", "`queue` is not one of `skip`, `allow`", "enum"),
         (without(DAILY, "frequency"), ".schedule.frequency", "is required", "required"),
         (without(DAILY, "timezone"), ".schedule.timezone", "is required", "required"),
         (

@@ -24,6 +24,14 @@ async def use(bench: Bench, user: str, calls: int, ago: timedelta = timedelta())
 class TestUsage:
     """The usage of models, and who sees it."""
 
+    async def test_an_unknown_group_by_is_refused(self, bench: Bench) -> None:
+        """The message has each allowed name in backticks, as every error has."""
+        unknown: Any = "x"
+        with pytest.raises(Malformed) as error:
+            await bench.core.usage.report(bench.me, group_by=unknown)
+        names = "`model`, `skill`, `workflow`, `user`, `day`, `origin`"
+        assert error.value.message == f"`groupBy`: must be one of {names}"
+
     @pytest.mark.parametrize(("role", "seen"), [("member", {"me": 1}), ("admin", {"me": 1, "other": 2}),
                                                 ("owner", {"me": 1, "other": 2})])  # fmt: skip
     async def test_members_see_their_own(self, bench: Bench, role: str, seen: dict[str, int]) -> None:
