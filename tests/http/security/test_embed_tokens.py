@@ -173,7 +173,7 @@ class TestRights:
         """A scope that it lacks, and a workflow that it cannot see, exists not, or is of another organization."""
         core = page.world.core
         narrow = attrs.evolve(page.me, scopes=frozenset(READ))
-        with pytest.raises(Forbidden) as caught:
+        with pytest.raises(Forbidden, match=r"the scopes `workflows:write` and `workflows:invoke`$") as caught:
             await core.tokens.embed(narrow, WORKFLOWS)
         assert caught.value.info == {"missing": ["workflows:write", "workflows:invoke"]}
         bob = await page.world.user("bob")

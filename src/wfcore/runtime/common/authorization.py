@@ -73,10 +73,19 @@ def _principal(value: Any) -> Principal:
 
 
 def check_scopes(principal: Principal, scopes: tuple[str, ...]) -> None:
-    """`Forbidden` with `info.missing` when the credential lacks a scope (interface, Authentication 4)."""
+    """`Forbidden` when the credential lacks a scope, with all missing ones in `info.missing` and in the message
+    (interface, Authentication 4).
+    """
     missing = missing_scopes(principal.scopes, scopes)
     if missing:
-        raise Forbidden("the token lacks a scope", {"missing": missing})
+        raise lacks_scopes("the token lacks", missing)
+
+
+def lacks_scopes(fault: str, missing: list[str]) -> Forbidden:
+    """The error for a credential without these scopes. `fault` is the beginning of its message."""
+    names = " and ".join(f"`{scope}`" for scope in missing)
+    listed: list[JSON] = [*missing]
+    return Forbidden(f"{fault} the scope{'s' if len(missing) > 1 else ''} {names}", {"missing": listed})
 
 
 def check_not_limited(principal: Principal) -> None:

@@ -8,14 +8,14 @@ import attrs
 
 from wfcore.api.resources import CreateToken, CreateTokenFields
 from wfcore.domain.json.values import given, to_json
-from wfcore.domain.kernel.errors import Forbidden, Issue, NotFound, refuse
+from wfcore.domain.kernel.errors import Issue, NotFound, refuse
 from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.people.people import AccessToken
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role, missing_scopes
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
-from wfcore.runtime.common.authorization import administer, authorize, conflict, needs
+from wfcore.runtime.common.authorization import administer, authorize, conflict, lacks_scopes, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.idempotency import store_response, stored_response
 from wfcore.runtime.common.ports import Ports
@@ -85,7 +85,7 @@ class Tokens:
         new = parsed(CreateToken, body, fields, key=key)
         request = to_json(new)
         if missing := missing_scopes(me.scopes, new.scopes):
-            raise Forbidden("a token cannot have a scope that your credential lacks", {"missing": missing})
+            raise lacks_scopes("a token cannot have what your credential lacks:", missing)
         seconds = given(new.expires_in_seconds)
         row, text = self._directory.new_token(me.org_uuid, me.user_id, new.name, new.scopes, seconds)
         if me.expires_at is not None and (row.expires_at is None or me.expires_at < row.expires_at):
@@ -115,7 +115,7 @@ class Tokens:
         wanted = [scope for scope in TOKEN_SCOPES if scope in scopes]
         refuse(_embed_issues(scopes, ttl, workflows if me.workflows is None else me.workflows), as_invalid=True)
         if missing := missing_scopes(me.scopes, wanted):
-            raise Forbidden("an embed token cannot have a scope that your credential lacks", {"missing": missing})
+            raise lacks_scopes("an embed token cannot have what your credential lacks:", missing)
         async with self._ports.storage.reading(me.org_uuid) as work:
             for number in workflows or ():
                 authorize(me, await work.workflows.get(number), "see")

@@ -41,10 +41,11 @@ class TestScopes:
         ],
     )
     async def test_scopes_are_checked_first(self, bench: Bench, call: Any, scope: str) -> None:
-        """The scope is checked before body and resource, and `info.missing` names it."""
+        """The scope is checked before body and resource, and `info.missing` and the message name it."""
         with pytest.raises(Forbidden) as error:
             await call(bench.core, only(bench.me, "members:read"))
         assert error.value.info == {"missing": [scope]}
+        assert error.value.message == f"the token lacks the scope `{scope}`"
 
     async def test_write_implies_read_but_not_invoke(self, bench: Bench) -> None:
         """`workflows:write` allows reading, but not starting a run."""
