@@ -1,6 +1,6 @@
 """Parsing of request bodies: the one place where the body of a use case becomes a value."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -53,10 +53,36 @@ def checked(
     if not (type(tree) is dict or isinstance(tree, Mapping)):  # a union is a new object for each call
         refuse([*key_issues(key), *map(_of_body, shape_issues(cls, tree))])
     if issues := value_issues(tree):
-        refuse(issues)
+        refuse(_of_whole_objects(issues, _misplaced(cls, body, fields, names)))
     tree = without_nulls(cls, without_ignored(cls, tree))
     refuse([*key_issues(key), *shape_issues(cls, tree), *(issue for rule in rules for issue in rule(tree))])
     return tree
+
+
+def _misplaced(cls: type, body: object, fields: Mapping[str, object], names: Mapping[str, str]) -> Iterator[Issue]:
+    """An issue for each object that stands for what is none, such as the view of a workflow in place of its id."""
+    if is_value(type(body)) and not isinstance(body, cls):
+        yield Issue("", f"the body: must be of type `{cls.__name__}` or `dict`, not `{type(body).__name__}`", "type")
+    for name, value in fields.items():
+        path = names.get(name) or wire_names(cls).get(name, name)
+        if is_value(type(value)) and (fault := _type_fault(cls, path, {})):
+            takes_id = isinstance(number := getattr(value, "id", None), int | str) and not _type_fault(
+                cls, path, number
+            )
+            message = fault.message.replace("not object", f"not `{type(value).__name__}`")
+            yield attrs.evolve(fault, message=message + (": use its `id`" if takes_id else ""))
+
+
+def _type_fault(cls: type, path: str, value: JSON) -> Issue | None:
+    """The issue of a field that cannot have a value of this type."""
+    return next((each for each in check(cls, {path: value}) if (each.path, each.rule) == (path, "type")), None)
+
+
+def _of_whole_objects(issues: Iterable[Issue], misplaced: Iterable[Issue]) -> list[Issue]:
+    """The issues with those of a misplaced object in place of those of its fields."""
+    found = list(misplaced)
+    parts = tuple(f"{each.path}." if each.path else "" for each in found)
+    return [*found, *(each for each in issues if not each.path.startswith(parts))]
 
 
 def _of_body(issue: Issue) -> Issue:

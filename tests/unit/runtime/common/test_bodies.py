@@ -1,13 +1,16 @@
 """Bodies of use cases: one value, whichever way the caller gave it."""
 
+from datetime import UTC, datetime
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
+import attrs
 import pytest
 
 from wfcore.api.resources import CreateSkill, CreateWorkflow, PatchWorkflow, ToolSetting
+from wfcore.api.runs import CreateRun
 from wfcore.domain.json.codec import value_issues
 from wfcore.domain.json.parsing import MAX_ISSUES
 from wfcore.domain.json.values import UNSET
@@ -114,6 +117,33 @@ def test_what_is_not_json_is_refused_with_its_path(given: Any, path: str) -> Non
         assert [(error["path"], error["rule"]) for error in caught.value.info["errors"]] == [
             (f"workflowStructure.{path}", "json")
         ]
+
+
+@attrs.frozen
+class View:
+    """What a use case returned, with a value that JSON does not have."""
+
+    id: int
+    name: str
+    made: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_an_object_in_place_of_an_id() -> None:
+    """The issue names the argument, what is allowed, and the `id` of the object if that is; not what the object has."""
+    fields = {"workflow": View(7, "a"), "message": View(7, "a"), "input": View(7, "a"), "origin": object()}
+    with pytest.raises(Malformed, match=r"^`workflowId`: must be of type number, not `View`: use its `id`") as caught:
+        parsed(CreateRun, None, fields, names={"workflow": "workflowId"})
+    assert [(error["path"], error["rule"]) for error in caught.value.info["errors"]] == [
+        ("workflowId", "type"), ("message", "type"), ("input.made", "json"), ("origin", "json"),
+    ]  # fmt: skip
+    assert caught.value.info["errors"][1]["message"] == "must be of type string, not `View`"
+
+
+def test_an_object_in_place_of_a_body() -> None:
+    """The one issue says which bodies are allowed."""
+    body: Any = View(7, "a")
+    with pytest.raises(Malformed, match=r"^the body: must be of type `CreateRun` or `dict`, not `View`$"):
+        parsed(CreateRun, body, {})
 
 
 def test_what_holds_itself_is_refused() -> None:
