@@ -8,7 +8,7 @@ import asyncio
 import logging
 import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -32,6 +32,26 @@ REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 DEFAULTS: Final = {"accept": "*/*", "accept-encoding": "gzip", "user-agent": "wfcore"}
 FORWARDED_HEADERS: Final = frozenset({*DEFAULTS, "accept-language", "content-language", "content-type"})
 """The headers that a redirect sends to another origin. Any other header can be a credential."""
+
+NOT_RESOLVED: Final = "the name cannot be resolved"
+NOT_CONNECTED: Final = "no connection"
+NOT_GZIP: Final = "the body is not valid gzip"
+NOT_ONE_MEMBER: Final = "the body is not one complete gzip member"
+OWN_TEXTS: Final = frozenset({NOT_RESOLVED, NOT_CONNECTED, NOT_GZIP, NOT_ONE_MEMBER})
+"""The messages that this module gives to errors of the libraries."""
+
+HEADERS_TOO_LARGE: Final = 431
+"""The status that h11 suggests when it stops to read a head (RFC 6585, 5)."""
+
+MESSAGES: Final[Sequence[tuple[type[httpx2.HTTPError], str]]] = (
+    (httpx2.ConnectTimeout, "no connection in time"),
+    (httpx2.ConnectError, NOT_CONNECTED),
+    (httpx2.RemoteProtocolError, "the response is incomplete or not valid HTTP"),
+    (httpx2.LocalProtocolError, "the request is not valid HTTP"),
+    (httpx2.NetworkError, "the connection was lost"),
+    (httpx2.HTTPError, "no complete response"),
+)
+"""The message for each kind of error, the first that fits."""
 
 LOGGERS: Final = ("httpcore2.connection", "httpcore2.http11", "httpx2")
 """Loggers of the libraries, whose messages have headers of responses, which can repeat the credentials."""
@@ -72,13 +92,13 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         try:
             addresses = await self._guard.addresses(host, port)
         except OSError:
-            raise httpcore2.ConnectError("the name cannot be resolved") from None
+            raise httpcore2.ConnectError(NOT_RESOLVED) from None
         failed: Exception
         for address in addresses[:MOST_ADDRESSES]:
             try:
                 return await self._network.connect_tcp(str(address), port, timeout, local_address, socket_options)
             except httpcore2.ConnectError:
-                failed = httpcore2.ConnectError("no connection")
+                failed = httpcore2.ConnectError(NOT_CONNECTED)
             except httpcore2.ConnectTimeout as error:
                 failed = error
         raise failed
@@ -222,11 +242,11 @@ async def _read(response: httpx2.Response, most: int, gunzip: "zlib._Decompress 
         try:
             body += gunzip.decompress(piece, most + 1 - len(body)) if gunzip else piece
         except zlib.error:
-            raise httpx2.DecodingError("the body is not valid gzip") from None
+            raise httpx2.DecodingError(NOT_GZIP) from None
         if max(received, len(body)) > most:
             raise AddressRefused(f"the response is longer than {most} bytes")
     if gunzip and received and (not gunzip.eof or gunzip.unused_data):
-        raise httpx2.DecodingError("the body is not one complete gzip member")
+        raise httpx2.DecodingError(NOT_ONE_MEMBER)
     return bytes(body)
 
 
@@ -250,7 +270,21 @@ def _check_headers(headers: httpx2.Headers) -> None:
 
 
 def _message_of(error: httpx2.HTTPError) -> str:
-    if isinstance(error, httpx2.ConnectTimeout):
-        return "no connection in time"
-    message = str(error) or "the connection was lost"
-    return message[:1].lower() + message[1:]
+    """What failed, in fixed texts: those of the libraries quote what the server sent, which can be a credential."""
+    if (text := str(error)) in OWN_TEXTS:
+        return text
+    causes = list(_causes(error))
+    if any(isinstance(each, ssl.SSLCertVerificationError) for each in causes):
+        return "the certificate of the server is not valid for this host"
+    if any(isinstance(each, ssl.SSLError) for each in causes):
+        return "no TLS connection: the server does not use TLS there, or no supported version"
+    if any(getattr(each, "error_status_hint", None) == HEADERS_TOO_LARGE for each in causes):
+        return "the headers of the response are too long"
+    return next(message for kind, message in MESSAGES if isinstance(error, kind))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and those that led to it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -131,16 +131,20 @@ async def test_no_proxy_of_the_environment(world: World, monkeypatch: pytest.Mon
 
 
 class Handshake(httpcore2.AsyncNetworkStream):
-    """A connection that only records the start of TLS."""
+    """A connection that only records the start of TLS, which fails for a `problem`."""
 
     context: ssl.SSLContext | None = None
     name: str | None = None
+    problem = OSError("the other side left")
 
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.AsyncNetworkStream:
         self.context, self.name = ssl_context, server_hostname
-        raise httpcore2.ConnectError("enough")
+        try:
+            raise self.problem
+        except OSError as error:
+            raise httpcore2.ConnectError(str(error)) from error
 
 
 async def test_the_certificate_is_that_of_the_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,11 +155,46 @@ async def test_the_certificate_is_that_of_the_name(world: World, monkeypatch: py
         return stream
 
     monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", connected)
-    with pytest.raises(RequestFailed, match="enough"):
+    with pytest.raises(RequestFailed, match=r"^no connection$"):
         await get(world, "https://a.example/")
     assert stream.name == "a.example"
     assert stream.context is not None
     assert (stream.context.check_hostname, stream.context.verify_mode) == (True, ssl.CERT_REQUIRED)
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (ssl.SSLCertVerificationError("self-signed"), "the certificate of the server is not valid for this host"),
+        (ssl.SSLError("WRONG"), "no TLS connection: the server does not use TLS there, or no supported version"),
+    ],
+)
+async def test_a_handshake_that_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch, problem: OSError, told: str
+) -> None:
+    """The message says what is wrong with the server, without the text of the TLS library."""
+    stream = Handshake()
+    stream.problem = problem
+
+    async def connected(*_: Any) -> httpcore2.AsyncNetworkStream:
+        return stream
+
+    monkeypatch.setattr(httpcore2.AnyIOBackend, "connect_tcp", connected)
+    with pytest.raises(RequestFailed, match=f"^{told}$"):
+        await get(world, "https://a.example/")
+
+
+async def test_a_name_that_does_not_exist(world: World) -> None:
+    with pytest.raises(RequestFailed, match=r"^the name cannot be resolved$"):
+        await get(world, "http://nowhere.example/")
+
+
+async def test_a_request_that_is_no_http(world: World) -> None:
+    """The message has nothing of the header, which can be a credential."""
+    async with serving(answer()) as server:
+        world.places = {PUBLIC: server}
+        with pytest.raises(RequestFailed, match=r"^the request is not valid HTTP$"):
+            await get(world, "http://a.example/", x="canary\n")
 
 
 class TestRedirects:
@@ -358,8 +397,9 @@ class TestBounds:
         ],
     )
     async def test_an_incomplete_response_fails(self, reply: bytes) -> None:
-        """A part is never returned as the whole."""
-        with pytest.raises(RequestFailed):
+        """A part is never returned as the whole, and the message quotes nothing of it: it can repeat a credential."""
+        told = r"^the (response is incomplete or not valid HTTP|body is not (valid gzip|one complete gzip member))$"
+        with pytest.raises(RequestFailed, match=told):
             await self.answered(reply)
 
     @pytest.mark.parametrize("reply", [None, answer(content_length=5)])
@@ -374,7 +414,7 @@ class TestBounds:
     @pytest.mark.parametrize("size", [70_000, 300_000])
     async def test_headers_are_bounded(self, size: int) -> None:
         """A response with more than 64 KiB of headers is refused."""
-        with pytest.raises((AddressRefused, RequestFailed)):
+        with pytest.raises((AddressRefused, RequestFailed), match=r"the headers of the response are .*long"):
             await self.answered(answer(x="y" * size))
 
     async def test_another_encoding_is_not_decoded(self) -> None:
