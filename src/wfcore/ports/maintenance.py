@@ -3,7 +3,7 @@
 All times are epoch milliseconds. What these calls delete is not audited by the store.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, Literal, Protocol, get_args
 
 import attrs
@@ -25,6 +25,8 @@ Expiring = Literal["runs", "conversations", "audit", "deleted"]
 """
 
 EXPIRING: Final[Sequence[Expiring]] = get_args(Expiring)
+
+NOTHING: Final[Mapping[Expiring, int]] = {}
 
 
 @attrs.frozen
@@ -67,10 +69,11 @@ class Maintenance(Protocol):
         """
         ...
 
-    def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
+    def texts(self, org: str, without: Mapping[Expiring, int] = NOTHING) -> AsyncIterator[Sequence[str]]:
         """Every text of the organization's rows but those of erasures, in batches.
 
-        Rows that are written meanwhile can be missing.
+        `without` leaves out what `prune` would delete of these kinds before these times, as far as it holds content:
+        executions, messages, audit rows, deliveries, variations. Rows that are written meanwhile can be missing.
         """
         ...
 

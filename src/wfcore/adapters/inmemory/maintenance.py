@@ -24,13 +24,16 @@ from wfcore.domain.run.entries import Opened
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.changes import FeedChange, interrupt_change, resource_removed, run_change
 from wfcore.ports.journal import ExecutionRef
-from wfcore.ports.maintenance import Expiring, PersonalExecution, Pruned, Sizes
+from wfcore.ports.maintenance import EXPIRING, NOTHING, Expiring, PersonalExecution, Pruned, Sizes
 from wfcore.ports.repositories.conversations import Conversation
 
 T = TypeVar("T")
 
 Removal = Callable[[], list[FeedChange] | None]
 """Deletes one thing that is too old. Returns the changes, if it has some."""
+
+BEFORE_ALL = 0
+"""A time before everything, in epoch milliseconds."""
 
 ENDED = frozenset({RunStatus.done, RunStatus.error, RunStatus.cancelled})
 
@@ -50,15 +53,25 @@ class MemoryMaintenance:
             found = list(self._old(org, kind, before))[:limit]
             return Pruned(len(found), [change for removal in found for change in removal() or ()])
 
-    async def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
-        tenant, log = attrs.evolve(self._tenant(org), erasures={}), self.storage._logs[org].rows
-        yield list(texts_in([tenant, log, self.storage._deliveries[org].rows]))
-        own = [stored for stored in self.journal._executions.values() if stored.row.ref.org == org]
+    async def texts(self, org: str, without: Mapping[Expiring, int] = NOTHING) -> AsyncIterator[Sequence[str]]:
+        before = {kind: without.get(kind, BEFORE_ALL) for kind in EXPIRING}
+        tenant = attrs.evolve(self._tenant(org).copy(), erasures={})
+        gone = {stored.row.ref for stored in self._ended(org, before["runs"])}
+        for resource, refs in list(self._unused(tenant, org, before["deleted"])):
+            self._remove_resource(tenant, resource, ())
+            gone.update(refs)
+        log = [row for row in self.storage._logs[org].rows if row.at >= from_ms(before["audit"])]
+        old = set(self._old_deliveries(org, before["runs"]))
+        deliveries = [one for number, one in self.storage._deliveries[org].rows.items() if number not in old]
+        yield list(texts_in([tenant, log, deliveries]))
+        own = [one for one in self.journal._executions.values() if one.row.ref.org == org and one.row.ref not in gone]
         yield list(texts_in([[one.entries, one.interrupts, one.row] for one in own]))
-        closed = [one for one in self.journal._closed if one.execution.ref.org == org]
-        yield list(texts_in([self.journal._runs.get(org, {}), closed]))
-        threads = self.journal.conversations._conversations.values()
-        yield list(texts_in([[one.row, one.messages] for one in threads if one.row.org == org]))
+        closed = [one for one in self.journal._closed if one.execution.ref.org == org and one.execution.ref not in gone]
+        runs = [run for run in self.journal._runs.get(org, {}).values() if run.execution not in gone]
+        yield list(texts_in([runs, closed]))
+        stale = {row.key for row in self._stale(org, before["conversations"])}
+        threads = [one for one in self.journal.conversations._conversations.values() if one.row.org == org]
+        yield list(texts_in([[one.row, one.messages] for one in threads if one.row.key not in stale]))
 
     async def remove_organization(self, org: str) -> bool:
         async with self.storage._lock:
@@ -88,27 +101,40 @@ class MemoryMaintenance:
             case "runs":
                 yield from self._old_runs(org, before)
             case "conversations":
-                for stored in list(self.journal.conversations._conversations.values()):
-                    if stored.row.org == org and stored.row.updated_at < before and not self._continues(stored.row):
-                        yield partial(self._forget, stored.row)
+                yield from (partial(self._forget, row) for row in self._stale(org, before))
             case "audit":
                 log = self.storage._logs[org]
                 yield from (partial(log.remove, row) for row in list(log.rows) if row.at < from_ms(before))
             case "deleted":
-                yield from self._old_resources(tenant, org, before)
+                for resource, own in self._unused(tenant, org, before):
+                    yield partial(self._remove_resource, tenant, resource, own)
 
-    def _old_runs(self, org: str, before: int) -> Iterator[Removal]:
+    def _stale(self, org: str, before: int) -> Iterator[Conversation]:
+        """The conversations that are too old."""
+        for stored in list(self.journal.conversations._conversations.values()):
+            if stored.row.org == org and stored.row.updated_at < before and not self._continues(stored.row):
+                yield stored.row
+
+    def _ended(self, org: str, before: int) -> Iterator[StoredExecution]:
+        """The executions that are too old."""
         for stored in list(self.journal._executions.values()):
             last = self.journal._runs[stored.row.ref.org][stored.runs[-1]]
             is_free = stored.claimed_by is None and stored.wake_at is None
             if last.execution.org == org and last.status in ENDED and is_free and (last.finished_at or before) < before:
-                yield partial(self._remove_execution, stored.row.ref)
+                yield stored
+
+    def _old_deliveries(self, org: str, before: int) -> Iterator[int]:
+        """The numbers of the deliveries that are too old."""
+        for number, delivery in list(self.storage._deliveries[org].rows.items()):
+            if delivery.next_at is None and delivery.notice.at < before:
+                yield number
+
+    def _old_runs(self, org: str, before: int) -> Iterator[Removal]:
+        yield from (partial(self._remove_execution, stored.row.ref) for stored in self._ended(org, before))
         for pair in [pair for pair, at in self.journal._deleted_at.items() if pair[0] == org and at < before]:
             yield partial(self._remove_id, pair)
         rows = self.storage._deliveries[org].rows
-        for number, delivery in list(rows.items()):
-            if delivery.next_at is None and delivery.notice.at < before:
-                yield partial(rows.__delitem__, number)
+        yield from (partial(rows.__delitem__, number) for number in self._old_deliveries(org, before))
 
     def _continues(self, row: Conversation) -> bool:
         """Whether an execution of the conversation has not ended."""
@@ -139,7 +165,8 @@ class MemoryMaintenance:
         changes = [run_change(run_id, "deleted", *target) for run_id in stored.runs]
         return changes + [interrupt_change(one, "deleted", *target) for _, one in stored.interrupts.values()]
 
-    def _old_resources(self, tenant: Tenant, org: str, before: int) -> Iterator[Removal]:
+    def _unused(self, tenant: Tenant, org: str, before: int) -> Iterator[tuple[Resource, list[ExecutionRef]]]:
+        """The deleted resources that are too old, with their executions."""
         own = [stored for stored in self.journal._executions.values() if stored.row.ref.org == org]
         opened = {entry.variation_id for stored in own for entry in stored.entries if isinstance(entry, Opened)}
         for table in tenant.resource_tables.values():
@@ -149,7 +176,7 @@ class MemoryMaintenance:
                 if is_old and resource.status == Status.DELETED and opened.isdisjoint(variations):
                     found = self._executions_of(org, resource)
                     if all(self.journal._runs[org][run].status in ENDED for _, run in found):
-                        yield partial(self._remove_resource, tenant, resource, [ref for ref, _ in found])
+                        yield resource, [ref for ref, _ in found]
 
     def _executions_of(self, org: str, resource: Resource) -> list[tuple[ExecutionRef, str]]:
         """The executions of a resource, each with its last run."""

@@ -10,7 +10,7 @@ from wfcore.adapters.sharding.public_ids import PublicIds
 from wfcore.adapters.sharding.routing import Routed, reads, writes
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.people import Organization
-from wfcore.ports.maintenance import Maintenance, Sizes
+from wfcore.ports.maintenance import NOTHING, Expiring, Maintenance, Sizes
 from wfcore.ports.providers import MemoryBackend
 from wfcore.ports.repositories.hooks import DueDelivery
 from wfcore.ports.repositories.postings import DuePosting
@@ -48,8 +48,8 @@ class ShardedMaintenance(Routed[Maintenance]):
     rewrite = writes("rewrite")
     rewrite_execution = writes("rewrite_execution")
 
-    async def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
-        async for batch in (await self._shards.of(org)).texts(org):
+    async def texts(self, org: str, without: Mapping[Expiring, int] = NOTHING) -> AsyncIterator[Sequence[str]]:
+        async for batch in (await self._shards.of(org)).texts(org, without):
             yield batch
 
     async def sizes(self, org: str | None = None, user_id: str | None = None) -> Sizes:

@@ -94,7 +94,7 @@ class DataRetention:
                 on_progress(totals)
                 await asyncio.sleep(0)
         if "blobs" in limits:
-            unused = await self._unused_blobs(org, limits["blobs"])
+            unused = await self._unused_blobs(org, limits, dry_run=dry_run)
             totals["blobs"] += len(unused)
             deleted["blobs"] += 0 if dry_run else await self._delete_blobs(org, unused, limits["blobs"])
         if +deleted:
@@ -105,11 +105,15 @@ class DataRetention:
         async with self._ports.storage.transaction(org) as work:
             await audit(work, None, self._ports.now(), "organization", "prune", org, dict(deleted))
 
-    async def _unused_blobs(self, org: str, before: int) -> Sequence[str]:
-        """The keys of old content to which no row refers. Reads every row, if there is old content."""
-        unused = set(await self._ports.blobs.stored_before(org, before))
+    async def _unused_blobs(self, org: str, limits: Mapping[str, int], *, dry_run: bool) -> Sequence[str]:
+        """The keys of old content to which no row refers. Reads every row, if there is old content.
+
+        In a dry run the rows are still there that would have been deleted before: they do not count.
+        """
+        unused = set(await self._ports.blobs.stored_before(org, limits["blobs"]))
         if unused:
-            async for texts in self._ports.storage.maintenance.texts(org):
+            without = {kind: limits[kind] for kind in EXPIRING if dry_run and kind in limits}
+            async for texts in self._ports.storage.maintenance.texts(org, without):
                 for text in texts:
                     unused.difference_update(KEY.findall(text))
                 await asyncio.sleep(0)

@@ -82,6 +82,32 @@ async def test_content_is_collected_when_nothing_refers_to_it(bench: Bench) -> N
     assert await blobs.get(bench.org, used) is None
 
 
+async def test_a_dry_run_counts_what_a_run_then_deletes(bench: Bench) -> None:
+    """Attachments too to which only what is deleted in the same run refers: runs, messages, and deleted workflows."""
+    core, me, blobs = bench.core, bench.me, bench.core.ports.blobs
+    keys = [(await core.attachments.upload(me, text)).key for text in (b"run", b"message", b"deleted", b"kept")]
+    attached = [{"documents": [{"fileName": "a.txt", "uploadId": key}]} for key in keys]
+    number = await bench.deployed(one(act("echo", value=1)))
+    await bench.ended(await core.runs.start(me, workflow=number, input={}, attachments=attached[0]))
+    await bench.ended(await core.runs.start(me, assistant=True, message="m", attachments=attached[1]))
+    gone = await bench.deployed(one(act("echo", value={"key": keys[2]})))
+    await bench.ended(await core.runs.start(me, workflow=gone, input={}))
+    await core.workflows.delete(me, gone)
+    parked = await bench.deployed(one(ask()))
+    await bench.ended(await core.runs.start(me, workflow=parked, input={}, attachments=attached[3]))
+    bench.clock.advance(10 * 365 * DAY / 1000)  # the content is stored at the time of the system
+    for limits in (
+        Retention(blobs=1),
+        Retention(blobs=1, deleted=1),
+        Retention(blobs=1, audit=1, conversations=1),
+        ALL,
+    ):
+        counted = await core.retention.prune(limits, dry_run=True)
+        assert await core.retention.prune(limits) == counted
+    left = [await blobs.get(bench.org, key) is not None for key in keys]
+    assert left == [False, False, False, True]
+
+
 async def test_a_worker_prunes(monkeypatch: pytest.MonkeyPatch) -> None:
     """At its start and after the interval; not at all without a limit."""
     async with opened("sqlite://", settings=Settings(retention=Retention(runs=1))) as bench:

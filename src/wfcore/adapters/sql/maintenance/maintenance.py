@@ -1,13 +1,19 @@
 """The port `Maintenance` on a database."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql.maintenance.erasing import REWRITTEN, rewrite_batch, rewrite_journal, rewrite_rows_of
-from wfcore.adapters.sql.maintenance.pruning import RULES, delete_conversations, delete_executions, delete_resource
+from wfcore.adapters.sql.maintenance.pruning import (
+    RULES,
+    delete_conversations,
+    delete_executions,
+    delete_resource,
+    rows_to_prune,
+)
 from wfcore.adapters.sql.maintenance.tenancy import TABLES, deletion_order, of_organization, text_columns
 from wfcore.adapters.sql.schema.tables import (
     audit,
@@ -26,7 +32,7 @@ from wfcore.domain.kernel.errors import NotFound, unknown_organization
 from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.changes import FeedChange
-from wfcore.ports.maintenance import Expiring, PersonalExecution, Pruned, Sizes
+from wfcore.ports.maintenance import NOTHING, Expiring, PersonalExecution, Pruned, Sizes
 from wfcore.ports.repositories.conversations import Conversation
 
 _CONVERSATIONS: Final = metadata.tables["wfcore_conversations"]
@@ -64,17 +70,19 @@ class SqlMaintenance:
                     changes += deleted.changes
         return Pruned(done, changes)
 
-    async def texts(self, org: str) -> AsyncIterator[Sequence[str]]:
+    async def texts(self, org: str, without: Mapping[Expiring, int] = NOTHING) -> AsyncIterator[Sequence[str]]:
         async with self.database.reading() as connection:
             key = await _key(connection, org)
+            gone = await rows_to_prune(connection, key, without) if without else {}
         for table in TABLES:
             columns = [] if table is _ERASURES else text_columns(table)
-            async for rows in self._batches(table, key, columns):
-                yield [text for row in rows for text in row if text is not None]
+            by, values = gone.get(table, (next(iter(table.primary_key)), frozenset()))
+            async for rows in self._batches(table, key, [by, *columns] if columns else []):
+                yield [text for of, *texts in rows if of not in values for text in texts if text is not None]
 
     async def _batches(
-        self, table: sa.Table, org: int, columns: Sequence[sa.Column[str]]
-    ) -> AsyncIterator[Sequence[Sequence[str | None]]]:
+        self, table: sa.Table, org: int, columns: Sequence[sa.Column[Any]]
+    ) -> AsyncIterator[Sequence[Sequence[Any]]]:
         """The values of these columns, by primary key; each batch is a read of its own."""
         order = list(table.primary_key.columns)
         after: Sequence[object] | None = None

@@ -1,6 +1,6 @@
 """What is too old: the conditions, and the deletion of rows with all that depends on them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
@@ -242,6 +242,48 @@ RULES: Final[dict[Expiring, Sequence[PruningRule]]] = {
     "audit": (OldAudit(),),
     "deleted": (DeletedResources(),),
 }
+
+
+_OF_EXECUTIONS: Final = (journal, snapshots, _VERDICTS, interrupts, closed_interrupts, runs)
+
+Gone = dict[sa.Table, tuple["sa.Column[Any]", frozenset[Any]]]
+"""By table: the column, and its values in the rows that a pruning deletes."""
+
+
+async def rows_to_prune(connection: Transaction, org: int, limits: Mapping[Expiring, int]) -> Gone:
+    """The rows with content of customers that pruning these kinds, with these times, would delete."""
+
+    async def found(rule: PruningRule, kind: Expiring) -> frozenset[Any]:
+        rows = await connection.execute(rule.old(org, limits[kind])) if kind in limits else ()
+        return frozenset(row[0] for row in rows)
+
+    unused = await found(DeletedResources(), "deleted")
+    own, variants = await _of_resources(connection, org, unused)
+    ended = await found(EndedExecutions(), "runs") | own
+    stale = await found(OldConversations(), "conversations")
+    return {
+        **{table: (table.c.execution, ended) for table in _OF_EXECUTIONS},
+        executions: (executions.c.id, ended),
+        _DELIVERIES: (_DELIVERIES.c.key, await found(OldDeliveries(), "runs")),
+        _CONVERSATIONS: (_CONVERSATIONS.c.key, stale),
+        _MESSAGES: (_MESSAGES.c.conversation, stale),
+        audit: (audit.c.key, await found(OldAudit(), "audit")),
+        resources: (resources.c.key, unused),
+        variations: (variations.c.id, variants),
+    }
+
+
+async def _of_resources(
+    connection: Transaction, org: int, keys: Iterable[int]
+) -> tuple[frozenset[int], frozenset[str]]:
+    """The executions and the variations of these resources."""
+    own, variants = set[int](), set[str]()
+    for key in keys:
+        place = resources.c.org == org, resources.c.key == key
+        for table, column, into in ((executions, executions.c.id, own), (variations, variations.c.id, variants)):
+            of = table.c.org == org, table.c.kind == resources.c.kind, table.c.resource_id == resources.c.id
+            into.update(row[0] for row in await connection.execute(sa.select(column).where(*place, *of)))
+    return frozenset(own), frozenset(variants)
 
 
 async def _delete(connection: Transaction, table: sa.Table, key: sa.Column[Any], keys: Sequence[int]) -> Pruned:
