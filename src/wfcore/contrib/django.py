@@ -48,7 +48,12 @@ Users = Callable[[wfcore.Core | wfcore.SyncCore, Any], wfcore.Principal | None]
 
 
 class DjangoAutomation:
-    """One core for the process. `http` are options of `wfcore.http.app`, `options` of `wfcore.open`."""
+    """One core for the process.
+
+    `database` is that of `wfcore.open`. `principal` is called for each request with the core and an active user of
+    Django; None is a 401 of the API, and PermissionDenied in a view. `ready` is awaited once for each core, before its
+    first use. `http` are options of `wfcore.http.app`, `options` of `wfcore.open`. Nothing is opened yet.
+    """
 
     def __init__(
         self,
@@ -110,7 +115,11 @@ class DjangoAutomation:
             self.close()
 
     def principal(self, request: HttpRequest) -> wfcore.Principal:
-        """The principal of a request. Raises PermissionDenied, which Django answers with 403."""
+        """The principal of a request, for views.
+
+        Raises PermissionDenied, which Django answers with 403, for a user who is not signed in or not active, and for
+        one without a principal.
+        """
         found = self._principal(self.core, request.user)
         if found is None:
             raise PermissionDenied("sign in first")
@@ -120,7 +129,8 @@ class DjangoAutomation:
         """The application of Django with wfcore mounted at `path`, for an ASGI server that supports lifespans.
 
         Views of Django have its own protection against requests of other sites (`CsrfViewMiddleware`); the API at
-        `path` has that of wfcore.
+        `path`, which begins with a slash, has that of wfcore. The core opens with the lifespan, and `core` is then the
+        same one.
         """
         return Starlette(routes=[self._served.mount(path), Mount("/", application)], lifespan=self._lifespan)
 
@@ -147,7 +157,10 @@ class DjangoAutomation:
 
 
 class ErrorMiddleware:
-    """For `MIDDLEWARE`: an error of wfcore in a view gets its status and its JSON, as in the mounted API."""
+    """For `MIDDLEWARE`: an error of wfcore in a view gets its status and its JSON, as in the mounted API.
+
+    Its `X-Request-Id` is that of the request, if that is a sane one, or new. Other errors are those of Django.
+    """
 
     sync_capable = async_capable = True
 

@@ -88,7 +88,9 @@ class ChangeFeed(Protocol):
         """Called after the changes were committed."""
         ...
 
-    def subscribe(self, org: str) -> ChangeSubscription: ...
+    def subscribe(self, org: str) -> ChangeSubscription:
+        """Begin a subscription to all changes of the organization. The caller closes it."""
+        ...
 
 
 class ChangeTransport(Protocol):
@@ -98,7 +100,9 @@ class ChangeTransport(Protocol):
         """Whether another process can receive."""
         ...
 
-    def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None: ...
+    def send_changes(self, org: str, changes: Sequence[FeedChange]) -> None:
+        """Send the changes to the other processes, without waiting."""
+        ...
 
     def start_receiving(self, receive: Callable[[str, Iterable[FeedChange]], None], missed: Callable[[], None]) -> None:
         """Called with the first subscriber of this process, and again after `stop_receiving`."""

@@ -39,9 +39,13 @@ class Guardrail(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name by which configurations refer to it."""
+        ...
 
-    def check(self, text: str) -> Verdict: ...
+    def check(self, text: str) -> Verdict:
+        """What becomes of the text."""
+        ...
 
 
 @attrs.frozen

@@ -7,7 +7,10 @@ import attrs
 
 
 class Undelivered(Exception):
-    """No response was received, so the delivery failed or is unknown. The message contains no secret."""
+    """The address was refused or no response was received, so the delivery failed or is unknown.
+
+    The message says which, in words that quote nothing of the server: customers see it.
+    """
 
 
 @attrs.frozen
@@ -25,7 +28,7 @@ class Outbound(Protocol):
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         """Send the body. Returns the status of the response; redirects are not followed and no body is read.
 
-        Header names are in lower case. `Undelivered` when there is no response in time.
+        Header names are in lower case. `Undelivered` when the address is refused, or there is no response in time.
         """
         ...
 
@@ -34,6 +37,7 @@ class Outbound(Protocol):
     ) -> OutboundResponse:
         """Send the request. Returns the whole response, at most 1 MiB of body; redirects are not followed.
 
-        Header names are in lower case. `Undelivered` when there is no complete response in time.
+        Header names are in lower case. `Undelivered` when the address is refused, the response is too large, or there
+        is no complete one in time.
         """
         ...

@@ -140,7 +140,9 @@ class Tool:
 class Tools(Protocol):
     """The catalog of one installation. Implementers: an id always returns the same tool."""
 
-    def get(self, tool_id: str) -> Tool | None: ...
+    def get(self, tool_id: str) -> Tool | None:
+        """The tool with this id; None for an unknown one."""
+        ...
 
     def all(self) -> Sequence[Tool]:
         """By id."""
@@ -243,7 +245,9 @@ class ModelProvider(Protocol):
     one of ABILITIES names those that it has in an attribute `abilities`.
     """
 
-    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]: ...
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """The parts of one completion, as they arrive. The call begins with the first iteration."""
+        ...
 
 
 def collect_calls(deltas: Iterable[Delta]) -> list[dict[str, JSON]]:
@@ -275,6 +279,7 @@ class CallCollector:
         return len(self._begun)
 
     def add(self, delta: ToolCallDelta) -> None:
+        """Take the next fragment. Raises ModelError."""
         if delta.index == len(self._begun):
             self._begin(delta)
         elif not 0 <= delta.index < len(self._begun):
@@ -395,7 +400,9 @@ class EventSink(Protocol):
         """Whether the execution has subscribers; if not, no events need to be made."""
         ...
 
-    def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None: ...
+    def publish(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
+        """Deliver these events, in order. Called after they are durable."""
+        ...
 
     def subscribe(self, execution: ExecutionRef, pace: float = 0.0) -> Subscription:
         """A subscription whose `next` returns batches `pace` seconds apart at least: a fast run costs its reader

@@ -94,17 +94,21 @@ class ResourceRepository(Protocol):
         """Resources with a pending transfer that this user made or is named by, deleted ones included, by id."""
         ...
 
-    async def add_variation(self, id: int, variation: Variation) -> None: ...
+    async def add_variation(self, id: int, variation: Variation) -> None:
+        """Add a variation to the resource with this id. `Duplicate` when the resource has one of its id."""
+        ...
 
     async def save_variation(self, id: int, variation: Variation) -> None:
-        """Replace the mutable field of a variation, `deployed_at`."""
+        """Replace the mutable fields of a variation, those of its deployment. `Stale` when it does not exist."""
         ...
 
     async def drop_variation(self, id: int, variation_id: str) -> None:
         """Delete a draft, unless an execution has pinned it."""
         ...
 
-    async def variation(self, id: int, variation_id: str) -> Variation | None: ...
+    async def variation(self, id: int, variation_id: str) -> Variation | None:
+        """The draft or deployed one of this id; None when the resource has no such one."""
+        ...
 
     async def variations(self, id: int, *, limit: int, before: str | None = None) -> list[Variation]:
         """The deployed ones, latest deployment first."""
@@ -114,7 +118,9 @@ class ResourceRepository(Protocol):
 class DirectoryRepository(Protocol):
     """Members, groups and tokens of one organization."""
 
-    async def rename_organization(self, name: str) -> None: ...
+    async def rename_organization(self, name: str) -> None:
+        """Set `Organization.name`."""
+        ...
 
     async def limit_runs(self, most: int | None, workflow: int | None = None) -> None:
         """Set `Organization.max_concurrent_runs`, which holds for the claims after the commit (`Journal.claim_due`).
@@ -133,7 +139,9 @@ class DirectoryRepository(Protocol):
 
     async def member(self, user_id: str) -> Member | None: ...
 
-    async def member_by_email(self, email: str) -> Member | None: ...
+    async def member_by_email(self, email: str) -> Member | None:
+        """The member with this address, which must be in lower case."""
+        ...
 
     async def members(
         self,
@@ -161,7 +169,9 @@ class DirectoryRepository(Protocol):
         """All groups, or those with these ids, by id ascending."""
         ...
 
-    async def rename_group(self, group: Group) -> None: ...
+    async def rename_group(self, group: Group) -> None:
+        """Replace the name of the group with this id; without effect when there is none."""
+        ...
 
     async def remove_group(self, id: str) -> None:
         """Delete the group and its memberships."""
@@ -178,13 +188,17 @@ class DirectoryRepository(Protocol):
         """`Duplicate` when the prefix is taken."""
         ...
 
-    async def token(self, prefix: str) -> AccessToken | None: ...
+    async def token(self, prefix: str) -> AccessToken | None:
+        """The token with this prefix, also one that is revoked or expired."""
+        ...
 
     async def tokens(self, user_id: str, *, limit: int, after: tuple[datetime, str] | None = None) -> list[AccessToken]:
         """The tokens of one member, oldest first, then by prefix; `after` is the `position` of a token."""
         ...
 
-    async def revoke_token(self, prefix: str, at: datetime) -> None: ...
+    async def revoke_token(self, prefix: str, at: datetime) -> None:
+        """Revoke the token from this time on. Without effect on one that is revoked already, and on an unknown one."""
+        ...
 
     async def revoke_tokens(self, user_id: str, at: datetime) -> None:
         """Revoke all tokens of this user. Tokens that are revoked already stay unchanged."""
@@ -225,7 +239,9 @@ class InterfaceRepository(Protocol):
 class IdempotencyRepository(Protocol):
     """The stored responses to creates of one organization, by kind of object, caller and Idempotency-Key."""
 
-    async def find(self, kind: str, user_id: str, key: str) -> IdempotencyRecord | None: ...
+    async def find(self, kind: str, user_id: str, key: str) -> IdempotencyRecord | None:
+        """The stored response; None when this user has not used the key for this kind."""
+        ...
 
     async def add(self, kind: str, user_id: str, key: str, record: IdempotencyRecord) -> None:
         """`Duplicate` when this user has used the key for this kind already."""
@@ -263,6 +279,8 @@ class RecordRepository(Protocol[Row]):
 
 
 class DelegationRepository(RecordRepository[Delegation], Protocol):
+    """The delegations of decisions between members of one organization."""
+
     async def of(self, user_id: str) -> list[Delegation]:
         """Those from and to this user, by id, ascending."""
         ...
