@@ -273,6 +273,18 @@ class TestRequests:
         assert path in [issue["path"] for issue in answer.json()["error"]["info"]["errors"]]
         assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
 
+    @pytest.mark.parametrize("kind", ["workflows", "skills"])
+    @pytest.mark.parametrize("number", ["0", "-1", "01", "x", "999", "9" * 40])
+    async def test_an_id_that_is_no_number_is_not_found(self, office: World, kind: str, number: str) -> None:
+        """It is a 404, like the id of a workflow or skill that does not exist, and no rule of the body."""
+        ada = await office.user("ada")
+        assert_envelope(
+            await ada.post(f"/agent/v1/ag-ui/{kind}/{number}", json=agent_input("hi"), headers=POLL),
+            404,
+            "NOT_FOUND",
+            "NOT_FOUND",
+        )
+
     async def test_only_what_waits_in_the_thread_is_resumed(self, office: World) -> None:
         """Another thread, another workflow or another interrupt: 409. A payload that is not a decision: 422."""
         ada = await office.user("ada")

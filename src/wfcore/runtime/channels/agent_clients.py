@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from wfcore.domain.channels.ag_ui import PAUSED, read_agent_input, resume_of, start_of
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -43,6 +44,8 @@ class AgentClients:
         given = read_agent_input(dict(body))
         key = as_text(given["runId"])
         if not given.get("resume"):
+            if number < 1:
+                raise NotFound
             fields = start_of(given, await self._schema(me, kind, number))
             return await self._runs.start(me, {f"{kind}Id": number, **fields}, key=key)
         entries = as_objects(given["resume"])
