@@ -22,6 +22,7 @@ from pathlib import Path
 
 import attrs
 
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.dispatcher import Capabilities, Handler
 from wfcore.ports.faults import is_failure, log_failure
 from wfcore.ports.journal import Claimed, ExecutionRef, Holder, Journal
@@ -373,9 +374,12 @@ class EmbeddedDispatcher:
             self._wake_again.add(execution)
 
     async def _handle_if_mine(self, execution: ExecutionRef) -> None:
-        """Drive the execution if this worker still holds its claim."""
+        """Drive the execution if it still exists, and this worker still holds its claim."""
         assert self._handler is not None  # noqa: S101
-        holder = (await self._journal.execution(execution)).claimed_by
+        try:
+            holder = (await self._journal.execution(execution)).claimed_by
+        except NotFound:
+            return
         if holder is not None and holder == self._worker:
             await self._handler.handle(execution)
 

@@ -6,6 +6,7 @@ Normal progress and recovery are the same code path: load the journal, fold it, 
 import asyncio
 import logging
 
+from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.ports.faults import ClaimLost
 from wfcore.ports.journal import Claimed, Execution, ExecutionRef, JournalDamaged
@@ -61,8 +62,20 @@ class Driver:
                 raise
         except JournalDamaged as error:
             await self._poison_runs.set_aside(ref, error)
+        except NotFound:
+            if await self._exists(ref):
+                raise
+            log.info("execution does not exist any more", extra={"execution": ref.id})
         else:
             self._poison_runs.forget(ref)
+
+    async def _exists(self, ref: ExecutionRef) -> bool:
+        """False when the member whose run it is was erased while it was driven."""
+        try:
+            await self._ports.journal.execution(ref)
+        except NotFound:
+            return False
+        return True
 
     async def _drive(self, ref: ExecutionRef, claimed: Claimed | None) -> None:
         execution, machine = self._warm.pop(ref, (None, None))

@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import Bench, act, ask, graph, one, opened, private
+from bench import Bench, act, ask, eventually, graph, one, opened, private
 from chatting import REACHING
 from leaving import PLANTED, SECRET, TEXT, USER, planted
 from postgres_server import new_database
 
 from wfcore.adapters.blobs import LocalBlobs
+from wfcore.adapters.dispatch.embedded import EmbeddedDispatcher
 from wfcore.adapters.inmemory.maintenance import texts_in
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.resources.resource import Kind
+from wfcore.ports.journal import ExecutionRef
 from wfcore.runtime.data import erasure
+from wfcore.runtime.execution.session import Session
 
 pytestmark = pytest.mark.anyio
 
@@ -162,6 +165,57 @@ async def test_a_run_that_depends_on_an_erased_text_is_deleted(bench: Bench) -> 
     await core.erasures.erase(me, "ann")
     with pytest.raises(NotFound):
         await core.runs.get(me, turn.id)
+
+
+@pytest.mark.parametrize("is_private", [False, True])
+async def test_a_worker_lets_go_of_erased_runs(
+    bench: Bench, caplog: pytest.LogCaptureFixture, is_private: bool
+) -> None:
+    """The erased member's own run is being driven: that is no failure, and the worker does not try it again."""
+    caplog.set_level("INFO")
+    core, me = bench.core, await bench.joined("me", "owner")
+    ann = await bench.joined("ann", "admin")
+    access: Any = {"access": private()} if is_private else {}
+    structure = graph("s>a a>b", a=act("hold"), b=act("echo"))
+    held = await core.workflows.create(ann, name="held", structure=structure, **access)
+    await core.workflows.deploy(ann, held.id)
+    await core.runs.start(ann, workflow=held.id, input={})
+    await bench.until("it")
+    await core.erasures.erase(me, "ann")
+    bench.tools.free["it"].set()
+    ends = ("execution does not exist any more", "an execution could not be driven")
+    await eventually(lambda: any(end in caplog.text for end in ends))
+    assert ends[1] not in caplog.text
+
+
+async def test_an_erased_run_is_not_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run that could not be driven, and whose member is erased before the next attempt, is left."""
+    tries: list[str] = []
+
+    async def fail(session: Session) -> None:
+        tries.append("drive")
+        raise ConnectionError("no store")
+
+    async def look(dispatcher: EmbeddedDispatcher, execution: ExecutionRef) -> None:
+        tries.append("look")
+        await handle(dispatcher, execution)
+        tries.append("left")
+
+    handle = EmbeddedDispatcher._handle_if_mine
+    core, me = bench.core, await bench.joined("me", "owner")
+    ann = await bench.joined("ann", "admin")
+    held = await bench.deployed(one(act("echo")))
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "drive", fail)
+        patch.setattr(EmbeddedDispatcher, "_handle_if_mine", look)
+        await core.runs.start(ann, workflow=held, input={})
+        await eventually(lambda: "an execution could not be driven" in caplog.text)
+        await core.erasures.erase(me, "ann")
+        bench.clock.advance(10)
+        await eventually(lambda: len(tries) > 2 or caplog.text.count("an execution could not be driven") > 1)
+    assert tries == ["drive", "look", "left"]
 
 
 async def test_it_waits_for_workers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
