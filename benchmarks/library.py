@@ -42,8 +42,8 @@ class Library:
         flow = await self.core.workflows.create(self.me, name="Bench", structure=structure)
         return (await self.core.workflows.deploy(self.me, flow.id)).id
 
-    async def start(self, flow: int, count: int = 1) -> list[str]:
-        starts = (self.core.runs.start(self.me, workflow=flow, input={"n": 0}) for _ in range(count))
+    async def start(self, flow: int, count: int = 1, **given: int) -> list[str]:
+        starts = (self.core.runs.start(self.me, workflow=flow, input=dict(given)) for _ in range(count))
         return [run.id for run in await asyncio.gather(*starts)]
 
     async def at_rest(self) -> None:
@@ -55,15 +55,15 @@ class Library:
         """Complete `count` simultaneous runs; AssertionError if a run fails."""
         await self._verify(await self._driven(flow, count))
 
-    async def timed(self, flow: int, count: int = 1, times: int = 1) -> Cost:
+    async def timed(self, flow: int, count: int = 1, times: int = 1, **given: int) -> Cost:
         """Complete `count` simultaneous runs, `times` times, one after the other. Verifying them is not measured."""
         with Stopwatch() as watch:
-            ids = [run_id for _ in range(times) for run_id in await self._driven(flow, count)]
+            ids = [run_id for _ in range(times) for run_id in await self._driven(flow, count, **given)]
         await self._verify(ids)
         return watch.cost
 
-    async def _driven(self, flow: int, count: int) -> list[str]:
-        ids = await self.start(flow, count)
+    async def _driven(self, flow: int, count: int, **given: int) -> list[str]:
+        ids = await self.start(flow, count, **given)
         await self.at_rest()
         return ids
 

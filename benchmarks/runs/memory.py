@@ -138,8 +138,8 @@ async def _diamonds(scale: Scale) -> Turns:
     bare = partial(_repeated, partial(raw.branch, scale.diamonds), 100)
     async with opened(None) as library:
         flow = await library.deploy(diamonds(scale.diamonds))
-        await library.timed(flow)
-        pairs = [(bare(), await library.timed(flow, times=10 * TIMES)) for _ in range(scale.rounds)]
+        await library.timed(flow, n=0)
+        pairs = [(bare(), await library.timed(flow, times=10 * TIMES, n=0)) for _ in range(scale.rounds)]
         return Turns(*zip(*pairs, strict=True))
 
 
