@@ -91,6 +91,53 @@ describe("Client", () => {
     vi.unstubAllGlobals();
   });
 
+  it("calls `getToken` once for requests at the same time, before the first and after a refusal", async () => {
+    const sent: (string | null)[] = [];
+    vi.stubGlobal("fetch", async (_: string, options: RequestInit) => {
+      sent.push(new Headers(options.headers).get("Authorization"));
+      return answer(sent.at(-1) === "Bearer t1" ? 401 : 200);
+    });
+    let made = 0;
+    const getToken = async () => `t${++made}`;
+    const client = new Client({ baseUrl: "", getToken: () => getToken, onAuthRequired: () => expect.unreachable() });
+    await Promise.all([client.get("/a"), client.get("/b"), client.get("/c")]);
+    expect(made).toBe(2);
+    expect(sent.sort()).toEqual(["t1", "t1", "t1", "t2", "t2", "t2"].map((one) => `Bearer ${one}`));
+    vi.unstubAllGlobals();
+  });
+
+  it("keeps the newer token when an older one is refused late", async () => {
+    const late = Promise.withResolvers<Response>();
+    const sent: string[] = [];
+    vi.stubGlobal("fetch", async (url: string, options: RequestInit) => {
+      const token = new Headers(options.headers).get("Authorization")!.slice(7);
+      sent.push(`${url} ${token}`);
+      return token === "t1" ? (url === "/late" ? late.promise : answer(401)) : answer(200);
+    });
+    let made = 0;
+    const getToken = async () => `t${++made}`;
+    const client = new Client({ baseUrl: "", getToken: () => getToken, onAuthRequired: () => expect.unreachable() });
+    const waiting = client.get("/late");
+    await client.get("/a");
+    late.resolve(answer(401));
+    await waiting;
+    expect(sent).toEqual(["/late t1", "/a t1", "/a t2", "/late t2"]);
+    vi.unstubAllGlobals();
+  });
+
+  it.each([["throws", () => { throw new Error("no"); }], ["rejects", () => Promise.reject(new Error("no"))]])(
+    "calls `getToken` again after it %s", async (_, fail) => {
+      vi.stubGlobal("fetch", async () => answer(200));
+      let made = 0;
+      const getToken = () => (++made === 1 ? fail() : "t");
+      const client = new Client({ baseUrl: "", getToken: () => getToken, onAuthRequired: () => expect.unreachable() });
+      const first = await Promise.allSettled([client.get("/a"), client.get("/b")]);
+      expect(first.map((one) => one.status)).toEqual(["rejected", "rejected"]);
+      expect([made, await client.get("/a"), made]).toEqual([1, { ok: 1 }, 2]);
+      vi.unstubAllGlobals();
+    },
+  );
+
   it("counts by the clock of the server, if that of the computer is wrong", async () => {
     const answers = [3_600_000, 2_000, null];
     vi.stubGlobal("fetch", async () => {

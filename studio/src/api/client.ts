@@ -67,6 +67,8 @@ export class Client {
   /** The keys of requests whose response did not arrive, by path and body. */
   private readonly keys = new Map<string, string>();
   private token: { value: string | null; from: GetToken; expires: number | null } | null = null;
+  /** The call of `getToken` that is under way: all requests meanwhile wait for it. */
+  private called: { from: GetToken; value: Promise<string | null> } | null = null;
 
   constructor(private readonly options: ClientOptions) {}
 
@@ -160,14 +162,14 @@ export class Client {
     keepalive = false,
   ): Promise<Response> {
     const request = (token: string | null) => this.fetch(method, path, body, query, signal, headers, token, keepalive);
-    let token = await this.currentToken(false);
+    let token = await this.currentToken();
     let response = await request(token);
     for (let attempt = 0; response.status === 401; attempt++) {
       const refused = token;
-      this.token = null;
+      if (this.token?.value === refused) this.token = null;
       const hasToken = this.options.getToken() !== undefined;
       if ((attempt > 0 || refused === null) && !(this.options.onAuthRequired() && hasToken)) return response;
-      token = await this.currentToken(true);
+      token = await this.currentToken();
       if (attempt > 0 && token === refused) return response;
       response = await request(token);
     }
@@ -209,15 +211,23 @@ export class Client {
     }
   }
 
-  private async currentToken(renew: boolean): Promise<string | null> {
+  private async currentToken(): Promise<string | null> {
     const from = this.options.getToken();
     if (!from) return null;
     const kept = this.token;
-    const valid = kept && kept.from === from && (kept.expires === null || kept.expires * 1000 > this.now() + 10_000);
-    if (valid && !renew) return kept.value;
-    const value = await from();
-    this.token = { value, from, expires: value === null ? null : expiryOf(value) };
-    return value;
+    if (kept?.from === from && (kept.expires === null || kept.expires * 1000 > this.now() + 10_000)) return kept.value;
+    if (this.called?.from !== from) this.called = { from, value: Promise.resolve().then(() => this.call(from)) };
+    return this.called.value;
+  }
+
+  private async call(from: GetToken): Promise<string | null> {
+    try {
+      const value = await from();
+      this.token = { value, from, expires: value === null ? null : expiryOf(value) };
+      return value;
+    } finally {
+      if (this.called?.from === from) this.called = null;
+    }
   }
 }
 

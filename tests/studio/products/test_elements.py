@@ -88,6 +88,24 @@ def test_a_lost_credential_is_reported(open_page: Open, product: dict[str, Any])
     assert page.evaluate("window.asked") >= 2
 
 
+def test_an_inbox_begins_with_one_call_of_get_token(open_page: Open, product: dict[str, Any]) -> None:
+    """Its list and its stream of changes are requested at the same time: they wait for the same token."""
+    page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
+    expect(page.locator("#second wfcore-inbox").get_by_text("Publish release b?")).to_be_visible()
+    page.evaluate("""async () => {
+      window.calls = 0;
+      const inbox = document.createElement('wfcore-inbox');
+      inbox.getToken = async () => {
+        window.calls++;
+        await new Promise((resolve) => requestAnimationFrame(resolve));
+        return window.token;
+      };
+      document.getElementById('second').append(inbox);
+    }""")
+    expect(page.locator("#second wfcore-inbox").last.get_by_text("Publish release b?")).to_be_visible()
+    assert page.evaluate("window.calls") == 1
+
+
 def test_the_host_can_refuse_and_change_a_message(open_page: Open, product: dict[str, Any]) -> None:
     """A chat under the product's policy: `wfcore-before-run` is cancelable, and its body can be changed."""
     page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
