@@ -45,7 +45,8 @@ def test_a_page_goes_on_when_the_product_has_signed_its_user_in(open_page: Open,
     expect(page.get_by_text(EXPIRED)).to_be_visible()
     expect(page.get_by_role("dialog").get_by_role("button", name="Continue")).to_be_visible()
     check_accessibility(page)
-    page.get_by_role("button", name="Continue").click()
+    with page.expect_response("**/api/v1/me"):
+        page.get_by_role("button", name="Continue").click()
     expect(page.get_by_text(EXPIRED)).to_be_visible()
     sign_in(page, origin)
     if way == "button":
