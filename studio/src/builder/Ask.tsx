@@ -5,6 +5,7 @@ import { problemOf } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Loading, type Problem } from "../kit/kit";
+import { Refusal } from "../kit/named";
 import { brief, visible } from "../kit/safe";
 import { DiffView } from "./dialogs";
 import { withPlaces } from "./document";
@@ -82,7 +83,7 @@ export function Ask({ workflowId, structure, models, editing, save, onPreview, o
         )}
         <div><button type="button" className="button primary" disabled={busy || !request.trim()} onClick={() => void ask()}>{t("ask.run")}</button></div>
         {busy && <div role="status"><span className="sr">{t("ask.busy")}</span><Loading rows={2} /></div>}
-        {problem && <p className="problem" role="alert"><Icon name="error" />{visible(brief(problem.message, 600))}</p>}
+        <Refusal text={problem && brief(problem.message, 600)} />
       </div>
       {found && (
         <div className="section" role="group" aria-label={t("ask.proposal")}>

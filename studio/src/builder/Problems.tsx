@@ -1,7 +1,8 @@
 import type { Structure } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { brief, visible } from "../kit/safe";
+import { Named } from "../kit/named";
+import { brief } from "../kit/safe";
 import { titleOf } from "./document";
 import type { Found } from "./editor";
 
@@ -35,7 +36,7 @@ export function Problems({ issues, structure, onSelect }: { issues: Found[]; str
           <span className="grow text">
             {issue.severity === "warning" && <span className="sr">{t("builder.warnings", { count: 1 })}: </span>}
             {fieldsIn(issue).map((name, place) => <span key={place}><strong>{brief(has(`data.${name}`) ? t(`data.${name}`) : name, 60)}</strong> · </span>)}
-            {visible(brief(issue.message, 400))}
+            <Named text={brief(issue.message, 400)} />
           </span>
           {issue.at.node !== undefined && byId.has(issue.at.node) && (
             <button type="button" className="button small" onClick={() => onSelect(issue)}>{brief(titleOf(byId.get(issue.at.node)!), 40)}</button>

@@ -8,7 +8,8 @@ import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Failure, Loading, type Problem, Tabs } from "../kit/kit";
-import { brief, visible } from "../kit/safe";
+import { Refusal } from "../kit/named";
+import { brief } from "../kit/safe";
 import { DiffView, RollBackDialog } from "./dialogs";
 import type { Editor, EditorState } from "./editor";
 import { ChatAddress, WebhookAddress } from "./Starts";
@@ -112,7 +113,7 @@ function General({ editor, state, editing }: Props) {
         <label htmlFor="workflow-description">{t("settings.description")} <span className="hint">· {t("form.optional")}</span></label>
         <textarea id="workflow-description" className="input" value={description} aria-invalid={errors.has("/description") || undefined} onChange={(event) => edit({ description: event.target.value })} />
       </div>
-      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <Refusal text={problem?.message} />
       <Save isTyped={typed.isTyped} onDiscard={typed.discard} saved={saved && t("builder.saving.saved")} onSave={() => void save()} />
       <div><button type="button" className="button danger small" onClick={() => setAsking(true)}>{t("settings.delete")}</button></div>
       {isAsking && (
@@ -184,7 +185,7 @@ function Trigger({ editor, state, editing }: Props) {
           <Form key={edition} field={field} value={schedule} errors={errors} disabled={false} onChange={(pointer, value) => { change(); typed.edit({ schedule: (withValue(schedule, pointer, value) ?? {}) as JsonObject }); }} />
         </div>
       )}
-      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <Refusal text={problem?.message} />
       <Save isTyped={typed.isTyped} onDiscard={discard} saved={saved && t("settings.savedDraft")} onSave={() => focusUnreadable(box.current) || void send(() => editor.update({ trigger }), typed.discard)} />
       {kind === "webhook" && <WebhookAddress editor={editor} state={state} editing={editing} />}
       {kind === "chatapp" && <ChatAddress editor={editor} state={state} editing={editing} />}
@@ -226,7 +227,7 @@ function Versions({ editor, state, editing, onClose }: Props & { onClose: () => 
   if (!loaded.value.length) return <p className="muted">{t("settings.noVersions")}</p>;
   return (
     <>
-      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <Refusal text={problem?.message} />
       <ul className="stack" style={{ gap: 8 }}>
         {loaded.value.map((one) => (
           <li key={one.id} className="stack" style={{ gap: 6 }}>
@@ -313,7 +314,7 @@ function Sharing({ editor, state, editing }: Props) {
           </div>
         </div>
       )}
-      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <Refusal text={problem?.message} />
       <Save isTyped={typed.isTyped || person !== ""} onDiscard={discard} saved={saved && t("builder.saving.saved")}
         onSave={() => void send(() => editor.update({ accessConfig: toBody({ ...access, sharedWith: people }) as unknown as Json }), discard)} />
     </>

@@ -5,6 +5,7 @@ import { problemOf } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import type { Problem } from "../kit/kit";
+import { Refusal } from "../kit/named";
 import { brief, visible } from "../kit/safe";
 import { titleOf } from "./document";
 import { type Marks, marksOf, type Play, stepsAlong } from "./playing";
@@ -76,7 +77,7 @@ export function Simulate({ structure, editing, policies, input, onMarks, onSelec
         </div>
         {input !== null && <label className="check"><input type="checkbox" checked={isBound} onChange={(event) => setBound(event.target.checked)} />{t("simulate.bound")}</label>}
         <div><button type="button" className="button" disabled={busy} onClick={() => void run()}><Icon name="retry" />{t("simulate.run")}</button></div>
-        {problem && <p className="problem" role="alert"><Icon name="error" />{visible(brief(problem.message, 400))}</p>}
+        <Refusal text={problem && brief(problem.message, 400)} />
         {isStale && <p className="hint" role="status">{t("simulate.stale")}</p>}
       </div>
       {play && !isStale && <Player play={play} at={at} names={names} onAt={setAt} />}

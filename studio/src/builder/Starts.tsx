@@ -4,7 +4,7 @@ import { problemOf, useHost, useLoaded } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { CopyButton, Dialog, type Problem } from "../kit/kit";
-import { visible } from "../kit/safe";
+import { Refusal } from "../kit/named";
 import { PlaceLink } from "../pages/parts";
 import type { Editor, EditorState } from "./editor";
 
@@ -28,8 +28,7 @@ const Missing = ({ text }: { text: string }) => <p className="row hint"><Icon na
 
 function Refused({ problem }: { problem: Problem | null }) {
   const { t } = useLanguage();
-  if (!problem) return null;
-  return <p className="problem" role="alert"><Icon name="error" />{problem.status === 403 ? t("settings.noRight") : visible(problem.message)}</p>;
+  return <Refusal text={problem?.status === 403 ? t("settings.noRight") : problem?.message} />;
 }
 
 /** What the server has or makes for a trigger, and why it could not. */

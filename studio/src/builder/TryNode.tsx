@@ -9,6 +9,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { JsonBlock } from "../kit/JsonView";
 import type { Problem } from "../kit/kit";
+import { Named, Refusal } from "../kit/named";
 import { visible } from "../kit/safe";
 
 /** Tries one node of the draft on given values: what it would send, or, with effects, what it gives. */
@@ -69,10 +70,10 @@ export function TryNode({ workflowId, node, structure, editing, save, sample, la
           <button type="button" className="button" disabled={busy || isReading} onClick={() => void run()}><Icon name="start" />{t("try.run")}</button>
           {onRunFrom && <button type="button" className="button" disabled={busy} onClick={onRunFrom}>{t("builder.runFrom")}</button>}
         </div>
-        {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+        <Refusal text={problem?.message} />
         {result && (
           <div className="stack" role="status">
-            {result.error && <p className="problem"><Icon name="error" />{visible(result.error.message)}</p>}
+            {result.error && <p className="problem"><Icon name="error" /><span className="text"><Named text={visible(result.error.message)} /></span></p>}
             {result.handle !== null && <p>{t("builder.on", { handle: visible(result.handle) })}</p>}
             {result.wouldSend.length > 0 && <JsonBlock value={result.wouldSend} label={t("try.wouldSend")} open={3} />}
             {result.output !== null && <JsonBlock value={result.output} label={t("node.output")} open={3} />}

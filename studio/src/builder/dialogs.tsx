@@ -9,7 +9,8 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isObject } from "../kit/json";
 import { Dialog, Loading, type Problem } from "../kit/kit";
-import { brief, visible } from "../kit/safe";
+import { Named, Refusal } from "../kit/named";
+import { brief } from "../kit/safe";
 import { differences } from "./document";
 import type { Conflict, Editor, EditorState, Found } from "./editor";
 import { countOf, Problems } from "./Problems";
@@ -23,7 +24,7 @@ function Changes({ title, tone, names }: { title: string; tone: string; names: s
     <div>
       <h3>{title}</h3>
       <ul className="changes">
-        {names.slice(0, MOST).map((name) => <li key={name} className={tone}>{brief(name, 120)}</li>)}
+        {names.slice(0, MOST).map((name) => <li key={name} className={`text ${tone}`}><Named text={brief(name, 120)} /></li>)}
         {names.length > MOST && <li className="muted">{t("common.moreRows", { count: names.length - MOST })}</li>}
       </ul>
     </div>
@@ -107,7 +108,7 @@ export function DeployDialog({ editor, state, editing, onProblem, onClose }: {
       {warnings > 0 && <p>{t("builder.warnings", { count: warnings })}</p>}
       {errors + warnings > 0 && <Problems issues={state.issues} structure={state.structure} onSelect={onProblem} />}
       {hasChanged && <p className="problem" role="alert"><Icon name="error" />{t("impact.changed")}</p>}
-      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <Refusal text={problem?.message} />
       {!impact && !problem && <Loading rows={2} />}
       {impact && <DiffView diff={impact.value.diff} />}
       {impact && <ImpactView impact={impact.value} moves={moves} onMoves={setMoves} />}
@@ -149,7 +150,7 @@ export function RollBackDialog({ version, editor, state, editing, onDeployed, on
     }>
       <p>{dateTime(version.deployedAt)} <span className="muted">{brief(version.deployedBy ?? "", 60)}</span></p>
       <p className="muted">{t("settings.rollBackHint")}</p>
-      {shown && <p className="problem" role="alert"><Icon name="error" />{visible(shown.message)}</p>}
+      <Refusal text={shown?.message} />
       {!found.value && !shown && <Loading rows={2} />}
       {found.value && <DiffView diff={found.value} />}
     </Dialog>
@@ -262,7 +263,7 @@ export function RunDialog({ editor, state, editing, from, onStarted, onClose }: 
       </>
     }>
       <p className="muted">{t(from ? "builder.runFromHint" : editor.canEdit ? "builder.runHint" : "builder.runPublished")}</p>
-      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+      <Refusal text={problem?.message} />
       <div ref={box}><Form field={field} value={value} errors={errors} disabled={busy} onChange={(pointer, next) => setValue((old) => withValue(old, pointer, next))} /></div>
     </Dialog>
   );

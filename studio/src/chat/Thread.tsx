@@ -6,6 +6,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { JsonBlock } from "../kit/JsonView";
 import { Failure, Loading } from "../kit/kit";
+import { Named, Refusal } from "../kit/named";
 import { brief, readable } from "../kit/safe";
 import { Approval } from "../pages/Approval";
 import { Markdown, Plain } from "./Markdown";
@@ -74,7 +75,7 @@ function One({ entry, chain, session, names, onDecided }: { entry: Entry; chain:
         </details>
       );
     case "failed":
-      return <p className="problem failed" role="alert"><Icon name="error" /><span className="text">{readable(entry.text)}</span></p>;
+      return <p className="problem failed" role="alert"><Icon name="error" /><span className="text"><Named text={readable(entry.text)} /></span></p>;
     case "cancelled":
       return <p className="muted">{t("chat.cancelled")}</p>;
   }
@@ -117,7 +118,7 @@ function Steps({ steps, names }: { steps: Step[]; names: Names }) {
               {step.input !== undefined && <JsonBlock value={step.input} label={t("chat.input")} />}
               {step.output !== undefined && step.output !== null && <JsonBlock value={step.output} label={t("chat.result")} />}
             </details>
-            {step.error && <p className="problem text">{readable(step.error)}</p>}
+            {step.error && <p className="problem"><span className="text"><Named text={readable(step.error)} /></span></p>}
           </li>
         ))}
       </ol>
@@ -195,14 +196,14 @@ function Composer({ session, chats, busy, connection, box, autoFocus, onSend }: 
           {files.map((file) => (
             <li key={file.id} className={`tag ${file.problem ? "bad" : ""}`}>
               <Icon name={file.problem ? "error" : file.upload ? "clip" : "running"} spin={!file.upload && !file.problem} />
-              {brief(file.name, 40)}{file.problem && <span role="alert"> · {brief(file.problem, 120)}</span>}
+              {brief(file.name, 40)}{file.problem && <span role="alert"> · <Named text={brief(file.problem, 120)} /></span>}
               <button type="button" className="button plain square small" aria-label={t("chat.removeFile", { name: brief(file.name, 40) })}
                 onClick={() => { setFiles((old) => old.filter((each) => each !== file)); box.current?.focus(); }}><Icon name="close" /></button>
             </li>
           ))}
         </ul>
       )}
-      {problem && <p className="problem" role="alert"><Icon name="error" />{readable(problem)}</p>}
+      <Refusal text={problem} />
       <div className="compose">
         {host.wants("attach") && (
           <label className="button square attach" title={t("chat.attach")}>

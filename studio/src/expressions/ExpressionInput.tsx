@@ -2,6 +2,7 @@ import { createContext, type KeyboardEvent, useContext, useEffect, useId, useLay
 import type { Evaluated, Json } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { Named } from "../kit/named";
 import { brief, visible } from "../kit/safe";
 import { complete, type Completions, isEvaluated, type Mode, type Shape } from "./completion";
 
@@ -122,7 +123,7 @@ function Result({ scope, text, of, mode }: { scope: Expressions; text: string; o
   return (
     <div className={`result${shown.text === text ? "" : " stale"}`} title={origin}>
       {error
-        ? <p className="hint"><Icon name="error" /> {error.column === null ? "" : `${t("expression.column", { n: error.column })} `}{visible(brief(error.message, 300))}</p>
+        ? <p className="hint"><Icon name="error" /> {error.column === null ? "" : `${t("expression.column", { n: error.column })} `}<Named text={brief(error.message, 300)} /></p>
         : <output className="mono text">= {visible(brief(value, 300))}</output>}
     </div>
   );

@@ -3,6 +3,7 @@ import type { Json, JsonObject } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isJson, numberOf, readJson } from "../kit/json";
+import { Named } from "../kit/named";
 import { visible } from "../kit/safe";
 import { check, choiceOf, type Field, type FieldError, fieldsFor, gravest, initial } from "./schema";
 
@@ -146,7 +147,7 @@ export function Message({ error, id }: { error: FieldError | undefined; id?: str
   return (
     <p className={`problem${error.isWarning ? " warning" : ""}`} id={id}>
       <Icon name={error.isWarning ? "waiting" : "error"} />
-      <span>{error.isWarning && <span className="sr">{t("form.warning")}: </span>}{visible(text)}</span>
+      <span className="text">{error.isWarning && <span className="sr">{t("form.warning")}: </span>}<Named text={visible(text)} /></span>
     </p>
   );
 }

@@ -1,6 +1,8 @@
 import { type KeyboardEvent, type MouseEvent, type ReactNode, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "./icons";
+import { Named } from "./named";
+import { visible } from "./safe";
 
 const TONE: Record<string, string> = {
   done: "ok", connected: "ok", error: "bad", expired: "bad", needs_authorization: "wait", interrupted: "wait", waiting: "wait", running: "busy", queued: "busy",
@@ -47,7 +49,7 @@ export function Failure({ problem, onRetry }: { problem: Problem; onRetry?: () =
     <div className="state" role="alert">
       <Icon name="error" />
       <strong>{text ? t(text) : t("error.title")}</strong>
-      {!text && <span>{problem.message}</span>}
+      {!text && <span className="text"><Named text={visible(problem.message)} /></span>}
       {problem.requestId && <span className="mono">{t("error.requestId", { id: problem.requestId })}</span>}
       {onRetry && problem.status !== 401 && (
         <button type="button" className="button" onClick={onRetry}>{t("common.retry")}</button>

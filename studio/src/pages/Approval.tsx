@@ -8,8 +8,9 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { CopyButton, type Problem } from "../kit/kit";
 import { JsonBlock } from "../kit/JsonView";
+import { Named, Refusal, unmarked } from "../kit/named";
 import { visible } from "../kit/safe";
-import { Named, PlaceLink, unmarked, useActorName, useTargetName } from "./parts";
+import { PlaceLink, useActorName, useTargetName } from "./parts";
 
 export type Skin = "detailed" | "minimal";
 
@@ -201,10 +202,5 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
 
 function Refused({ problem }: { problem: Problem }) {
   const { t } = useLanguage();
-  return (
-    <p className="problem" role="alert">
-      <Icon name="error" />
-      <span>{problem.status === 409 ? <><b>{t("approval.decidedElsewhere")}</b> · {visible(problem.message)}</> : visible(problem.message)}</span>
-    </p>
-  );
+  return <Refusal text={problem.message} about={problem.status === 409 ? t("approval.decidedElsewhere") : undefined} />;
 }

@@ -6,7 +6,8 @@ import { problemOf, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Status } from "../kit/kit";
-import { brief, visible } from "../kit/safe";
+import { Named } from "../kit/named";
+import { brief } from "../kit/safe";
 import { PlaceLink, Restore } from "./parts";
 
 /** The name of the workflow and what can be done with it. */
@@ -114,7 +115,7 @@ export function Notices({ editor, state, unpasted, onConflict, onPasted }: {
           <button type="button" className="button small" onClick={() => void editor.save()}>{t("common.retry")}</button>
         </div>
       )}
-      {state.saving === "refused" && <div className="notice bad" role="alert"><Icon name="error" /><span className="text">{t("builder.refusedHint")} {visible(brief(message, 400))}</span></div>}
+      {state.saving === "refused" && <div className="notice bad" role="alert"><Icon name="error" /><span className="text">{t("builder.refusedHint")} <Named text={brief(message, 400)} /></span></div>}
     </div>
   );
 }

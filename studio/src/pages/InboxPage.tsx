@@ -6,9 +6,10 @@ import { type Pages, usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Empty, Failure, Loading, Tabs, VirtualRows } from "../kit/kit";
+import { Named, unmarked } from "../kit/named";
 import { brief } from "../kit/safe";
 import { Approval, Deadline, type Skin, useMessage } from "./Approval";
-import { Named, Target, unmarked, useActorName } from "./parts";
+import { Target, useActorName } from "./parts";
 
 type Box = "open" | "decided";
 const ROW = 74;
@@ -208,7 +209,7 @@ function BatchDialog({ decision, items, onClose }: Asked & { onClose: (isSent: b
       {failed ? (
         <div role="alert" className="stack">
           <p>{t("inbox.batchDone", { ok: failed.ok, bad: failed.bad.length })}</p>
-          <ul>{[...new Set(failed.bad)].slice(0, 10).map((text) => <li key={text} className="problem">{brief(text, 200)}</li>)}</ul>
+          <ul>{[...new Set(failed.bad)].slice(0, 10).map((text) => <li key={text} className="problem"><span className="text"><Named text={brief(text, 200)} /></span></li>)}</ul>
         </div>
       ) : (
         <ul className="stack" style={{ gap: 8 }}>

@@ -6,10 +6,11 @@ import { Icon } from "../kit/icons";
 import { asNumber } from "../kit/json";
 import { Status, toneOf } from "../kit/kit";
 import { JsonBlock } from "../kit/JsonView";
+import { Named } from "../kit/named";
 import { brief, visible } from "../kit/safe";
 import type { Execution, Snapshot } from "../run/execution";
 import { keyOf, type NodeState, partOf, placeName, placeOf, type ShownStructure } from "../run/model";
-import { isOpen, Named } from "./parts";
+import { isOpen } from "./parts";
 
 interface Props {
   execution: Execution;
@@ -131,7 +132,7 @@ function Children({ execution, path, id, onSelect }: { execution: Execution; pat
             </button>
             {worst && (
               <button type="button" className="button plain small" style={{ justifyContent: "flex-start", whiteSpace: "normal", textAlign: "start" }} onClick={() => onSelect(worst.path, worst.id)}>
-                <span className="errortext">{brief(worst.id, 60)}: {brief(worst.visits.at(-1)?.error?.message ?? "", 160)}</span>
+                <span className="errortext">{brief(worst.id, 60)}: <Named text={brief(worst.visits.at(-1)?.error?.message ?? "", 160)} /></span>
               </button>
             )}
           </div>

@@ -5,7 +5,8 @@ import { usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Empty, Failure, Loading, type Problem, Status, VirtualRows } from "../kit/kit";
-import { brief, visible } from "../kit/safe";
+import { Refusal } from "../kit/named";
+import { brief } from "../kit/safe";
 import { PlaceLink } from "./parts";
 
 export interface Row {
@@ -114,7 +115,7 @@ function NewResource({ kind, placeOf, create: make, onClose }: Pick<Props, "kind
       <form id="new-resource" className="field" onSubmit={(event) => void create(event)}>
         <label htmlFor="new-name">{t(`${kind}.newName`)}</label>
         <input id="new-name" className="input" value={name} maxLength={200} autoFocus required onChange={(event) => setName(() => event.target.value)} />
-        {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+        <Refusal text={problem?.message} />
       </form>
     </Dialog>
   );

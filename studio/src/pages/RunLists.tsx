@@ -4,9 +4,10 @@ import { useNow } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Empty, toneOf, VirtualRows } from "../kit/kit";
+import { Named } from "../kit/named";
 import { brief } from "../kit/safe";
 import { placeName, placeOf, type RunModel } from "../run/model";
-import { Named } from "./parts";
+
 
 interface Shared {
   model: RunModel;

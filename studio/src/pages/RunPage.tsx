@@ -7,11 +7,12 @@ import { Icon } from "../kit/icons";
 import { asNumber } from "../kit/json";
 import { CopyButton, Dialog, Empty, Failure, Loading, Status, Tabs } from "../kit/kit";
 import { JsonBlock } from "../kit/JsonView";
+import { Named, Refusal } from "../kit/named";
 import { brief, visible } from "../kit/safe";
 import { Execution, type Snapshot } from "../run/execution";
 import { keyOf, placeName, type ShownStructure } from "../run/model";
 import { NodePanel } from "./NodePanel";
-import { durationOf, isOpen, Named, PlaceLink, useActorName, usePanelInSight, useTargetName } from "./parts";
+import { durationOf, isOpen, PlaceLink, useActorName, usePanelInSight, useTargetName } from "./parts";
 import { EventList, Timeline } from "./RunLists";
 import { RetryDialog, Story } from "./turns";
 
@@ -77,7 +78,7 @@ function OneRun({ runId }: RunProps) {
       <div className="notices">
         {snapshot.error && (
           <div className="notice bad" role="alert">
-            <Icon name="error" /><span className="grow">{visible(snapshot.error.message)}</span>
+            <Icon name="error" /><span className="grow text"><Named text={visible(snapshot.error.message)} /></span>
             <button type="button" className="button small" onClick={() => void execution.start()}>{t("common.retry")}</button>
           </div>
         )}
@@ -187,7 +188,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
             {t(snapshot.stream === "waiting" ? "live.waiting" : snapshot.stream === "live" ? "live.live" : "live.connecting")}
           </span>}
         </div>
-        {problem && <span className="problem" role="alert"><Icon name="error" />{visible(problem)}</span>}
+        <Refusal text={problem} />
         {parked && may("resume") && <button type="button" className="button primary" onClick={() => void act(() => host.api.resume(run.runId, {}))}><Icon name="start" />{t("run.resume")}</button>}
         {under && may("park") && <button type="button" className="button" onClick={() => void act(() => host.api.park(run.runId))}><Icon name="pause" />{t("run.park")}</button>}
         {canRetry && may("retry") && <button type="button" className="button" onClick={() => setRetrying(true)}><Icon name="retry" />{t("run.retry")}</button>}

@@ -6,6 +6,7 @@ import { type Pages, usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Empty, Failure, Loading, Status, VirtualRows } from "../kit/kit";
+import { Named } from "../kit/named";
 import { brief } from "../kit/safe";
 import { durationOf, isOpen, PlaceLink, Target, useActorName } from "./parts";
 
@@ -73,7 +74,7 @@ function Line({ run, now }: { run: RunRecord; now: number }) {
         <span className="c-target" style={{ minWidth: 0 }}>
           <span className="title clip" style={{ display: "block" }}><Target of={run.target} /></span>
           <span className="sub clip" style={{ display: "block" }}>
-            {run.error && run.status === "error" ? <span className="errortext" style={{ fontFamily: "var(--font)" }}>{run.error.message.slice(0, 160)}</span> : run.runId}
+            {run.error && run.status === "error" ? <span className="errortext" style={{ fontFamily: "var(--font)" }}><Named text={brief(run.error.message, 160)} /></span> : run.runId}
           </span>
         </span>
         <span className="c-by clip muted">{actor(run.executionStartedBy ?? run.startedBy)}</span>

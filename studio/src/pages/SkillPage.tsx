@@ -6,7 +6,8 @@ import { problemOf, useChanges, useHost, useLoaded } from "../elements/context";
 import { LanguageContext, useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Empty, Failure, Loading, type Problem, Status, Tabs } from "../kit/kit";
-import { brief, visible } from "../kit/safe";
+import { Refusal } from "../kit/named";
+import { brief } from "../kit/safe";
 import { ContextPreview } from "../skill/ContextPreview";
 import de from "../skill/de.json";
 import en from "../skill/en.json";
@@ -113,7 +114,7 @@ function Delete({ skill, skills }: { skill: SkillRecord; skills: Skills }) {
           </>
         }>
           <p className="muted text">{brief(skill.name, 120)}</p><p className="hint">{t("skill.deleteHint")}</p>
-          {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</p>}
+          <Refusal text={problem?.message} />
         </Dialog>
       )}
     </>
@@ -151,7 +152,7 @@ function Deploy({ skill, skills, onDone }: { skill: SkillRecord; skills: Skills;
   const stateOf = (one: Unmet) => (has(`evaluation.${one.state}`) ? t(`evaluation.${one.state}`) : one.state);
   return (
     <>
-      {problem && <span className="problem" role="alert"><Icon name="error" />{visible(problem.message)}</span>}
+      <Refusal text={problem?.message} />
       <button type="button" className="button primary" disabled={busy} onClick={() => void deploy(false)}>{t("builder.deploy")}</button>
       {unmet && (
         <Dialog title={t("skill.unmet")} onClose={() => setUnmet(null)} actions={

@@ -4,7 +4,8 @@ import { type Place, problemOf, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import type { Problem } from "../kit/kit";
-import { brief, visible } from "../kit/safe";
+import { Refusal } from "../kit/named";
+import { brief } from "../kit/safe";
 
 /** A link in the application, a button elsewhere: the host decides what a place is. */
 export function PlaceLink({ to, className, children, label, style, current = false }: {
@@ -74,17 +75,6 @@ export function useTargetName(target: Target | undefined): string {
   return target.type === "assistant" ? t("runs.assistant") : t("runs.action");
 }
 
-/** Names that the server puts in backticks, within a line: the longest of a tool or node has 200 characters. */
-const NAMED = /(?<!`)`([^`\s](?:[^`\n]{0,198}[^`\s])?)`(?!`)/;
-
-/** A text of the server as text, with the names in its backticks as code. */
-export function Named({ text }: { text: string }) {
-  return <>{text.split(NAMED).map((part, index) => (index % 2 ? <code key={index}>{part}</code> : part))}</>;
-}
-
-/** The same where there is no code, as in the name of a button. */
-export const unmarked = (text: string) => text.split(NAMED).join("");
-
 /** Undoes a delete, and says why it cannot. */
 export function Restore({ restore, onRestored }: { restore: () => Promise<void>; onRestored: () => void }) {
   const { t } = useLanguage();
@@ -92,7 +82,7 @@ export function Restore({ restore, onRestored }: { restore: () => Promise<void>;
   const act = () => restore().then(onRestored, (error: unknown) => setProblem(problemOf(error)));
   return (
     <>
-      {problem && <span className="problem" role="alert">{visible(problem.message)}</span>}
+      <Refusal text={problem?.message} />
       <button type="button" className="button small" onClick={() => void act()}><Icon name="undo" />{t("common.restore")}</button>
     </>
   );

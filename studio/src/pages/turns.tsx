@@ -5,6 +5,7 @@ import { problemOf, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, type Problem, Status } from "../kit/kit";
+import { Named } from "../kit/named";
 import { brief, visible } from "../kit/safe";
 import { PlaceLink, useActorName } from "./parts";
 
@@ -90,11 +91,11 @@ export function RetryDialog({ run, onClose, onRetried }: { run: RunRecord; onClo
         <div className="notice bad" role="alert">
           <Icon name="error" />
           <div className="grow stack" style={{ gap: 6 }}>
-            <strong className="text">{visible(problem.message)}</strong>
+            <strong className="text"><Named text={visible(problem.message)} /></strong>
             {differences.length > 0 && (
               <ul aria-label={t("run.differences")}>
                 {differences.slice(0, 20).map((one, index) => (
-                  <li key={index}><span className="mono">{brief(one.nodeId, 60)}</span> <span className="muted">{brief(one.message, 200)}</span></li>
+                  <li key={index}><span className="mono">{brief(one.nodeId, 60)}</span> <span className="muted"><Named text={brief(one.message, 200)} /></span></li>
                 ))}
               </ul>
             )}

@@ -3,9 +3,9 @@ import type { ComposedContext, SkillRecord, Skills, View } from "../api/skills";
 import type { JsonObject } from "../api/types";
 import { problemOf, useKept } from "../elements/context";
 import { useLanguage } from "../i18n/context";
-import { Icon } from "../kit/icons";
 import { JsonBlock } from "../kit/JsonView";
 import { CopyButton, type Problem } from "../kit/kit";
+import { Refusal } from "../kit/named";
 import { brief, readable } from "../kit/safe";
 
 /** What a run would send to its model for a message: each part with its size and reason, and the digest of the whole. */
@@ -56,7 +56,7 @@ export function ContextPreview({ skill, skills, mayEdit }: { skill: SkillRecord;
         </div>
         <p className="hint">{t("context.hint")}</p>
       </form>
-      {problem && <p className="problem" role="alert"><Icon name="error" />{readable(problem.message)}</p>}
+      <Refusal text={problem?.message} />
       {context && <Composed context={context} />}
     </div>
   );

@@ -5,6 +5,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { JsonBlock } from "../kit/JsonView";
 import { Empty, type Problem } from "../kit/kit";
+import { Named, Refusal } from "../kit/named";
 import { brief, readable } from "../kit/safe";
 import { PlaceLink } from "../pages/parts";
 
@@ -64,7 +65,7 @@ export function Evaluations({ skill, skills, mayEdit }: { skill: SkillRecord; sk
           </div>
         )}
       </div>
-      {(problem ?? found.problem) && <p className="problem" role="alert"><Icon name="error" />{readable((problem ?? found.problem)!.message)}</p>}
+      <Refusal text={(problem ?? found.problem)?.message} />
       <div className="tablebox" role="group" aria-label={t("skill.evaluations")} tabIndex={0}>
         <table>
           <thead><tr><th scope="col">{t("evaluations.case")}</th>{shown.map((id) => <th scope="col" key={id}>{nameOf(id)}</th>)}</tr></thead>
@@ -105,12 +106,12 @@ function Result({ name, result }: { name: string; result: EvaluationResult | und
   return (
     <div className="card pad stack">
       <div className="row between"><h2>{name}</h2><Verdict result={result} /></div>
-      {result?.error && <p className="problem text">{readable(result.error)}</p>}
+      {result?.error && <p className="problem"><span className="text"><Named text={readable(result.error)} /></span></p>}
       {result && (
         <>
           <ul className="stack" style={{ gap: 4 }}>
             {result.checks.map((check, index) => (
-              <li key={index} className={`status ${check.passed ? "ok" : "bad"}`}><Icon name={check.passed ? "done" : "error"} /><span className="mono">{check.kind}</span> <span className="text">{readable(check.message)}</span></li>
+              <li key={index} className={`status ${check.passed ? "ok" : "bad"}`}><Icon name={check.passed ? "done" : "error"} /><span className="mono">{check.kind}</span> <span className="text"><Named text={readable(check.message)} /></span></li>
             ))}
           </ul>
           {result.output !== null && result.output !== undefined && <JsonBlock value={result.output} label={t("evaluations.output")} />}

@@ -4,6 +4,7 @@ import { problemOf, useKept, useUnsaved } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Empty, Loading, type Problem } from "../kit/kit";
+import { Refusal } from "../kit/named";
 import { brief, readable } from "../kit/safe";
 
 /** What the skill remembers, of all end users or of one: to find, add, change and delete. */
@@ -65,7 +66,7 @@ export function Memories({ skill, skills, mayEdit }: { skill: SkillRecord; skill
           <button type="submit" className="button" disabled={!text.trim()}><Icon name="plus" />{t("memories.add")}</button>
         </form>
       )}
-      {problem && <p className="problem" role="alert"><Icon name="error" />{readable(problem.message)}</p>}
+      <Refusal text={problem?.message} />
       {!state ? !problem && <Loading rows={4} />
         : !state.rows.length ? <Empty icon="skills" title={t(query ? "runs.noMatch" : "memories.empty")} />
         : (

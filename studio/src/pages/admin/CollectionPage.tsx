@@ -9,6 +9,7 @@ import { patchOf } from "../../forms/schema";
 import { useLanguage } from "../../i18n/context";
 import { Icon } from "../../kit/icons";
 import { CopyButton, Dialog, Empty, Failure, Loading, type Problem, VirtualRows } from "../../kit/kit";
+import { Refusal } from "../../kit/named";
 import { brief, visible } from "../../kit/safe";
 import { PlaceLink } from "../parts";
 import type { Collection, Context } from "./collection";
@@ -244,7 +245,7 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
             <dl className="facts">
               {of.details(one, context).map(([name, value]) => <div key={name} className="fact"><dt>{t(name)}</dt><dd>{value}</dd></div>)}
             </dl>
-            {refused && <p className="problem" role="alert"><Icon name="error" />{visible(refused)}</p>}
+            <Refusal text={refused} />
             {mayChange && (
               <div className="row wrap">
                 {of.form && of.canEdit !== false && <button type="button" className="button" ref={edit} onClick={() => setEditing(1)}>{t("admin.edit")}</button>}

@@ -3,9 +3,9 @@ import type { Delegation, Erasure, Member } from "../../api/records";
 import type { JsonObject } from "../../api/types";
 import { ApiError } from "../../api/client";
 import { problemOf, useChanges, useHost, useLoaded } from "../../elements/context";
-import { Icon } from "../../kit/icons";
 import { Dialog } from "../../kit/kit";
-import { brief, visible } from "../../kit/safe";
+import { Refusal } from "../../kit/named";
+import { brief } from "../../kit/safe";
 import { PlaceLink } from "../parts";
 import { type Context, isAdmin, memberName } from "./collection";
 
@@ -84,7 +84,7 @@ function PersonalData({ of, context, onErased }: { of: Member; context: Context;
   return (
     <div className="section">
       <h3>{t("members.data")}</h3>
-      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem)}</p>}
+      <Refusal text={problem} />
       {running ? (
         <div role="status" className="stack">
           <span>{t("members.erasing")}</span>

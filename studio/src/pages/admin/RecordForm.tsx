@@ -5,7 +5,7 @@ import { problemOf, useUnsaved } from "../../elements/context";
 import { focusUnreadable, Form, unreadableIn, useInvalidFocus } from "../../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, patchOf, withValue } from "../../forms/schema";
 import { Icon } from "../../kit/icons";
-import { visible } from "../../kit/safe";
+import { Refusal } from "../../kit/named";
 import type { Context, FormOf } from "./collection";
 
 /** A form of a record. `save` gets the value; issues of the server are shown at their fields. */
@@ -77,7 +77,7 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   return (
     <form className="recordform" ref={box} noValidate onSubmit={(event) => { event.preventDefault(); void submit(); }}>
       <Form field={field} value={value} errors={errors} disabled={busy} onChange={change} />
-      {problem && !problem.stale && <p className="problem" role="alert"><Icon name="error" />{visible(problem.text)}</p>}
+      <Refusal text={problem?.stale ? null : problem?.text} />
       {problem?.stale && (
         <div className="notice wait" role="alert">
           <Icon name="waiting" />

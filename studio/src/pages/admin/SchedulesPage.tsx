@@ -4,6 +4,7 @@ import type { Caller, Workflow } from "../../api/types";
 import { problemOf, useChanges, useHost, useLoaded } from "../../elements/context";
 import { Icon } from "../../kit/icons";
 import { Empty, Failure, Loading, Tabs, VirtualRows } from "../../kit/kit";
+import { Named, Refusal } from "../../kit/named";
 import { brief, visible } from "../../kit/safe";
 import { PlaceLink } from "../parts";
 import { type Context } from "./collection";
@@ -174,12 +175,12 @@ function Details({ one, context, onClose, onChanged }: { one: Scheduled; context
         <Title text={<span className="text">{visible(workflow.name)}</span>} onClose={onClose} />
         <dl className="facts">
           <div className="fact"><dt>{t("admin.status")}</dt><dd><StateOf one={one} context={context} /></dd></div>
-          {state.paused && state.paused.reason !== "disabled" && <div className="fact"><dt>{t("schedules.why")}</dt><dd className="text">{visible(state.paused.message)}</dd></div>}
+          {state.paused && state.paused.reason !== "disabled" && <div className="fact"><dt>{t("schedules.why")}</dt><dd className="text"><Named text={visible(state.paused.message)} /></dd></div>}
           <div className="fact"><dt>{t("schedules.next")}</dt><dd>{state.nextAt ? dateTime(state.nextAt) : t("schedules.never")}</dd></div>
           <div className="fact"><dt>{t("schedules.overlap")}</dt><dd>{t(`schedules.overlap.${state.overlap}`)}</dd></div>
           {state.lastRunId && <div className="fact"><dt>{t("schedules.lastRun")}</dt><dd><PlaceLink to={{ page: "run", id: state.lastRunId }}><span className="mono">{state.lastRunId}</span></PlaceLink></dd></div>}
         </dl>
-        {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem)}</p>}
+        <Refusal text={problem} />
         <div className="row wrap">
           {offered && workflow.canManage && <button type="button" className="button" onClick={() => void toggle()}>{t(state.isEnabled ? "schedules.turnOff" : "schedules.turnOn")}</button>}
           <PlaceLink to={{ page: "workflow", id: String(workflow.id) }} className="button">{t("schedules.builder")}</PlaceLink>

@@ -5,6 +5,7 @@ import { problemOf } from "../../elements/context";
 import { Icon } from "../../kit/icons";
 import { JsonBlock } from "../../kit/JsonView";
 import { Status } from "../../kit/kit";
+import { Named, Refusal } from "../../kit/named";
 import { brief, visible } from "../../kit/safe";
 import { type Collection, type Context, text } from "./collection";
 
@@ -91,7 +92,7 @@ export const connections: Collection<Connection> = {
     },
   },
   details: (one, { t, dateTime }) => [
-    ["admin.status", <span key="s"><Status value={one.status} />{one.statusReason && <span className="muted"> {visible(one.statusReason)}</span>}</span>],
+    ["admin.status", <span key="s"><Status value={one.status} />{one.statusReason && <span className="muted"> <Named text={visible(one.statusReason)} /></span>}</span>],
     ["connections.provider", visible(one.provider)],
     ["connections.kind", t(`connections.kind.${one.kind}`)],
     ["connections.ownership", t(`connections.ownership.${one.ownership}`)],
@@ -128,7 +129,7 @@ function Authorize({ one, context, mayChange }: { one: Connection; context: Cont
   return (
     <div className="section">
       {needs && <div className="notice wait"><Icon name="waiting" /><span>{t("connections.authorizeHint")}</span></div>}
-      {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem)}</p>}
+      <Refusal text={problem} />
       <div className="row wrap">
         <button type="button" className={`button${needs ? " primary" : ""}`} onClick={() => void start()}><Icon name="link" />{t(needs ? "connections.authorize" : "connections.authorizeAgain")}</button>
         {url && <a href={url} target="_blank" rel="noopener noreferrer">{t("connections.authorizeOpen")}</a>}

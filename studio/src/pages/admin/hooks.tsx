@@ -3,6 +3,7 @@ import type { Delivery, Hook } from "../../api/records";
 import { problemOf } from "../../elements/context";
 import { Icon } from "../../kit/icons";
 import { CopyButton, Dialog } from "../../kit/kit";
+import { Refusal } from "../../kit/named";
 import { brief, visible } from "../../kit/safe";
 import type { Collection, Context } from "./collection";
 
@@ -76,7 +77,7 @@ function Deliveries({ one, context, mayChange }: { one: Hook; context: Context; 
           <h3>{t("hooks.deliveries")}</h3>
           <button type="button" className="button plain small" onClick={() => void read()}><Icon name="retry" />{t("common.refresh")}</button>
         </div>
-        {problem && <p className="problem" role="alert"><Icon name="error" />{visible(problem)}</p>}
+        <Refusal text={problem} />
         {rows?.length === 0 && <p className="muted">{t("hooks.noDeliveries")}</p>}
         <ul className="stack">
           {rows?.map((row) => (

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-pp8HQ10d.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-BoJRDK9a.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);

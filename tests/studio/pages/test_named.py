@@ -1,0 +1,36 @@
+"""What the server says of the user's values: a name in backticks is shown as code, wherever it is shown."""
+
+from playwright.sync_api import Locator, expect
+from servers import Server
+from watching import Open
+
+
+def check_named(text: Locator, name: str) -> None:
+    expect(text.locator("code", has_text=name)).to_be_visible()
+    assert "`" not in text.inner_text()
+
+
+def test_a_refusal(open_page: Open) -> None:
+    page = open_page("/studio/members/ada")
+    page.get_by_role("button", name="Remove").click()
+    page.get_by_role("dialog").get_by_role("button", name="Remove").click()
+    refusal = page.get_by_role("alert")
+    expect(refusal).to_contain_text("is the last owner")
+    check_named(refusal, "ada")
+
+
+def test_a_field_and_a_simulation(open_page: Open, ids: dict[str, str]) -> None:
+    page = open_page(f"/studio/workflows/{ids['plain_workflow']}")
+    page.get_by_role("button", name="Simulate").click()
+    panel = page.locator("aside:visible")
+    panel.get_by_role("textbox").fill("never nobody")
+    panel.get_by_role("button", name="Simulate").click()
+    check_named(panel.get_by_role("alert"), "nobody")
+
+
+def test_a_problem_of_a_draft(open_page: Open, server: Server) -> None:
+    with server.client() as client:
+        made = client.post("/api/v1/workflows", json={"name": "Nothing yet", "type": "workflow"}).json()
+    page = open_page(f"/studio/workflows/{made['id']}")
+    page.get_by_role("button", name="problem").click()
+    check_named(page.get_by_role("list", name="Problems").get_by_role("listitem").first, "start")
