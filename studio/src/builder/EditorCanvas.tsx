@@ -5,6 +5,7 @@ import {
 import { type DragEvent, type KeyboardEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { GraphNode, NodeType, Structure } from "../api/types";
 import { beginningOf, type Fit, firstView, InSight, useJump, useScrolls } from "../canvas/InSight";
+import { usePaper } from "../canvas/paper";
 import { positions } from "../canvas/place";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -254,6 +255,8 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
   const [isDragging, setDragging] = useState(false);
   const scrolls = useScrolls();
   const jump = useJump();
+  const drop = useRef<HTMLDivElement>(null);
+  usePaper(drop, structure.nodes.length < CULL_FROM);
   const edges = useMemo(() => (picked === null ? lines : lines.map((edge) => (edge.id === picked ? { ...edge, selected: true } : edge))), [lines, picked]);
 
   useImperativeHandle(props.ref, () => ({
@@ -310,7 +313,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
     props.onDrop(text, { x: Math.round(point.x - WIDTH / 2), y: Math.round(point.y - HEAD / 2) });
   };
   return (
-    <div className="drop" onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()} onKeyDownCapture={onEscape} {...scrolls}>
+    <div className="drop" ref={drop} onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()} onKeyDownCapture={onEscape} {...scrolls}>
       <ReactFlow
         nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={canEdit} nodesConnectable={canEdit} elementsSelectable edgesFocusable={false} autoPanOnNodeFocus={false} zoomOnDoubleClick={false}

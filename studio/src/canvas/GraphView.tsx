@@ -9,6 +9,7 @@ import { toneOf } from "../kit/kit";
 import { brief } from "../kit/safe";
 import { beginningOf, type Fit, firstView, InSight, useJump, useScrolls } from "./InSight";
 import { LONGEST_LABEL } from "./layout";
+import { usePaper } from "./paper";
 import { positions } from "./place";
 
 /** The canvas knows no API: a graph, a source of states, and what happens on selection. */
@@ -171,6 +172,8 @@ function Canvas({ nodes, lines, fit, first, start, selected, onSelect }: {
   const flow = useReactFlow();
   const scrolls = useScrolls();
   const jump = useJump();
+  const box = useRef<HTMLDivElement>(null);
+  usePaper(box, nodes.length < CULL_FROM);
   // A node that is chosen here is not moved below the pointer.
   const own = useRef(selected);
   const choose = (id: string | null) => {
@@ -183,7 +186,7 @@ function Canvas({ nodes, lines, fit, first, start, selected, onSelect }: {
   }, [selected, jump]);
   const picked = useMemo(() => (selected === null ? nodes : nodes.map((node) => (node.id === selected ? { ...node, selected: true } : node))), [nodes, selected]);
   return (
-    <div className="drop" {...scrolls}>
+    <div className="drop" ref={box} {...scrolls}>
       <ReactFlow
         nodes={picked} edges={lines} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={false} nodesConnectable={false} elementsSelectable edgesFocusable={false} autoPanOnNodeFocus={false} deleteKeyCode={null} selectionKeyCode={null}
