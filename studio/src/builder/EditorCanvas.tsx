@@ -127,7 +127,7 @@ export function EditorCanvas(props: CanvasProps) {
     })),
     [structure.edges, canEdit, marks],
   );
-  const begin = useMemo(() => size && beginningOf(wanted, structure.nodes.find((node) => node.type === "start")?.id, size, FIT), [size, made]);
+  const begin = useMemo(() => size && beginningOf(wanted, startOf(structure), size, FIT), [size, made]);
   return (
     <div className="graph editing" role="group" aria-label={props.label} aria-busy={!made || undefined} ref={box}>
       {made && size && begin && (
@@ -139,6 +139,8 @@ export function EditorCanvas(props: CanvasProps) {
     </div>
   );
 }
+
+const startOf = (structure: Structure) => structure.nodes.find((node) => node.type === "start")?.id;
 
 /** Where the handles are: the canvas renders a node that lacks them once to measure it, in sight or not. */
 function handlesAt(node: GraphNode, handles: (string | null)[]): NodeHandle[] {
@@ -238,7 +240,7 @@ const boxesOf = (structure: Structure, types: Map<string, NodeType>) =>
   structure.nodes.map((node) => ({ id: node.id, width: WIDTH, height: heightOf(handlesOf(node, types)) }));
 
 function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: RefObject<HTMLDivElement | null>; first: Viewport }) {
-  const { structure, types, selected, canEdit, wanted, lines, box } = props;
+  const { structure, types, marks, selected, canEdit, wanted, lines, box } = props;
   const { t } = useLanguage();
   const flow = useReactFlow();
   const [first] = useState(props.first);
@@ -330,7 +332,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
         connectionRadius={36} proOptions={{ hideAttribution: true }}
       />
       {structure.nodes.length > 8 && <Overview nodes={wanted} label={t("builder.map")} />}
-      <InSight fit={FIT} id={selected.length === 1 ? selected[0]! : null} isWhole={props.marks !== null} isDragging={isDragging} />
+      <InSight fit={FIT} start={startOf(structure)} id={selected.length === 1 ? selected[0]! : marks?.current ?? null} isWhole={marks !== null} isDragging={isDragging} />
       <div className="gtools">
         <button type="button" className="button square" aria-label={t("run.zoomIn")} onClick={() => void flow.zoomIn()}><Icon name="plus" /></button>
         <button type="button" className="button square" aria-label={t("run.zoomOut")} onClick={() => void flow.zoomOut()}><Icon name="minus" /></button>

@@ -82,9 +82,9 @@ interface Props {
   graph?: unknown;
   /** The node at which the graph begins. */
   start?: string | undefined;
-  /** The node that is selected alone. */
+  /** The node that is selected alone, or that a simulation has come to. */
   id: string | null;
-  /** The whole graph is to be in sight while nothing is selected. */
+  /** The whole graph, or what it begins with, is to be in sight while nothing is selected. */
   isWhole?: boolean;
   /** Nodes are dragged: they must not move below the pointer. */
   isDragging?: boolean;
@@ -125,8 +125,10 @@ export function InSight({ id, fit, graph, start, isWhole = false, isDragging = f
     if (!isSame(now, next)) void flow.setViewport(next);
   }, [flow, fit, graph, start, id, isThere, width, height, isDragging]);
   useEffect(() => {
-    if (isWhole && id === null && width && height) void flow.fitView(fit);
-  }, [flow, fit, isWhole, id, width, height]);
+    if (!isWhole || id !== null || !width || !height) return;
+    const size = { width, height };
+    void flow.setViewport(firstView(beginningOf(flow.getNodes(), start, size, fit), size, fit));
+  }, [flow, fit, start, isWhole, id, width, height]);
   return null;
 }
 

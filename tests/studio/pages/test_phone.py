@@ -61,3 +61,17 @@ def test_a_long_name_is_not_cut(open_page: Open, server: Server, kind: str) -> N
     expect(heading).to_be_visible()
     assert is_whole(heading)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_simulation_begins_readable_and_its_step_is_in_sight(open_page: Open, ids: dict[str, str]) -> None:
+    """It showed the whole graph, with names of a few pixels."""
+    page = open_page(f"/studio/workflows/{ids['refund_workflow']}", **PHONE)
+    check_beginning(page)
+    page.get_by_role("button", name="Simulate").tap()
+    panel = page.locator("aside:visible")
+    end = panel.get_by_role("button", name="Done").first
+    expect(end).to_be_visible()
+    check_beginning(page)
+    end.tap()
+    step = page.locator(".react-flow__node", has=page.locator(".gnode.current"))
+    eventually(lambda: step.evaluate(IS_WITHIN) and step.evaluate(SCALE) >= 0.749)

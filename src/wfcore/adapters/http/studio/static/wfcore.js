@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-DScD_9wj.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-B4oKAte0.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
