@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type KeyboardEvent, type RefObject, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, JsonObject } from "../api/types";
 import { problemOf, useHost } from "../elements/context";
@@ -72,6 +72,8 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
       setWanted(event.key === "a" ? ["approve", "connected"] : ["deny", "cancelled"]);
     }
   };
+  const detail = useRef<HTMLDivElement>(null);
+  useFocusOfTheShown(rows, detail, shown?.interruptId);
   const [wanted, setWanted] = useState<string[] | null>(null);
   // Before the next key can arrive.
   useLayoutEffect(() => {
@@ -109,7 +111,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
                 );
               }} />
             </div>
-            <div className="detail" tabIndex={0} role="region" aria-label={t("approval.details")}>
+            <div className="detail" ref={detail} tabIndex={0} role="region" aria-label={t("approval.details")}>
               {shown ? (
                 <>
                   <div className="bar small-only">
@@ -129,6 +131,24 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
       }} />}
     </div>
   );
+}
+
+const isHidden = (part: HTMLElement) => part.getClientRects().length === 0;
+
+/** In a narrow page a request takes the place of the list, and the list of the request: with it, the focus would be lost. */
+function useFocusOfTheShown(list: RefObject<HTMLElement | null>, detail: RefObject<HTMLElement | null>, shown: string | undefined) {
+  const before = useRef(shown);
+  useLayoutEffect(() => {
+    const [last, rows, request] = [before.current, list.current, detail.current];
+    before.current = shown;
+    if (last === shown || !rows || !request) return;
+    const focused = (rows.getRootNode() as ShadowRoot).activeElement;
+    if (focused && !rows.contains(focused) && !request.contains(focused)) return;
+    if (shown !== undefined && isHidden(rows)) request.focus();
+    if (shown !== undefined || !isHidden(request)) return;
+    const row = [...rows.querySelectorAll<HTMLElement>("[data-id]")].find((one) => one.dataset.id === last);
+    (row?.querySelector<HTMLElement>(".open") ?? rows.querySelector<HTMLElement>(".scroll"))?.focus();
+  }, [list, detail, shown]);
 }
 
 function Request({ item, current, checked, checkable, onToggle, onOpen }: {

@@ -94,3 +94,25 @@ def test_a_panel_that_opens_is_in_sight(open_page: Open, ids: dict[str, str], zo
     page.keyboard.press("Enter")
     panel = page.locator("aside:visible")
     eventually(lambda: panel.evaluate(SHOWN_HEIGHT) >= 60)
+
+
+def test_the_focus_follows_into_a_request_and_back(open_page: Open, ids: dict[str, str]) -> None:
+    """The request takes the place of the list, and the focus was lost with it."""
+    page = open_page("/studio/inbox", **ZOOMS["200 %"])
+    row = page.locator(".request .open").first
+    row.press("Enter")
+    expect(page.get_by_role("region", name="Details")).to_be_focused()
+    page.get_by_role("button", name="Back", exact=True).press("Enter")
+    expect(row).to_be_focused()
+
+
+def test_the_palette_hides_the_graph_that_it_covers(open_page: Open, ids: dict[str, str]) -> None:
+    """The focus could be on a node, or a button of the canvas, below the palette."""
+    page = open_page(f"/studio/workflows/{ids['plain_workflow']}", **ZOOMS["200 %"])
+    node = page.locator(".react-flow__node[data-id=ask]")
+    expect(node).to_be_visible()
+    page.get_by_role("button", name="Add", exact=True).press("Enter")
+    expect(page.get_by_role("button", name="Condition")).to_be_visible()
+    expect(node).to_be_hidden()
+    page.get_by_role("button", name="Note", exact=True).press("Enter")
+    expect(page.locator(".react-flow__node-note")).to_be_focused()
