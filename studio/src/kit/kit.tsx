@@ -154,6 +154,8 @@ export function CopyButton({ text, label }: { text: () => string; label?: string
 
 /** How many rows are rendered before the height of the list is known. */
 const FIRST_ROWS = 16;
+/** The most height of the rows, in pixels, where the page leaves it to them: the others are scrolled to. */
+const MOST_UNBOUND = 480;
 
 /** What a list of rows needs of the pages that they come from. */
 export interface Further {
@@ -213,7 +215,7 @@ export function VirtualRows({ count, height, row, pages, footer, label, role = "
   const to = Math.min(count, range.to);
   const isCut = range.from > 0 || to < count || Boolean(pages?.next);
   return (
-    <div className="scroll" ref={box} onScroll={measure} tabIndex={-1} style={{ overflowAnchor: "none" }}>
+    <div className="scroll" ref={box} onScroll={measure} tabIndex={-1} style={{ overflowAnchor: "none", flexBasis: Math.min(count * height, MOST_UNBOUND) }}>
       <div role={role} aria-label={label} className="rows" style={{ height: count * height, position: "relative" }}>
         <div role="presentation" style={{ transform: `translateY(${range.from * height}px)` }}>
           {Array.from({ length: Math.max(0, to - range.from) }, (_, index) => row(range.from + index))}

@@ -106,6 +106,29 @@ def test_an_inbox_begins_with_one_call_of_get_token(open_page: Open, product: di
     assert page.evaluate("window.calls") == 1
 
 
+def test_an_element_without_a_height_has_a_good_one_and_fills_another(open_page: Open, product: dict[str, Any]) -> None:
+    """Without a height it had a strip of some 200 pixels for a request or a graph; in a cell it scrolls in itself."""
+    page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
+    set_height = "(one, height) => { one.style.height = height; }"
+    for inner, name, element in (
+        (".inbox", "inbox", page.locator("#second wfcore-inbox")),
+        (".split", "run", page.locator("#second wfcore-run")),
+    ):
+        part = element.locator(inner)
+        expect(part).to_be_visible()
+        element.evaluate(set_height, "auto")
+        assert part.evaluate("(one) => one.offsetHeight") >= 500, name
+        element.evaluate(set_height, "300px")
+        assert element.evaluate("(one) => one.offsetHeight") == 300, name
+        assert element.locator(".page").evaluate("(one) => one.offsetHeight") == 300, name
+    cell = page.locator("#first")
+    cell.evaluate("(one) => { one.style.display = 'grid'; one.style.gridTemplateRows = '200px 260px'; }")
+    runs = cell.locator("wfcore-runs")
+    runs.evaluate(set_height, "auto")
+    margins = 16
+    assert runs.evaluate("(one) => one.offsetHeight") == 260 - margins
+
+
 def test_the_host_can_refuse_and_change_a_message(open_page: Open, product: dict[str, Any]) -> None:
     """A chat under the product's policy: `wfcore-before-run` is cancelable, and its body can be changed."""
     page = open_page("/", token=None, origin=f"http://127.0.0.1:{product['port']}")
