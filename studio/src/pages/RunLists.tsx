@@ -8,7 +8,6 @@ import { Named } from "../kit/named";
 import { brief } from "../kit/safe";
 import { placeName, placeOf, type RunModel } from "../run/model";
 
-
 interface Shared {
   model: RunModel;
   version: number;
