@@ -30,6 +30,7 @@ from wfcore.core import Core
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
 from wfcore.imports import without_collections
+from wfcore.opening import AsyncOpening
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.changes import ChangeFeed
 from wfcore.ports.guardrails import Guardrail
@@ -102,7 +103,7 @@ def open(  # noqa: A001  (the name of the public function)
     check_adapters(ports)
     address = address_of(database), is_off_loop(database)
     given = _Given(*address, schema, deps, models, settings, *lists, secrets, ports)
-    return _open(given, worker=worker, migrate=migrate)
+    return AsyncOpening(_open(given, worker=worker, migrate=migrate))
 
 
 @attrs.frozen

@@ -15,13 +15,14 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import wait as wait_for
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from threading import RLock, Thread, get_ident
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from wfcore.bootstrap import open as open_async
 from wfcore.core import Core
 from wfcore.domain.kernel.errors import Unavailable
+from wfcore.opening import SyncOpening
 
 if TYPE_CHECKING:
     from wfcore.sync_types import SyncUseCases
@@ -221,14 +222,18 @@ def _with_parameters_of(_: Callable[P, object], /) -> Callable[[Callable[..., R]
 
 
 @_with_parameters_of(open_async)
-@contextmanager
-def open_sync(*arguments: Any, **named: Any) -> Iterator[SyncCore]:
+def open_sync(*arguments: Any, **named: Any) -> AbstractContextManager[SyncCore]:
     """Open wfcore as `wfcore.open` does, with an event loop in a thread of its own, and sync methods.
 
     A process that forks (as servers with `preload` do) must open it after the fork. Raises as `wfcore.open`; the
     methods raise RuntimeError when they are called from the event loop itself, as an async tool would, and in a process
     that forked. What interrupts the waiting thread, such as KeyboardInterrupt, ends the wait and cancels the call.
     """
+    return SyncOpening(_opened(*arguments, **named))
+
+
+@contextmanager
+def _opened(*arguments: Any, **named: Any) -> Iterator[SyncCore]:
     thread, process = _CoreThread(open_async(*arguments, **named)), os.getpid()
     try:
         thread.start()
