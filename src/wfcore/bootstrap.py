@@ -1,5 +1,6 @@
 """The composition root: only this module connects ports to adapters. `open` takes an adapter of your own for each."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -244,6 +245,7 @@ def _ports(
         outbound=own.outbound or GuardedOutbound(guard),
         rate_limiter=_rate_limiter(given, clock) if own.rate_limiter is None else own.rate_limiter,
         changes=delivery.changes,
+        loop=asyncio.get_running_loop(),
     )
 
 

@@ -1,15 +1,32 @@
-"""Mistakes with the block of a core are errors that say what to do."""
+"""Mistakes with the block of a core and with its event loop are errors that say what to do."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import wfcore
+from wfcore.testing import sketch
+
+GRAPH: Any = sketch("start -> pay", pay={"toolId": "pay", "params": {}})
 
 pytestmark = pytest.mark.anyio
 
 ASYNC_BLOCK = r"open it with `async with wfcore\.open\(\.\.\.\) as core:`"
 SYNC_BLOCK = r"open it with `with wfcore\.open_sync\(\.\.\.\) as core:`"
+
+
+def pay() -> int:
+    return 7
+
+
+async def prepared(core: wfcore.Core) -> tuple[wfcore.Principal, int]:
+    me = core.principal((await core.directory.create_organization("Acme")).uuid, user="ann")
+    flow = await core.workflows.create(me, name="Pay", structure=GRAPH)
+    await core.workflows.deploy(me, flow.id)
+    return me, flow.id
 
 
 def test_a_core_without_a_block_names_the_block() -> None:
@@ -42,3 +59,58 @@ async def test_a_core_opens_once() -> None:
         pass
     with pytest.raises(RuntimeError, match="opens once: call the function again"), sync:
         pass
+
+
+async def _page(core: wfcore.Core, me: wfcore.Principal, _: int) -> object:
+    return await core.workflows.page(me)
+
+
+async def _start(core: wfcore.Core, me: wfcore.Principal, flow: int) -> object:
+    return await core.runs.start(me, workflow=flow, input={})
+
+
+async def _follow(core: wfcore.Core, me: wfcore.Principal, flow: int) -> object:
+    return [event async for event in core.runs.start(me, workflow=flow, input={})]
+
+
+@pytest.mark.parametrize("use", [_page, _start, _follow])
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///{}/app.db"])
+async def test_a_use_case_on_another_event_loop_is_refused(
+    use: Callable[[wfcore.Core, wfcore.Principal, int], Awaitable[object]], url: str, tmp_path: Path
+) -> None:
+    """A loop of another thread: it would wait for ever for what only the first loop can wake. The core goes on."""
+    async with wfcore.open(url.format(tmp_path), tools=[pay]) as core:
+        me, flow = await prepared(core)
+
+        async def elsewhere() -> object:
+            return await use(core, me, flow)
+
+        with pytest.raises(RuntimeError, match=r"opened on another event loop: use it there, .* `wfcore\.open_sync`"):
+            await asyncio.to_thread(asyncio.run, elsewhere())
+        assert await core.runs.result(await core.runs.start(me, workflow=flow, input={})) == 7
+
+
+async def test_a_result_on_another_event_loop_is_refused() -> None:
+    """`result` takes no caller, and is refused as the others."""
+    async with wfcore.open("sqlite://", tools=[pay]) as core:
+        me, flow = await prepared(core)
+        run = await core.runs.start(me, workflow=flow, input={})
+
+        async def elsewhere() -> object:
+            return await core.runs.result(run)
+
+        with pytest.raises(RuntimeError, match="opened on another event loop"):
+            await asyncio.to_thread(asyncio.run, elsewhere())
+        assert await core.runs.result(run) == 7
+
+
+async def test_another_thread_can_send_a_use_case_to_the_loop() -> None:
+    """A coroutine that a thread without a loop makes, and that the loop of the core runs, is like any other."""
+    async with wfcore.open("sqlite://", tools=[pay]) as core:
+        me, flow = await prepared(core)
+        loop = asyncio.get_running_loop()
+
+        def in_thread() -> object:
+            return asyncio.run_coroutine_threadsafe(core.workflows.get(me, flow), loop).result().id
+
+        assert await asyncio.to_thread(in_thread) == flow

@@ -38,7 +38,7 @@ class AgentClients:
         Its `runId` is the idempotency key. Errors: as for `Runs.start` and `Runs.resume`; Conflict `not_interrupted`
         when no run of the thread waits for the first interrupt of `resume`.
         """
-        return Turn(self._run(me, kind, number, body), self._runs.batches)
+        return Turn(self._run(me, kind, number, body), self._runs.batches, self._ports.loop)
 
     async def _run(self, me: Principal, kind: Kind, number: int, body: Tree) -> RunView:
         given = read_agent_input(dict(body))

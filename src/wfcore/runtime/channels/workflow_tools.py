@@ -150,7 +150,7 @@ class WorkflowTools:
         a decision resumes the run while other branches are active, the events continue with those of the new turn.
         Other errors: as for `Runs.start`.
         """
-        return Turn(self._call(me, id, arguments, key), partial(self._batches, me))
+        return Turn(self._call(me, id, arguments, key), partial(self._batches, me), self._ports.loop)
 
     async def _call(self, me: Principal, id: str, arguments: Mapping[str, JSON], key: str | None) -> RunView:
         endpoint = await self.endpoint(me, id)
@@ -168,7 +168,7 @@ class WorkflowTools:
     @needs("*:invoke")
     def follow(self, me: Principal, id: str, run_id: str) -> Turn:
         """The latest turn of an earlier call of the caller. NotFound for any other run."""
-        return Turn(self._found(me, id, run_id), partial(self._batches, me))
+        return Turn(self._found(me, id, run_id), partial(self._batches, me), self._ports.loop)
 
     async def _found(self, me: Principal, id: str, run_id: str) -> RunView:
         return RunView(await self._own_run(me, await self.endpoint(me, id), run_id))

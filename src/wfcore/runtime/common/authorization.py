@@ -1,7 +1,7 @@
 """Authorization of use cases: token scopes, roles, and access to resources."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -23,11 +23,11 @@ def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     They are checked first on every call, from any adapter, and then the types of the arguments. `*` stands for the
     `area` of the method's object. An adapter reads them with `scopes_of`, to check them before it reads a body. A
-    coroutine begins within the loop's time slice.
+    coroutine begins within the loop's time slice, and raises RuntimeError on another loop than that of the core.
     """
 
     def decorate(use_case: Callable[P, R]) -> Callable[P, R]:
-        begun: Callable[[Any], Any] = within_slice if inspect.iscoroutinefunction(use_case) else _unchanged
+        begun: Callable[[Any, Any], Any] = _on_its_loop if inspect.iscoroutinefunction(use_case) else _unchanged
         has_area = any("*" in scope for scope in scopes)
         check_arguments = argument_check(use_case, 2)
 
@@ -36,7 +36,7 @@ def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             me = args[1] if len(args) > 1 else kwargs.get("me")
             check_scopes(_principal(me), _named(scopes, args[0]) if has_area else scopes)
             check_arguments(args, kwargs)
-            result: R = begun(use_case(*args, **kwargs))
+            result: R = begun(use_case(*args, **kwargs), args[0])
             return result
 
         checked.scopes = scopes  # type: ignore[attr-defined]
@@ -58,8 +58,12 @@ def scopes_of(use_case: Any) -> RequiredScopes:
     return scopes
 
 
-def _unchanged(result: R) -> R:
+def _unchanged(result: R, _: object) -> R:
     return result
+
+
+def _on_its_loop(work: Coroutine[Any, Any, R], owner: Any) -> Coroutine[Any, Any, R]:
+    return within_slice(work, owner._ports.loop)  # noqa: SLF001  (every object with use cases has its ports there)
 
 
 def _named(scopes: tuple[str, ...], owner: Any) -> tuple[str, ...]:

@@ -89,9 +89,22 @@ def loop_slice() -> LoopSlice:
     return found
 
 
-async def within_slice(work: Coroutine[Any, Any, T]) -> T:
-    """Await the work, which begins within the slice of a turn."""
+def check_home(home: asyncio.AbstractEventLoop | None) -> None:
+    """RuntimeError on another loop than this one: what waits there would never be woken."""
+    if home is not None and home is not asyncio.get_running_loop():
+        raise RuntimeError(
+            "this core was opened on another event loop: use it there, or open one on this loop and in this process, or"
+            " use `wfcore.open_sync`, whose core can be used in any thread"
+        )
+
+
+async def within_slice(work: Coroutine[Any, Any, T], home: asyncio.AbstractEventLoop | None = None) -> T:
+    """Await the work, which begins within the slice of a turn.
+
+    Raises RuntimeError on another loop than `home`, if that is given.
+    """
     try:
+        check_home(home)
         await loop_slice().take()
     except BaseException:
         work.close()

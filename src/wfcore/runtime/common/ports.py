@@ -1,5 +1,6 @@
 """The ports of one installation, which every use case receives, and the adapters that replace the default ones."""
 
+from asyncio import AbstractEventLoop
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -48,6 +49,9 @@ class Ports:
     handlers: Handlers = attrs.field(kw_only=True, factory=Handlers)
     """The functions of the embedding program that receive events."""
     changes: ChangeFeed = attrs.field(kw_only=True)
+
+    loop: AbstractEventLoop | None = attrs.field(kw_only=True, default=None)
+    """The event loop of the core: use cases are refused on others. None where the caller takes care of that."""
 
     def now(self) -> datetime:
         """The time in UTC, to the millisecond."""

@@ -1,5 +1,6 @@
 """Results of the run use cases: a run's record, an item of the inbox, a turn that is about to begin."""
 
+from asyncio import AbstractEventLoop
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -238,8 +239,14 @@ class Turn:
         ...
     """
 
-    def __init__(self, begin: Coroutine[Any, Any, RunView], batches: Callable[[RunView], Batches]) -> None:
+    def __init__(
+        self,
+        begin: Coroutine[Any, Any, RunView],
+        batches: Callable[[RunView], Batches],
+        home: AbstractEventLoop | None = None,
+    ) -> None:
         self._begin = begin
+        self._home = home
         self._batches = batches
         self._view: RunView | None = None
 
@@ -251,7 +258,7 @@ class Turn:
 
     async def _begun(self) -> RunView:
         if self._view is None:
-            self._view = await within_slice(self._begin)
+            self._view = await within_slice(self._begin, self._home)
         return self._view
 
     async def _events(self) -> AsyncIterator[Event]:

@@ -91,7 +91,7 @@ class RepairableRuns(Runs):
         `info.reason` `not_retryable`, `already_retried`, `already_resumed`, `incompatible` (with `differences`),
         `not_deployed`, `deleted` or `key_reused`, or `stale` when the ETag of the run's record is not in `if_match`.
         """
-        return Turn(self._retry(me, run_id, body, fields, key, if_match), self.batches)
+        return Turn(self._retry(me, run_id, body, fields, key, if_match), self.batches, self._ports.loop)
 
     async def _retry(
         self,
@@ -242,7 +242,7 @@ class RepairableRuns(Runs):
         The source goes on undisturbed. Approvals are requested again when the input or the graph differs. Errors as for
         `retry`; Conflict with `info.reason` `not_reached` when the node has not begun.
         """
-        return Turn(self._fork(me, run_id, body, fields, key), self.batches)
+        return Turn(self._fork(me, run_id, body, fields, key), self.batches, self._ports.loop)
 
     async def _fork(
         self, me: Principal, run_id: str, sent: ForkRun | Tree | None, fields: Mapping[str, object], key: str | None

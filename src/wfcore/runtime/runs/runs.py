@@ -53,8 +53,8 @@ class Runs(RunStarting):
             resumed = self._within(
                 connection, lambda runs: runs.resume(me, run_id, body, key=key, if_match=if_match, **fields)
             )
-            return Turn(resumed, self.batches)
-        return Turn(self._resume(me, run_id, body, fields, key, if_match), self.batches)
+            return Turn(resumed, self.batches, self._ports.loop)
+        return Turn(self._resume(me, run_id, body, fields, key, if_match), self.batches, self._ports.loop)
 
     async def _resume(
         self,

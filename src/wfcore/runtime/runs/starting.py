@@ -94,8 +94,8 @@ class RunStarting(RunReading):
         """
         if connection is not None:
             started = self._within(connection, lambda runs: runs.start(me, body, key=key, **fields))
-            return Turn(started, self.batches)
-        return Turn(self._checked_start(me, body, fields, key), self.batches)
+            return Turn(started, self.batches, self._ports.loop)
+        return Turn(self._checked_start(me, body, fields, key), self.batches, self._ports.loop)
 
     @needs("workflows:invoke")
     def chat(
@@ -108,12 +108,12 @@ class RunStarting(RunReading):
         **fields: Unpack[ChatFields],
     ) -> Turn:
         """Send a message to a skill, or to the assistant: starts or joins a run as `start` does."""
-        return Turn(self._chat(me, skill, body, fields, key), self.batches)
+        return Turn(self._chat(me, skill, body, fields, key), self.batches, self._ports.loop)
 
     @needs("workflows:invoke")
     def start_from(self, me: Principal, channel: StarterKind, body: Tree, *, key: str | None) -> Turn:
         """Start a run for a message of a channel, as `start` does; its record names the channel."""
-        return Turn(self._checked_start(me, body, {}, key, channel), self.batches)
+        return Turn(self._checked_start(me, body, {}, key, channel), self.batches, self._ports.loop)
 
     async def _within(self, connection: object, use: Callable[[Self], Awaitable[RunView]]) -> RunView:
         """Call `use` with the same use cases in the caller's transaction."""
@@ -199,7 +199,7 @@ class RunStarting(RunReading):
 
         Errors: Invalid, also for an unknown tool and for parameters that do not match its schema; Conflict.
         """
-        return Turn(self._act(me, body, fields, key), self.batches)
+        return Turn(self._act(me, body, fields, key), self.batches, self._ports.loop)
 
     async def _act(
         self, me: Principal, sent: RunAction | Tree | None, fields: Mapping[str, object], key: str | None
