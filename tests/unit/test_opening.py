@@ -1,6 +1,7 @@
-"""Mistakes with the block of a core and with its event loop are errors that say what to do."""
+"""Mistakes with the block of a core, its event loop and `await` are errors that say what to do."""
 
 import asyncio
+import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,23 @@ async def test_a_core_opens_once() -> None:
         pass
     with pytest.raises(RuntimeError, match="opens once: call the function again"), sync:
         pass
+
+
+async def test_a_forgotten_await_is_named() -> None:
+    """The record of a run that was not awaited, and a coroutine among the arguments or in a body."""
+    async with wfcore.open("sqlite://", tools=[pay]) as core:
+        me, flow = await prepared(core)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # Python's own, for the coroutines of the mistakes
+            turn: Any = core.runs.start(me, workflow=flow, input={})
+            with pytest.raises(AttributeError, match=r"has no `id`: await it first, as in `run = await core\.runs"):
+                _ = turn.id
+            with pytest.raises(wfcore.Malformed, match="not `Turn`: await it first"):
+                await core.runs.result(turn)
+            forgotten: Any = core.workflows.get(me, flow)
+            with pytest.raises(wfcore.Malformed, match="not `coroutine`: await it first"):
+                await core.runs.start(me, workflow=forgotten, input={})
+            del turn, forgotten
 
 
 async def _page(core: wfcore.Core, me: wfcore.Principal, _: int) -> object:

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from itertools import islice
 
 import attrs
@@ -180,7 +180,10 @@ def _scalar_fault(value: object) -> str | None:
         return f"an integer outside -{MAX_INTEGER} to {MAX_INTEGER}"
     if isinstance(value, float):
         return None if math.isfinite(value) else "a number that is not finite"
-    return None if value is None or isinstance(value, int) else f"must be {_TYPES}, not `{type(value).__name__}`"
+    if value is None or isinstance(value, int):
+        return None
+    awaited = ": await it first" if isinstance(value, Awaitable) else ""
+    return f"must be {_TYPES}, not `{type(value).__name__}`{awaited}"
 
 
 def _text_fault(text: str) -> str | None:

@@ -217,4 +217,5 @@ def _unstorable(value: object) -> str | None:
 
 
 def _shown(value: object) -> str:
-    return "None" if value is None else f"`{type(value).__name__}`"
+    awaited = ": await it first" if inspect.isawaitable(value) else ""
+    return "None" if value is None else f"`{type(value).__name__}`{awaited}"

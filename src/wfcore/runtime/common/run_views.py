@@ -4,7 +4,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 from msgspec import Struct, field
@@ -249,6 +249,13 @@ class Turn:
         self._home = home
         self._batches = batches
         self._view: RunView | None = None
+
+    if not TYPE_CHECKING:  # a type checker finds a wrong name by itself
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"a run that has not begun has no `{name}`: await it first, as in `run = await core.runs.start(...)`"
+            )
 
     def __await__(self) -> Generator[Any, None, RunView]:
         return self._begun().__await__()
