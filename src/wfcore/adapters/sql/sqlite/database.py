@@ -135,7 +135,7 @@ class Database:
         """Open the file, or create it. Raises Unavailable when it cannot be opened."""
         if self._commit_connection is not None:
             return
-        with domain_errors():
+        with domain_errors(self.path):
             await shielded(asyncio.to_thread(self._open))
 
     async def close(self) -> None:
@@ -415,8 +415,8 @@ def _switch_to_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
 
 
 @contextmanager
-def domain_errors() -> Iterator[None]:
-    """Convert errors of the driver to those of the domain."""
+def domain_errors(opened: Path | None = None) -> Iterator[None]:
+    """Convert errors of the driver to those of the domain. Of a file that is `opened`, they say what hinders it."""
     try:
         yield
     except (sqlite3.Error, sa.exc.DBAPIError) as error:
@@ -427,7 +427,20 @@ def domain_errors() -> Iterator[None]:
             raise Unavailable(f"the database file is damaged: {cause}") from error
         if is_busy(cause):
             raise Unavailable(LOCKED) from error
+        hindrance = None if opened is None else _hindrance(opened)
+        if hindrance is not None:
+            raise Unavailable(f"the database file `{opened}` cannot be opened: {hindrance}") from error
         raise Unavailable(f"the database does not answer: {cause}") from error
+
+
+def _hindrance(path: Path) -> str | None:
+    """Why SQLite cannot open a file, which it does not say."""
+    if not os.access(path.parent, os.X_OK):
+        return "its directory does not exist, or this process has no access to it"
+    if path.is_dir():
+        return "it is a directory"
+    can_write = os.access(path.parent, os.W_OK) and (os.access(path, os.W_OK) or not path.exists())
+    return None if can_write else "this process cannot write to it and to its directory"
 
 
 def _path(url: str) -> Path:

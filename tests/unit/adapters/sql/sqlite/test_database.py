@@ -225,7 +225,7 @@ async def test_a_lock_of_another_process_is_unavailable(tmp_path: Path, kind: ty
 async def test_an_invalid_file_is_unavailable(tmp_path: Path, kind: type[Database]) -> None:
     """A missing directory and a file of another format raise Unavailable."""
     (tmp_path / "text").write_text("no database " * 99)
-    for path, message in (("missing/a.db", "does not answer"), ("text", "the database file is damaged")):
+    for path, message in (("missing/a.db", "its directory does not exist"), ("text", "the database file is damaged")):
         with pytest.raises(Unavailable, match=message):
             await kind(f"sqlite:///{tmp_path}/{path}").open()
 
@@ -362,3 +362,26 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
     """Another process could use the database unseen."""
     assert register(tmp_path / "nowhere" / "a.db") is True
     unregister(tmp_path / "nowhere" / "a.db")
+
+
+async def test_the_error_of_a_file_that_cannot_be_opened_names_it_and_the_reason(
+    tmp_path: Path, kind: type[Database]
+) -> None:
+    """SQLite itself says `unable to open database file` for each of these."""
+    missing, folder = tmp_path / "none" / "a.db", tmp_path / "folder"
+    folder.mkdir()
+    for path, reason in [(missing, "its directory does not exist"), (folder, "it is a directory")]:
+        with pytest.raises(Unavailable) as caught:
+            await kind(f"sqlite:///{path}").open()
+        assert f"the database file `{path}` cannot be opened: {reason}" in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can try this with the rights of another user")
+def test_the_error_of_a_file_without_rights_says_so() -> None:
+    """A user without the right to write to the directory, as in a read-only working directory."""
+    program = (
+        "import asyncio, os; from wfcore.adapters.sql.sqlite.database import Database\n"
+        "os.chdir('/'); os.setuid(65534); asyncio.run(Database('sqlite:///a.db').open())"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "the database file `/a.db` cannot be opened: this process cannot write to it and to" in ended.stderr
