@@ -41,7 +41,8 @@ def address_of(database: Any) -> str:
         return f"{_SCHEMES.get(scheme, scheme)}{separator}{rest}"
     url: Any = getattr(database, "url", None)
     if not hasattr(url, "render_as_string"):
-        raise TypeError("`database` must be a URL or an SQLAlchemy engine")
+        kind = type(database).__name__
+        raise TypeError(f"`database` must be a URL, such as `sqlite:///app.db`, or an SQLAlchemy engine, not `{kind}`")
     address = address_of(url.render_as_string(hide_password=False))
     if address in IN_MEMORY:
         raise ValueError("an engine in memory is not shared with wfcore: use a file, or the URL `sqlite://`")

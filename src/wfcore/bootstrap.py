@@ -391,6 +391,8 @@ async def _database(url: str, schema: str | None, settings: Settings, *, off_loo
         server = PostgresDatabase(url, synchronous=settings.synchronous, schema=schema or DEFAULT_SCHEMA)
         await server.open()
         return server
+    if url.startswith("sqlite://") and not url.startswith("sqlite:///"):
+        raise ValueError("the database URL has no path: use `sqlite:///relative/path` or `sqlite:////absolute/path`")
     if not url.startswith("sqlite:///"):
         schemes = "sqlite:///path, postgresql://user@host/name or sqlite://"
         raise ValueError(f"unknown database URL `{url.partition('://')[0]}`: use {schemes}")

@@ -62,7 +62,7 @@ def test_what_is_not_a_database() -> None:
     with pytest.raises(ValueError, match="in memory is not shared"):
         address_of(sa.create_engine("sqlite://"))
     for value in (None, b"sqlite://", object(), Path("a.db")):
-        with pytest.raises(TypeError, match="a URL or an SQLAlchemy engine"):
+        with pytest.raises(TypeError, match=r"a URL, such as .* or an SQLAlchemy engine"):
             address_of(value)
 
 
@@ -105,6 +105,21 @@ def test_what_is_not_a_url_of_postgresql(url: str) -> None:
     with pytest.raises(ValueError, match="postgresql://host/name") as caught:
         server_options(url)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("database", "error", "message"),
+    [
+        ("sqlite://app.db", ValueError, r"has no path: use `sqlite:///relative/path` or `sqlite:////absolute/path`"),
+        (Path("app.db"), TypeError, r"a URL, such as `sqlite:///app\.db`, or an SQLAlchemy engine, not `P\w+Path`"),
+    ],
+)
+async def test_a_path_that_is_no_url_is_shown_as_one(database: Any, error: type[Exception], message: str) -> None:
+    """Two slashes in place of three, and a path in place of a URL."""
+    with pytest.raises(error, match=message):
+        async with wfcore.open(database):
+            raise AssertionError
 
 
 @pytest.mark.anyio
