@@ -1,5 +1,6 @@
 """The handlers of the embedding program (`core.on`): functions that are called for events of all organizations."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -36,6 +37,19 @@ def full_name(function: Handler) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
+def _takes_event(function: Handler) -> bool:
+    """Whether a function can be called with one argument; True for one of C whose parameters are not known."""
+    try:
+        parameters = inspect.signature(function)
+    except ValueError:
+        return True
+    try:
+        parameters.bind(None)
+    except TypeError:
+        return False
+    return True
+
+
 class Handlers:
     """The handlers of this process by name. A name has one event and one function."""
 
@@ -66,6 +80,8 @@ class Handlers:
         """
         if not callable(function):
             raise TypeError(f"`handler` must be a function of one event, not `{type(function).__name__}`")
+        if not _takes_event(function):
+            raise TypeError("`handler` must be a function of one event: it would be called with that alone")
         if not isinstance(name, str):
             raise TypeError(f"`name` must be a `str`, not `{type(name).__name__}`")
         if event not in EVENTS:

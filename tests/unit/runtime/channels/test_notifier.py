@@ -479,3 +479,8 @@ class TestHandlers:
                                      ("run.failed", "", "1 to 100 characters")):  # fmt: skip
             with pytest.raises(ValueError, match=message):
                 bench.core.on(event, print, name=name)  # type: ignore[arg-type]
+        for handler in (lambda: None, lambda event, core: None):  # print has parameters, some functions of C tell none
+            with pytest.raises(TypeError, match="must be a function of one event: it would be called with that alone"):
+                bench.core.on("run.failed", handler, name="x")  # type: ignore[arg-type]
+        for number, usual in enumerate((lambda event, core=None: None, lambda *events: None, dict, type)):
+            bench.core.on("run.failed", usual, name=f"usual {number}")
