@@ -71,6 +71,8 @@ def tool(
     """
 
     def mark(function: Any) -> Any:
+        if not callable(function):
+            raise TypeError(f"`wfcore.tool` takes a function, and its options by name, not `{type(function).__name__}`")
         marked = partial(function) if inspect.ismethod(function) else function
         options = _ToolOptions(id, name, description, blocking, idempotent, provider, calls)
         setattr(marked, _OPTIONS_ATTRIBUTE, options)

@@ -375,3 +375,12 @@ def test_no_repr_shows_a_secret() -> None:
     call = replace(CALL, connection=ToolConnection("c-1", "desk", "api_key", {"apiKey": "canary"}))
     assert "c-1" in repr(call)
     assert "canary" not in repr(call)
+
+
+def test_options_of_a_tool_are_given_by_name() -> None:
+    """`@wfcore.tool("Send")` is refused where it stands."""
+    mark: Any = tool
+    with pytest.raises(TypeError, match="takes a function, and its options by name, not `str`"):
+        mark("Send")
+    with pytest.raises(TypeError, match="takes a function, and its options by name, not `NoneType`"):
+        mark(idempotent=True)(None)
