@@ -1,5 +1,6 @@
 """What `wfcore.open` and `wfcore.open_sync` return: a core that opens with a block, once."""
 
+import asyncio
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Never, TypeVar
@@ -24,6 +25,16 @@ class _Opening:
         self._was_entered = True
 
 
+def _check_asyncio() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "wfcore needs an event loop of asyncio, and trio is none: use `asyncio.run`, or the backend `asyncio`"
+            " of anyio"
+        ) from None
+
+
 class AsyncOpening(_Opening, AbstractAsyncContextManager[T_co]):
     """An async context manager of a core."""
 
@@ -38,6 +49,7 @@ class AsyncOpening(_Opening, AbstractAsyncContextManager[T_co]):
             raise TypeError(f"a core cannot be awaited: open it with `{self._block}`")
 
     async def __aenter__(self) -> T_co:
+        _check_asyncio()
         self._enter()
         return await self._opened.__aenter__()
 

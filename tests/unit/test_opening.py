@@ -62,6 +62,12 @@ async def test_a_core_opens_once() -> None:
         pass
 
 
+def test_an_event_loop_of_another_library_is_refused() -> None:
+    """As under trio, whose coroutines run without a loop of asyncio."""
+    with pytest.raises(RuntimeError, match="needs an event loop of asyncio, and trio is none"):
+        wfcore.open("sqlite://").__aenter__().send(None)  # type: ignore[attr-defined]  # it is a coroutine
+
+
 async def test_a_forgotten_await_is_named() -> None:
     """The record of a run that was not awaited, and a coroutine among the arguments or in a body."""
     async with wfcore.open("sqlite://", tools=[pay]) as core:
