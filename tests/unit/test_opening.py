@@ -1,10 +1,12 @@
 """Mistakes with the block of a core, its event loop and `await` are errors that say what to do."""
 
 import asyncio
+import gc
 import warnings
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -83,6 +85,32 @@ async def test_a_forgotten_await_is_named() -> None:
             with pytest.raises(wfcore.Malformed, match="not `coroutine`: await it first"):
                 await core.runs.start(me, workflow=forgotten, input={})
             del turn, forgotten
+
+
+def test_python_warns_of_a_forgotten_await_by_the_name_of_the_use_case() -> None:
+    """One warning, and not one for each function in between."""
+
+    async def forget() -> None:
+        async with wfcore.open("sqlite://") as core:
+            _ = core.workflows.page(core.principal(str(UUID(int=1)), user="ann"))
+
+    with pytest.warns(RuntimeWarning) as found:
+        asyncio.run(forget())
+    assert [str(each.message).split(" was")[0] for each in found] == ["coroutine 'ResourceUseCases.page'"]
+
+
+async def test_a_task_that_is_cancelled_before_it_begins_leaves_no_warning() -> None:
+    """As that of a request whose client has gone: pytest makes an error of the warning about its coroutine."""
+    async with wfcore.open("sqlite://") as core:
+        me = core.principal(str(UUID(int=1)), user="ann")
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            task = asyncio.ensure_future(core.workflows.page(me))
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            del task
+            gc.collect()
+        assert [str(each.message) for each in found] == []
 
 
 async def _page(core: wfcore.Core, me: wfcore.Principal, _: int) -> object:

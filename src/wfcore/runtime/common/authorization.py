@@ -1,7 +1,7 @@
 """Authorization of use cases: token scopes, roles, and access to resources."""
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,7 +12,7 @@ from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.ownership import is_owner, is_pending_owner
 from wfcore.domain.resources.resource import Resource
 from wfcore.runtime.common.arguments import argument_check
-from wfcore.runtime.common.loop_slice import within_slice
+from wfcore.runtime.common.loop_slice import check_home, loop_slice
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,7 +27,7 @@ def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def decorate(use_case: Callable[P, R]) -> Callable[P, R]:
-        begun: Callable[[Any, Any], Any] = _on_its_loop if inspect.iscoroutinefunction(use_case) else _unchanged
+        is_coroutine = inspect.iscoroutinefunction(use_case)
         has_area = any("*" in scope for scope in scopes)
         check_arguments = argument_check(use_case, 2)
 
@@ -36,8 +36,7 @@ def needs(*scopes: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             me = args[1] if len(args) > 1 else kwargs.get("me")
             check_scopes(_principal(me), _named(scopes, args[0]) if has_area else scopes)
             check_arguments(args, kwargs)
-            result: R = begun(use_case(*args, **kwargs), args[0])
-            return result
+            return _later(use_case, args, kwargs) if is_coroutine else use_case(*args, **kwargs)
 
         checked.scopes = scopes  # type: ignore[attr-defined]
         return checked
@@ -58,12 +57,17 @@ def scopes_of(use_case: Any) -> RequiredScopes:
     return scopes
 
 
-def _unchanged(result: R, _: object) -> R:
-    return result
+def _later(use_case: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """A coroutine with the name of the use case, for Python's warning of one that is never awaited."""
+    work: Any = _in_slice(use_case, args, kwargs)
+    work.__qualname__ = use_case.__qualname__
+    return work
 
 
-def _on_its_loop(work: Coroutine[Any, Any, R], owner: Any) -> Coroutine[Any, Any, R]:
-    return within_slice(work, owner._ports.loop)  # noqa: SLF001  (every object with use cases has its ports there)
+async def _in_slice(use_case: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    check_home(args[0]._ports.loop)  # noqa: SLF001  (every object with use cases has its ports there)
+    await loop_slice().take()
+    return await use_case(*args, **kwargs)
 
 
 def _named(scopes: tuple[str, ...], owner: Any) -> tuple[str, ...]:
