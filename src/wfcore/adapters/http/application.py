@@ -47,6 +47,7 @@ from wfcore.domain.kernel.errors import Unavailable, WfcoreError
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
+from wfcore.ports.faults import log_failure
 from wfcore.ports.identity import TokenVerifier
 from wfcore.ports.repositories.audit import ORIGIN, Origin
 from wfcore.ports.telemetry import Exposition
@@ -327,8 +328,8 @@ async def _deliver(response: Response, scope: Scope, receive: Receive, send: "_O
         await send.finish()
     except Stalled:
         logger.info("a client stalled and was disconnected", extra={"request_id": request_id})
-    except Exception:
-        logger.exception("sending a response failed", extra={"request_id": request_id})
+    except Exception as error:  # noqa: BLE001 - logged: the response has begun
+        log_failure(logger, "sending a response failed", error, request_id=request_id)
 
 
 class _Outgoing:
