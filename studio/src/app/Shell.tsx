@@ -1,7 +1,7 @@
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Caller } from "../api/types";
 import type { PageElement } from "../elements/base";
-import { HostContext, type Place, useChanges, useHost } from "../elements/context";
+import { HostContext, type Place, useChanges, useHost, type View } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Empty } from "../kit/kit";
@@ -95,6 +95,25 @@ export function Shell({ element, config, navigation, path, me, tools, view: View
   );
 }
 
+/** Of how many entries of the history the views are kept. */
+const MOST_VIEWS = 10;
+
+/** What the pages have left, by the entry of the history where they were shown. */
+class Views {
+  private readonly kept = new Map<string, View>();
+
+  at(entry: string | null, page: string): View {
+    return (entry !== null && this.kept.get(`${entry} ${page}`)) || new Map();
+  }
+
+  keep(entry: string | null, page: string, view: View) {
+    if (entry === null) return;
+    this.kept.delete(`${entry} ${page}`);
+    this.kept.set(`${entry} ${page}`, view);
+    if (this.kept.size > MOST_VIEWS) this.kept.delete(this.kept.keys().next().value!);
+  }
+}
+
 /** The element of the route. It is a custom element, as a product would use it. */
 function Page({ route, navigation, element }: { route: Route; navigation: Navigation; element: PageElement }) {
   const { t } = useLanguage();
@@ -104,16 +123,22 @@ function Page({ route, navigation, element }: { route: Route; navigation: Naviga
   const isSection = name === "administration";
   const key = isSection ? `${name}/${route.page}` : `${name}/${route.id}`;
   const shown = useRef<PageElement | null>(null);
+  const views = useRef(new Views());
   useEffect(() => {
     if (!name) return;
     const one = document.createElement(`${prefix}-${name}`) as PageElement;
     if (isSection) one.setAttribute("section", route.page);
     else if (route.id !== null) one.setAttribute(ID_OF[name] ?? "interrupt-id", route.id);
     one.hrefOf = href;
+    one.view = views.current.at(navigation.entry(), `${key} ${client.baseUrl}`);
     shown.current = one;
     box.current?.replaceChildren(one);
     return () => one.remove();
   }, [key, client]);
+  useEffect(() => {
+    // Records and filters change the address, and the page stays.
+    if (name) views.current.keep(navigation.entry(), `${key} ${client.baseUrl}`, shown.current!.view!);
+  }, [key, client, route]);
   useEffect(() => {
     if (isSection) shown.current?.toggleAttribute("record-id", route.id !== null);
     if (isSection && route.id !== null) shown.current?.setAttribute("record-id", route.id);

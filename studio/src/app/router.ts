@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { randomId } from "../api/client";
 import { type Place, useHost } from "../elements/context";
 
 export interface Route {
@@ -34,6 +35,8 @@ export interface Navigation {
   go: (path: string, replace?: boolean) => void;
   /** The address of a path, for links. */
   href: (path: string) => string | undefined;
+  /** Names the entry in the history of the tab; null where there is none. */
+  entry: () => string | null;
 }
 
 /** In the address of the page, below a path such as `/studio/`, or in its fragment, as with `#/`. */
@@ -41,12 +44,21 @@ export function byAddress(base: string, onChange: () => void): Navigation {
   return {
     path: () => pathBelow(base) ?? "",
     go: (path, replace = false) => {
-      history[replace ? "replaceState" : "pushState"](null, "", base + path);
+      history[replace ? "replaceState" : "pushState"](replace ? history.state : { [ENTRY]: randomId() }, "", base + path);
       onChange();
     },
     href: (path) => base + path,
+    entry: () => {
+      // What the page around keeps there stays; its own addresses are left alone.
+      const state: unknown = history.state ?? {};
+      if (typeof state !== "object" || pathBelow(base) === null) return null;
+      if (!(ENTRY in state!)) history.replaceState({ ...state, [ENTRY]: randomId() }, "");
+      return String((history.state as Record<string, unknown>)[ENTRY]);
+    },
   };
 }
+
+const ENTRY = "pageEntry";
 
 /** The path in the address, below a base; null at an address of something else. */
 function pathBelow(base: string): string | null {
@@ -96,6 +108,7 @@ export function byAttribute(element: Element): Navigation {
     path: () => element.getAttribute("route") ?? "",
     go: (path) => element.setAttribute("route", path),
     href: () => undefined,
+    entry: () => null,
   };
 }
 

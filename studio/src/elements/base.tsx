@@ -6,7 +6,7 @@ import { LanguageContext } from "../i18n/context";
 import { type Labels, type Language, language, merged } from "../i18n/texts";
 import base from "../kit/base.css?inline";
 import { Failure, Loading, type Problem } from "../kit/kit";
-import { type Host, HostContext, type Place, problemOf } from "./context";
+import { type Host, HostContext, type Place, problemOf, type View } from "./context";
 import type { Deferred } from "./deferred";
 import { Leave } from "./Leave";
 import { Unsaved } from "./unsaved";
@@ -125,6 +125,8 @@ export abstract class PageElement extends HTMLElement {
 
   /** Set by the application: the address of a place. */
   declare hrefOf: ((place: Place) => string | undefined) | undefined;
+  /** Set by the application: what the page left when it was shown at this place before. */
+  declare view: View | undefined;
 
   get getToken(): GetToken | undefined {
     return this.#getToken ?? this.#provider?.getToken;
@@ -207,6 +209,7 @@ export abstract class PageElement extends HTMLElement {
       wants: (feature) => !names || names.includes(feature),
       emit,
       unsaved: this.unsaved(),
+      view: this.view ?? new Map(),
       href: (place) => this.hrefOf?.(place),
       // An application has to agree for all of its pages.
       navigate: (place) => (application ? void emit("navigate", place) : this.unsaved().leave(() => void emit("navigate", place))),

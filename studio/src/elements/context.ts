@@ -5,6 +5,8 @@ import { ApiError, type Client } from "../api/client";
 import type { Problem } from "../kit/kit";
 import type { Part, Typed, Unsaved } from "./unsaved";
 
+export type View = Map<string, unknown>;
+
 /** What a page gets from the element that shows it. */
 export interface Host {
   /** Of the tags and events of the elements. */
@@ -16,6 +18,8 @@ export interface Host {
   wants: (feature: string) => boolean;
   /** What is typed and not sent, in all of the application or in this element. */
   unsaved: Unsaved;
+  /** What the page leaves for when the user comes back to this place: its list, and what was chosen. */
+  view: View;
   /** Dispatches `PREFIX-NAME`; false when the host prevented it. */
   emit: (name: string, detail?: object) => boolean;
   /** Where the application shows this place; undefined in elements outside of the application. */
@@ -73,6 +77,17 @@ export function useKept<T>(name: string, start: T): [value: T, change: (next: (b
   const valueOf = (kept: { value: unknown } | undefined) => (kept ? (kept.value as T) : start);
   const kept = useSyncExternalStore(unsaved.subscribe, () => unsaved.get(name));
   return [valueOf(kept), (next) => unsaved.keep(name, next(valueOf(unsaved.get(name)))), () => unsaved.forget(name)];
+}
+
+/** A choice of the page, such as a filter, which is there again when the user comes back. */
+export function useChoice<T>(name: string, start: T): [value: T, choose: (next: T) => void] {
+  const { view } = useHost();
+  const [value, setValue] = useState(() => (view.has(name) ? (view.get(name) as T) : start));
+  const choose = useCallback((next: T) => {
+    view.set(name, next);
+    setValue(next);
+  }, [view, name]);
+  return [value, choose];
 }
 
 /** The problem of a request that failed, of which the page around the element is notified. */

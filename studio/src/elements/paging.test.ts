@@ -201,4 +201,17 @@ describe("a long list", () => {
     await listing.answer();
     expect(listing.tokens.length).toBe(8);
   });
+
+  it("begins where it was left, and knows its rows", async () => {
+    const { listing, paging } = await long();
+    paging.top.current = { index: 7, key: "8", offset: 3 };
+    paging.stop();
+    const again = new Paging(listing.load, (row: Row) => String(row.id), undefined, paging.left());
+    void again.refresh();
+    expect([idsOf(again).length, again.top.current?.key, again.current().loading, again.current().isOutdated]).toEqual([12, "8", false, true]);
+    listing.ids = [0, ...listing.ids];
+    void again.more();
+    await listing.answer();
+    expect(idsOf(again)).toEqual(Array.from({ length: 14 }, (_, index) => index + 1));
+  });
 });

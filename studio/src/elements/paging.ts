@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 import type { Page } from "../api/api";
-import type { Further, Problem } from "../kit/kit";
+import type { Further, Problem, Top } from "../kit/kit";
 import { problemOf, reported, useChanges, useHost } from "./context";
 
 export interface Shown<T> {
@@ -14,6 +14,13 @@ export interface Shown<T> {
   failed: Problem | null;
   /** Something has changed in a long list, which is read again on demand only. */
   isOutdated: boolean;
+}
+
+/** What is left of a list when its page is left: enough to show it again where it was. */
+export interface Left<T> {
+  shown: Shown<T>;
+  pages: number;
+  top: Top | null;
 }
 
 /** How many pages are read again after each change: a change must not cost more, the further down a list is shown. */
@@ -30,12 +37,21 @@ export class Paging<T> {
   private isStale = false;
   private isStopped = false;
   private readonly listeners = new Set<() => void>();
+  /** The first row in sight. */
+  readonly top: { current: Top | null } = { current: null };
 
-  /** `problemIn` is called with each error of a request; what it makes of it is shown. */
+  /** `problemIn` is called with each error of a request; what it makes of it is shown. A list that was left begins where it was. */
   constructor(
     private readonly load: (pageToken: string | null) => Promise<Page<T>>, readonly idOf: (row: T) => string,
-    private readonly problemIn: (error: unknown) => Problem = problemOf,
-  ) {}
+    private readonly problemIn: (error: unknown) => Problem = problemOf, left?: Left<T>,
+  ) {
+    if (!left?.shown.rows.length) return;
+    this.shown = left.shown;
+    this.pages = left.pages;
+    this.top.current = left.top;
+  }
+
+  left = (): Left<T> => ({ shown: this.shown, pages: this.pages, top: this.top.current });
 
   subscribe = (listener: () => void) => {
     this.listeners.add(listener);
@@ -143,12 +159,16 @@ export function usePages<T>(
   key: string, load: (pageToken: string | null) => Promise<Page<T>>, idOf: (row: T) => string, kinds: string[], wait = 400,
 ): Pages<T> {
   const host = useHost();
-  const paging = useMemo(() => new Paging(load, idOf, (error) => reported(host, error)), [host.client, key]);
+  const name = `list ${kinds.join()} ${key}`;
+  const paging = useMemo(() => new Paging(load, idOf, (error) => reported(host, error), host.view.get(name) as Left<T> | undefined), [host.client, key]);
   useEffect(() => {
     void paging.refresh();
-    return paging.stop;
+    return () => {
+      paging.stop();
+      host.view.set(name, paging.left());
+    };
   }, [paging]);
   useChanges(kinds, () => void paging.refresh(), wait);
   const shown = useSyncExternalStore(paging.subscribe, paging.current);
-  return { ...shown, keyOf: (index) => idOf(shown.rows[index]!), more: () => void paging.more(), retry: paging.retry, renew: paging.renew, reload: paging.reload };
+  return { ...shown, top: paging.top, keyOf: (index) => idOf(shown.rows[index]!), more: () => void paging.more(), retry: paging.retry, renew: paging.renew, reload: paging.reload };
 }

@@ -157,10 +157,19 @@ const FIRST_ROWS = 16;
 /** The most height of the rows, in pixels, where the page leaves it to them: the others are scrolled to. */
 const MOST_UNBOUND = 480;
 
+/** The first row in sight of a list, and how much of it is above. */
+export interface Top {
+  index: number;
+  key: string;
+  offset: number;
+}
+
 /** What a list of rows needs of the pages that they come from. */
 export interface Further {
   /** What tells a row from the others, before and after a refresh. */
   keyOf: (index: number) => string;
+  /** Kept here, so that a list that is shown again begins where it was. */
+  top: { current: Top | null };
   more: () => void;
   /** Null if there are no further rows. */
   next: string | null;
@@ -181,12 +190,14 @@ export function VirtualRows({ count, height, row, pages, footer, label, role = "
 }) {
   const { t } = useLanguage();
   const box = useRef<HTMLDivElement>(null);
-  const first = useRef<{ index: number; key: string; offset: number } | null>(null);
+  const isNew = useRef(true);
   const [range, setRange] = useState({ from: 0, to: FIRST_ROWS });
   const hold = () => {
-    const before = first.current;
-    if (!box.current || !pages || !before || before.index === 0) return;
-    if (before.index < count && pages.keyOf(before.index) === before.key) return;
+    const before = pages?.top.current;
+    if (!box.current || !pages || !before) return;
+    const isThere = before.index < count && pages.keyOf(before.index) === before.key;
+    if (!isNew.current && (before.index === 0 || isThere)) return;
+    isNew.current = false;
     const now = Array.from({ length: count }, (_, index) => index).find((index) => pages.keyOf(index) === before.key);
     if (now !== undefined) box.current.scrollTop = now * height + before.offset;
   };
@@ -194,7 +205,7 @@ export function VirtualRows({ count, height, row, pages, footer, label, role = "
     const element = box.current;
     if (!element) return;
     const top = Math.max(0, Math.floor(element.scrollTop / height));
-    first.current = pages && top < count ? { index: top, key: pages.keyOf(top), offset: element.scrollTop - top * height } : null;
+    if (pages) pages.top.current = top < count ? { index: top, key: pages.keyOf(top), offset: element.scrollTop - top * height } : null;
     const from = Math.max(0, top - 8);
     const to = Math.ceil((element.scrollTop + (element.clientHeight || 600)) / height) + 8;
     setRange((old) => (old.from === from && old.to === to ? old : { from, to }));

@@ -1,7 +1,7 @@
 import { type KeyboardEvent, type RefObject, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, JsonObject } from "../api/types";
-import { problemOf, useHost } from "../elements/context";
+import { problemOf, useChoice, useHost } from "../elements/context";
 import { type Pages, usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -24,8 +24,8 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
   const { t } = useLanguage();
   const host = useHost();
   const { api } = host;
-  const [box, setBox] = useState<Box>("open");
-  const [order, setOrder] = useState("");
+  const [box, setBox] = useChoice<Box>("box", "open");
+  const [order, setOrder] = useChoice("order", "");
   const list = useInbox(box, order, workflowId);
   const [selected, setSelected] = useState<InboxItem | null>(null);
   const [checked, setChecked] = useState(new Set<string>());

@@ -1,6 +1,6 @@
 import { type FormEvent, useEffect, useState } from "react";
 import type { Page } from "../api/api";
-import { type Place, problemOf, useHost, useKept, useUnsaved } from "../elements/context";
+import { type Place, problemOf, useChoice, useHost, useKept, useUnsaved } from "../elements/context";
 import { usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -32,13 +32,13 @@ export function ResourceList({ kind, load: page, placeOf, create }: Props) {
   const { t, ago, dateTime } = useLanguage();
   const host = useHost();
   const [creating, setCreating] = useState(false);
-  const [search, setSearch] = useState("");
-  const [query, setQuery] = useState("");
+  const [search, setSearch] = useChoice("search", "");
+  const [query, setQuery] = useState(search);
   useEffect(() => {
     const timer = setTimeout(() => setQuery(search), search ? 200 : 0);
     return () => clearTimeout(timer);
   }, [search]);
-  const [isDeleted, setDeleted] = useState(false);
+  const [isDeleted, setDeleted] = useChoice("deleted", false);
   const list = usePages(`${isDeleted} ${query}`, (pageToken) => page({ ...(query ? { q: query } : {}), ...(isDeleted ? { status: "deleted" } : {}) }, pageToken), (one) => String(one.id), [kind.slice(0, -1)], 600);
   return (
     <div className="page">

@@ -261,7 +261,7 @@ def test_a_long_list_is_read_again_on_demand(open_page: Open, server: Server, id
     stub.rows = [workflow(1_000), *stub.rows]
     with server.client() as client:
         client.patch(f"/api/v1/workflows/{ids['greet_workflow']}", json={"description": "changed twice"})
-    notice = page.get_by_role("status").filter(has_text="This list has changed")
+    notice = page.get_by_role("status").filter(has_text="This list may have changed")
     expect(notice).to_be_visible()
     check_accessibility(page)
     expect(box.get_by_text("Stub 301")).to_be_visible()
@@ -271,3 +271,32 @@ def test_a_long_list_is_read_again_on_demand(open_page: Open, server: Server, id
     expect(notice).to_have_count(0)
     expect(box).to_be_focused()
     assert stub.pages[requested] is None
+
+
+def test_a_list_is_where_it_was_after_back(open_page: Open, server: Server) -> None:
+    """With its rows, its position and what was searched, without a request for them; another visit begins anew."""
+    page = open_page("/studio/more")
+    stub = Rows(page, "/api/v1/workflows", "workflows", [workflow(number) for number in range(1, 2 * MANY + 1)])
+    link = page.get_by_role("navigation").get_by_role("link", name="Workflows")
+    link.click()
+    search = page.get_by_role("searchbox")
+    with page.expect_response(lambda response: "q=Stub" in response.url):
+        search.fill("Stub")
+    box = page.locator("wfcore-workflows .scroll")
+    to_the_end(box, 2 * MANY, 47)
+    box.evaluate("(one) => one.scrollTo(0, 120 * 47 + 10)")
+    expect(box.get_by_text("Stub 121")).to_be_visible()
+    before, requests = box.evaluate(FIRST_IN_SIGHT), len(stub.pages)
+    page.get_by_role("navigation").get_by_role("link", name="Inbox").click()
+    expect(box).to_have_count(0)
+    page.go_back()
+    expect(box.get_by_text("Stub 121")).to_be_visible()
+    assert box.evaluate(FIRST_IN_SIGHT) == before
+    assert box.evaluate("(one) => one.scrollTop") == 120 * 47 + 10
+    assert len(stub.pages) == requests
+    expect(search).to_have_value("Stub")
+    expect(page.get_by_role("status").filter(has_text="This list may have changed")).to_be_visible()
+    page.get_by_role("navigation").get_by_role("link", name="Inbox").click()
+    link.click()
+    expect(box.get_by_text("Stub 1", exact=True)).to_be_visible()
+    expect(search).to_have_value("")

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
 import type { AuditEntry } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
-import { type Place, useLoaded } from "../../elements/context";
+import { type Place, useChoice, useLoaded } from "../../elements/context";
 import { JsonBlock } from "../../kit/JsonView";
 import { Empty, Failure, Loading, VirtualRows } from "../../kit/kit";
 import { brief, visible } from "../../kit/safe";
@@ -24,7 +24,7 @@ function placeOf({ resource }: AuditEntry): Place | null {
 /** Who did what, newest first. */
 export function AuditPage({ me }: { me: Caller }) {
   const { t, ago, dateTime, now, records } = useContextOf(me);
-  const [chosen, setChosen] = useState<Record<string, string>>({});
+  const [chosen, setChosen] = useChoice<Record<string, string>>("filters", {});
   const filters = useMemo(() => {
     const { days, ...rest } = chosen;
     return { ...rest, ...(days ? { from: new Date(Math.floor(now() / 60_000 - Number(days) * 1_440) * 60_000).toISOString() } : {}) } as Record<string, string>;
@@ -49,7 +49,7 @@ export function AuditPage({ me }: { me: Caller }) {
         </div>
         <div className="field">
           <label htmlFor="f-action">{t("audit.action")}</label>
-          <input id="f-action" className="input" defaultValue="" placeholder="workflow.deploy" onKeyDown={(event) => event.key === "Enter" && set("action", event.currentTarget.value.trim())}
+          <input id="f-action" className="input" defaultValue={chosen.action ?? ""} placeholder="workflow.deploy" onKeyDown={(event) => event.key === "Enter" && set("action", event.currentTarget.value.trim())}
             onBlur={(event) => event.target.value.trim() !== (chosen.action ?? "") && set("action", event.target.value.trim())} />
         </div>
         <div className="field">

@@ -3,7 +3,7 @@ import { flushSync } from "react-dom";
 import { mayPass, randomId, type Tagged } from "../../api/client";
 import { Records } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
-import { problemOf, useChanges, useHost } from "../../elements/context";
+import { problemOf, useChanges, useChoice, useHost } from "../../elements/context";
 import { type Pages, usePages } from "../../elements/paging";
 import { patchOf } from "../../forms/schema";
 import { useLanguage } from "../../i18n/context";
@@ -57,7 +57,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
   const [choices, setChoices] = useState(NO_CHOICES);
   const context = useContextOf(me, choices);
   const { t } = context;
-  const [chosen, setChosen] = useState<Record<string, string>>({});
+  const [chosen, setChosen] = useChoice<Record<string, string>>("filters", {});
   const list = useRecords(of, context.records, chosen);
   const [making, setMaking] = useState(false);
   const [secret, setSecret] = useState<string | null>(null);

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-B_k6SGKV.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-CL0uaU0Q.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
