@@ -26,6 +26,7 @@ export interface Page<T> {
 /** The calls of the API that the studio makes, by name. A test compares the paths with the OpenAPI document. */
 export class Api {
   private readonly workflows = new Map<number, Promise<Workflow | null>>();
+  private readonly names = new Map<number, string>();
 
   constructor(readonly client: Client) {}
 
@@ -113,14 +114,21 @@ export class Api {
     const found = await this.client.get<{ workflows: Workflow[]; nextPageToken: string | null }>("/api/v1/workflows", {
       ...query, pageToken, pageSize: 50,
     });
+    for (const row of found.workflows) this.names.set(row.id, row.name);
     return { rows: found.workflows, next: found.nextPageToken };
   }
+
+  /** The name of a workflow that has been read. */
+  nameOf = (id: number) => this.names.get(id);
 
   /** The workflow, read once; null if the caller cannot see it, or if it could not be read this time. */
   workflow(id: number): Promise<Workflow | null> {
     let found = this.workflows.get(id);
     if (!found) {
-      found = this.client.get<Workflow>(`/api/v1/workflows/${one(id)}`).catch((error: unknown) => {
+      found = this.client.get<Workflow>(`/api/v1/workflows/${one(id)}`).then((workflow) => {
+        this.names.set(id, workflow.name);
+        return workflow;
+      }, (error: unknown) => {
         if (mayPass(error)) this.workflows.delete(id);
         return null;
       });

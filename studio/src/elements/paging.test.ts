@@ -202,6 +202,20 @@ describe("a long list", () => {
     expect(listing.tokens.length).toBe(8);
   });
 
+  it("costs no more for its next page, the longer it is", async () => {
+    const listing = new Listing();
+    listing.ids = Array.from({ length: 200 }, (_, index) => index + 1);
+    let calls = 0;
+    const paging = new Paging(listing.load, (row: Row) => String((calls++, row.id)));
+    void paging.refresh();
+    await listing.answer();
+    for (let page = 1; page < 100; page++) {
+      void paging.more();
+      await listing.answer();
+    }
+    expect([paging.current().rows.length, calls]).toEqual([200, 200]);
+  });
+
   it("begins where it was left, and knows its rows", async () => {
     const { listing, paging } = await long();
     paging.top.current = { index: 7, key: "8", offset: 3 };

@@ -37,6 +37,8 @@ export class Paging<T> {
   private isStale = false;
   private isStopped = false;
   private readonly listeners = new Set<() => void>();
+  /** The ids of the rows. */
+  private known = new Set<string>();
   /** The first row in sight. */
   readonly top: { current: Top | null } = { current: null };
 
@@ -49,6 +51,7 @@ export class Paging<T> {
     this.shown = left.shown;
     this.pages = left.pages;
     this.top.current = left.top;
+    this.known = new Set(left.shown.rows.map(idOf));
   }
 
   left = (): Left<T> => ({ shown: this.shown, pages: this.pages, top: this.top.current });
@@ -85,7 +88,7 @@ export class Paging<T> {
     try {
       const page = await this.read(next);
       this.pages++;
-      this.set({ rows: this.joined(this.shown.rows, page.rows), next: page.next });
+      this.set({ rows: [...this.shown.rows, ...this.without(this.known, page.rows)], next: page.next });
     } catch (error) {
       if (!this.isStopped) this.set({ failed: this.problemIn(error) });
     }
@@ -114,13 +117,15 @@ export class Paging<T> {
   private async again() {
     try {
       let page = await this.read(null);
-      let rows = this.joined([], page.rows);
+      const known = new Set<string>();
+      const rows = this.without(known, page.rows);
       let pages = 1;
       for (; pages < this.pages && page.next !== null; pages++) {
         page = await this.read(page.next);
-        rows = this.joined(rows, page.rows);
+        rows.push(...this.without(known, page.rows));
       }
       this.pages = pages;
+      this.known = known;
       const failed = page.next === null ? null : this.shown.failed;
       this.set({ rows, next: page.next, total: page.total, loading: false, problem: null, failed });
     } catch (error) {
@@ -135,9 +140,12 @@ export class Paging<T> {
     return page;
   }
 
-  private joined(rows: T[], further: T[]): T[] {
-    const known = new Set(rows.map(this.idOf));
-    return [...rows, ...further.filter((row) => !known.has(this.idOf(row)))];
+  /** The rows that are not known; they are known now. */
+  private without(known: Set<string>, rows: T[]): T[] {
+    return rows.filter((row) => {
+      const id = this.idOf(row);
+      return !known.has(id) && known.add(id);
+    });
   }
 
   private set(changed: Partial<Shown<T>>) {

@@ -57,17 +57,27 @@ export function usePanelInSight(around: RefObject<HTMLElement | null>, shown: st
 
 const ENDS = ["pointerup", "pointercancel"];
 
+const NAME_AFTER_MS = 100;
+
 /** The name of what a run executes. */
 export function useTargetName(target: Target | undefined): string {
   const { api } = useHost();
   const { t } = useLanguage();
-  const [name, setName] = useState<string | null>(null);
+  const [, setName] = useState<string | undefined>();
   const id = target?.type === "workflow" ? target.id : null;
+  const name = id === null ? undefined : api.nameOf(id);
   useEffect(() => {
-    let live = true;
-    setName(null);
-    if (id !== null) void api.workflow(id).then((found) => live && found && setName(found.name));
-    return () => void (live = false);
+    if (id === null || api.nameOf(id) !== undefined) return;
+    const read = async () => {
+      if (api.nameOf(id) === undefined) await api.workflow(id);
+      if (timer) setName(api.nameOf(id));
+    };
+    // Rows that only pass by while a list is scrolled are not worth a request.
+    let timer: ReturnType<typeof setTimeout> | null = setTimeout(() => void read(), NAME_AFTER_MS);
+    return () => {
+      clearTimeout(timer!);
+      timer = null;
+    };
   }, [api, id]);
   if (!target) return "";
   if (target.type === "workflow") return brief(name ?? t("runs.workflowId", { id: String(target.id) }), 120);

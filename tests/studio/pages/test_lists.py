@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import demo
 from appearance import check_accessibility
+from large_runs import record
 from playwright.sync_api import Locator, Page, Route, expect
 from servers import Server, eventually
 from watching import Open
@@ -300,3 +301,31 @@ def test_a_list_is_where_it_was_after_back(open_page: Open, server: Server) -> N
     link.click()
     expect(box.get_by_text("Stub 1", exact=True)).to_be_visible()
     expect(search).to_have_value("")
+
+
+def test_runs_show_the_names_of_workflows_that_were_read(open_page: Open, server: Server) -> None:
+    """The names that the filter has are not requested again for each row."""
+    page = open_page("/studio/more")
+    Rows(page, "/api/v1/workflows", "workflows", [workflow(number) for number in range(9_001, 9_041)])
+    single: list[str] = []
+    page.on("request", lambda one: single.append(one.url) if re.search(r"/workflows/\d+$", one.url) else None)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile(r"/agent/v1/runs\?"), hold)
+    page.goto(f"{server.url}/studio/runs")
+    expect(page.locator("#f-workflowId option")).to_have_count(41)
+    runs = [
+        record(f"run-{number}", "done") | {"target": {"type": "workflow", "id": number}}
+        for number in range(9_001, 9_041)
+    ]
+    eventually(lambda: page.wait_for_timeout(1) or held)
+    for route in held:
+        route.fulfill(json={"runs": runs, "nextPageToken": None})
+    expect(page.locator(".line").filter(has_text="Stub 9001")).to_be_visible()
+    box = page.locator("wfcore-runs .scroll")
+    box.evaluate("(one) => one.scrollTo(0, one.scrollHeight)")
+    expect(page.locator(".line").filter(has_text="Stub 9040")).to_be_visible()
+    assert single == []
