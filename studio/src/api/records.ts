@@ -177,17 +177,17 @@ const one = (id: string | number) => encodeURIComponent(String(id));
 export class Records {
   constructor(private readonly client: Client) {}
 
-  async page<T>(list: ListName, filters: Record<string, string>, pageToken: string | null): Promise<{ rows: T[]; next: string | null }> {
+  async page<T>(list: ListName, filters: Record<string, string>, pageToken: string | null, pageSize = 50): Promise<{ rows: T[]; next: string | null }> {
     const [path, key] = LISTS[list];
-    const found = await this.client.get<Record<string, unknown>>(path, { ...filters, pageSize: 50, pageToken });
+    const found = await this.client.get<Record<string, unknown>>(path, { ...filters, pageSize, pageToken });
     return { rows: found[key] as T[], next: (found.nextPageToken as string | null) ?? null };
   }
 
-  /** All of a short list, for choices: at most 500. */
+  /** All of a list, for choices and names: at most `MOST_CHOICES`. */
   async all<T>(list: ListName): Promise<T[]> {
     const rows: T[] = [];
-    for (let next: string | null = null, pages = 0; pages < 10; pages++) {
-      const page: { rows: T[]; next: string | null } = await this.page<T>(list, {}, next);
+    for (let next: string | null = null; rows.length < MOST_CHOICES;) {
+      const page: { rows: T[]; next: string | null } = await this.page<T>(list, {}, next, 100);
       rows.push(...page.rows);
       if ((next = page.next) === null) break;
     }
@@ -223,9 +223,9 @@ export class Records {
     return this.client.post(`/api/v1/members/${one(userId)}/erase`, transferTo ? { transferTo } : {});
   }
 
-  /** The newest workflows that the caller can see, for choices: at most 100. */
+  /** The newest workflows that the caller can see, for choices: at most `MOST_WORKFLOWS`. */
   async workflows(): Promise<JsonObject[]> {
-    return (await this.client.get<{ workflows: JsonObject[] }>("/api/v1/workflows", { status: "active", pageSize: 100 })).workflows;
+    return (await this.client.get<{ workflows: JsonObject[] }>("/api/v1/workflows", { status: "active", pageSize: MOST_WORKFLOWS })).workflows;
   }
 
   /** Where the user grants the access. */
@@ -300,6 +300,9 @@ export class Records {
   }
 }
 
+/** A list of as many can have more. */
+export const MOST_CHOICES = 5_000;
+export const MOST_WORKFLOWS = 100;
 const AT_ONCE = 3;
 export const MOST_NEXT = 100;
 const UNSCHEDULED = new Set(["no_schedule", "not_deployed", "deleted"]);

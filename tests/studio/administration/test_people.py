@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import demo
 import httpx
@@ -224,3 +225,24 @@ def test_usage_is_live(open_page: Open, client: httpx.Client) -> None:
     demo.run(client, demo.workflow(client, "Counted", demo.QUICK), order=1)
     eventually(lambda: page.evaluate("0") == 0 and calls > before)
     eventually(lambda: str(calls) in page.locator(".tiles").inner_text())
+
+
+def test_a_group_of_many_members_is_counted_whole(open_page: Open, server: Server, client: httpx.Client) -> None:
+    """All members of the organization are read for it, in pages."""
+    team = client.post("/api/v1/groups", json={"name": "Crowd"}).json()["id"]
+    members = [
+        {"userId": f"u{number}", "email": None, "name": f"Member {number}", "role": "member", "groups": [team]}
+        for number in range(1_250)
+    ]
+
+    def answer(route: Route) -> None:
+        query = parse_qs(urlsplit(route.request.url).query)
+        begin, size = int(query.get("pageToken", ["0"])[0]), int(query["pageSize"][0])
+        more = str(begin + size) if begin + size < len(members) else None
+        route.fulfill(json={"members": members[begin : begin + size], "nextPageToken": more})
+
+    page = open_page("/studio/more")
+    page.route(re.compile(r"/api/v1/members\?"), answer)
+    page.goto(f"{server.url}/studio/groups")
+    expect(row(page, "Crowd")).to_contain_text("1,250")
+    client.delete(f"/api/v1/groups/{team}")

@@ -6,7 +6,7 @@ import { JsonBlock } from "../../kit/JsonView";
 import { Empty, Failure, Loading, VirtualRows } from "../../kit/kit";
 import { brief, visible } from "../../kit/safe";
 import { PlaceLink } from "../parts";
-import { Title, useContextOf, useFocusReturn, useRecords } from "./CollectionPage";
+import { Further, Title, useContextOf, useFocusReturn, useRecords } from "./CollectionPage";
 
 const TEMPLATE = "minmax(120px, 0.9fr) minmax(100px, 1fr) minmax(120px, 1.2fr) minmax(120px, 1.4fr)";
 const DAYS = [1, 7, 30];
@@ -45,6 +45,7 @@ export function AuditPage({ me }: { me: Caller }) {
           <select id="f-user" className="input" value={chosen.userId ?? ""} onChange={(event) => set("userId", event.target.value)}>
             <option value="">{t("common.all")}</option>
             {[...names].map(([id, name]) => <option key={String(id)} value={String(id)}>{brief(name, 80)}</option>)}
+            <Further count={names.size} />
           </select>
         </div>
         <div className="field">

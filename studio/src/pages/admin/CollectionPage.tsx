@@ -1,7 +1,7 @@
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { flushSync } from "react-dom";
 import { mayPass, randomId, type Tagged } from "../../api/client";
-import { Records } from "../../api/records";
+import { MOST_CHOICES, Records } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
 import { problemOf, useChanges, useChoice, useHost } from "../../elements/context";
 import { type Pages, usePages } from "../../elements/paging";
@@ -99,6 +99,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
                 onChange={(event) => setChosen({ ...chosen, [filter.name]: event.target.value })}>
                 <option value="">{t(filter.none ?? "common.all")}</option>
                 {filter.options.map(([value, label]) => <option key={value} value={value}>{brief(label, 80)}</option>)}
+                <Further count={filter.options.length} />
               </select>
             </div>
           ))}
@@ -144,6 +145,12 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
       </div>
     </div>
   );
+}
+
+/** Says in a choice that it has more than what can be chosen; the caller can be left out of it. */
+export function Further({ count }: { count: number }) {
+  const { t } = useLanguage();
+  return count < MOST_CHOICES - 1 ? null : <option disabled>{t("runs.furtherWorkflows", { count })}</option>;
 }
 
 export function Title({ text, onClose }: { text: ReactNode; onClose: () => void }) {

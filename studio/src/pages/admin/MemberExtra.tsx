@@ -8,6 +8,7 @@ import { Refusal } from "../../kit/named";
 import { brief } from "../../kit/safe";
 import { PlaceLink } from "../parts";
 import { type Context, isAdmin, memberName } from "./collection";
+import { Further } from "./CollectionPage";
 
 /** Below a member: the delegations from and to this person, and the person's data. */
 export function MemberExtra({ one, context, onRemoved }: { one: Member; context: Context; onRemoved: () => void }) {
@@ -128,6 +129,7 @@ function EraseDialog({ of, context, onClose, onErase }: { of: Member; context: C
         <select id="erase-to" className="input" value={to} onChange={(event) => setTo(event.target.value)}>
           <option value="">{t("members.transferToNobody")}</option>
           {members.value?.filter((one) => one.userId !== of.userId).map((one) => <option key={one.userId} value={one.userId}>{brief(memberName(one), 80)}</option>)}
+          <Further count={members.value?.length ?? 0} />
         </select>
       </div>
       <div className="field">

@@ -1,4 +1,4 @@
-import type { Delegation } from "../../api/records";
+import { type Delegation, MOST_CHOICES, MOST_WORKFLOWS } from "../../api/records";
 import type { JsonObject } from "../../api/types";
 import { brief, visible } from "../../kit/safe";
 import { type Collection, type Context, isAdmin, memberName } from "./collection";
@@ -32,7 +32,7 @@ export const delegations: Collection<Delegation> = {
       const { t, me, choices } = context;
       const people = (choices.members ?? []).map((one) => String(one.userId));
       const person = (title: string, users: string[]): JsonObject =>
-        (people.length ? { title, oneOf: users.map((user) => ({ const: user, title: nameOf(user, context) })) } : { type: "string", title, description: t("members.userId"), minLength: 1 });
+        (people.length && people.length < MOST_CHOICES ? { title, oneOf: users.map((user) => ({ const: user, title: nameOf(user, context) })) } : { type: "string", title, description: t("members.userId"), minLength: 1 });
       const workflows = choices.workflows ?? [];
       return {
         type: "object", required: ["to"],
@@ -41,7 +41,7 @@ export const delegations: Collection<Delegation> = {
           to: person(t("delegations.to"), people.filter((user) => user !== (before?.from ?? value.from ?? me.userId))),
           until: { type: "string", format: "date-time", title: t("delegations.until"), description: t("delegations.untilHint") },
           ...(workflows.length ? {
-            workflowIds: { type: "array", title: t("delegations.workflows"), description: t("delegations.workflowsHint"), items: { oneOf: workflows.map((one) => ({ const: one.id!, title: one.name! })) } },
+            workflowIds: { type: "array", title: t("delegations.workflows"), description: `${t("delegations.workflowsHint")}${workflows.length < MOST_WORKFLOWS ? "" : ` ${t("delegations.workflowsCut", { count: MOST_WORKFLOWS })}`}`, items: { oneOf: workflows.map((one) => ({ const: one.id!, title: one.name! })) } },
           } : {}),
         },
       };

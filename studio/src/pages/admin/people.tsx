@@ -1,4 +1,4 @@
-import type { Group, Member, Token } from "../../api/records";
+import { type Group, type Member, MOST_CHOICES, type Token } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
 import { brief, visible } from "../../kit/safe";
 import { type Collection, type Context, isAdmin, memberName } from "./collection";
@@ -57,13 +57,16 @@ export const members: Collection<Member> = {
   ],
 };
 
+const membersOf = (one: Group, { choices }: Context) => (choices.members ?? []).filter((member) => (member.groups as string[]).includes(one.id));
+const isCut = ({ choices }: Context) => (choices.members ?? []).length >= MOST_CHOICES;
+
 export const groups: Collection<Group> = {
   list: "groups", kinds: ["group", "member"], icon: "group",
   id: (one) => one.id,
   name: (one) => one.name,
   columns: [
     { text: "admin.name", width: "minmax(120px, 2fr)", show: (one) => <b className="title">{brief(one.name, 120)}</b> },
-    { text: "groups.members", width: "minmax(90px, 1fr)", show: (one, { choices, number }) => number((choices.members ?? []).filter((member) => (member.groups as string[]).includes(one.id)).length) },
+    { text: "groups.members", width: "minmax(90px, 1fr)", show: (one, context) => `${context.number(membersOf(one, context).length)}${isCut(context) ? "+" : ""}` },
   ],
   prepare: async (records) => ({ members: await records.all<JsonObject>("members") }),
   mayChange: administers,
@@ -71,9 +74,9 @@ export const groups: Collection<Group> = {
     schema: (_, { t }) => ({ type: "object", required: ["name"], properties: { name: { type: "string", title: t("admin.name"), minLength: 1 } } }),
     value: (before) => ({ name: before.name }),
   },
-  details: (one, { choices }) => [
+  details: (one, context) => [
     ["groups.id", <span key="i" className="mono">{one.id}</span>],
-    ["groups.members", (choices.members ?? []).filter((member) => (member.groups as string[]).includes(one.id)).map((member) => brief(memberName(member), 60)).join(", ") || "–"],
+    ["groups.members", [...membersOf(one, context).map((member) => brief(memberName(member), 60)), ...(isCut(context) ? ["…"] : [])].join(", ") || "–"],
   ],
 };
 
