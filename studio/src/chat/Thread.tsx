@@ -23,8 +23,16 @@ export function Thread({ session, chats, partner, names, autoFocus }: { session:
   const scroll = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
   const atEnd = useRef(true);
+  const before = useRef({ first: "", height: 0 });
   useLayoutEffect(() => {
-    if (atEnd.current && scroll.current) scroll.current.scrollTop = scroll.current.scrollHeight;
+    const area = scroll.current;
+    if (!area) return;
+    const first = state.entries[0]?.entry.key ?? "";
+    const isLonger = before.current.first !== "" && before.current.first !== first;
+    if (atEnd.current) area.scrollTop = area.scrollHeight;
+    // Where the browser has kept the place of what is read, as it does except at the very top, there is nothing to add.
+    else if (isLonger && area.scrollTop < area.scrollHeight - before.current.height) area.scrollTop += area.scrollHeight - before.current.height;
+    before.current = { first, height: area.scrollHeight };
   });
   useChanges(["run", "interrupt"], () => void session.refresh());
   const decided = () => {

@@ -251,3 +251,26 @@ def test_accessible(open_page: Open, chats: dict[str, Any], appearance: str) -> 
     page.locator("details.steps > summary").first.click()
     check_accessibility(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_older_messages_leave_what_is_read_in_its_place(open_page: Open, chats: dict[str, Any]) -> None:
+    """They are added above; the message that was the first stays where it was in the window."""
+
+    def answer(route: Route) -> None:
+        begin = 0 if "pageToken" in route.request.url else 40
+        texts = [f"Message {number}" for number in range(begin, begin + 40)]
+        messages = [{"type": "ai", "content": text, "id": f"r:{text}", "toolCalls": []} for text in texts]
+        token = None if "pageToken" in route.request.url else "older"
+        route.fulfill(json={"threadId": "t", "skillId": 1, "messages": messages, "nextPageToken": token})
+
+    page = chat(open_page, chats, "?skillId=1&sessionId=none")
+    page.route(re.compile(r"/conversations/[^?]"), answer)
+    page.goto(f"{chats['url']}/studio/chat?skillId={chats['helper']}&sessionId=long")
+    first = page.locator(".bubble").filter(has_text=re.compile(r"Message 40$"))
+    expect(page.locator(".bubble")).to_have_count(40)
+    expect(page.locator(".bubble").last).to_be_in_viewport()
+    page.locator(".thread").evaluate("(one) => one.scrollTo(0, 0)")
+    expect(first).to_be_in_viewport()
+    page.get_by_role("button", name="older").click()
+    expect(page.locator(".bubble")).to_have_count(80)
+    expect(first).to_be_in_viewport()
