@@ -9,14 +9,22 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from random import SystemRandom
 from typing import Self, TypeVar
+
+PORTS = range(12_000, 32_000)
+"""Below those that Linux gives to connections: one of these would take a port before its server listens at it."""
 
 
 def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
+    """A port at which nothing listens. Hypothesis seeds `random`, and other processes would choose the same ports."""
+    while True:
+        port = SystemRandom().choice(PORTS)
+        with socket.socket() as listening, suppress(OSError):
+            listening.bind(("127.0.0.1", port))
+            return port
 
 
 class ServerProcess:

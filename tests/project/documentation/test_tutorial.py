@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from extra_uses import PROJECT
 from packaging.requirements import Requirement
+from server_process import free_port
 from test_extras import beyond_the_core, closure, packages_of
 from waiting import HANG
 
@@ -33,12 +33,6 @@ def parts() -> tuple[dict[str, str], list[tuple[str, str]]]:
         elif language == "shell":
             commands.append((text, output))
     return files, commands
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def blocked() -> str:

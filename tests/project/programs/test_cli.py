@@ -133,7 +133,7 @@ MISSING = "6f2d8a52-6b0e-4b7c-9a55-0d6a3c1e9f01"
         ),
         ("token create --org ORG --user-id u --all-scopes --expires-in 0", 2, "at least 1"),
         ("org create Acme --database sqlite:///text.db", 1, "the database file is damaged"),
-        ("org create Acme --database sqlite:///no/such/folder.db", 1, "the database does not answer"),
+        ("org create Acme --database sqlite:///no/such/folder.db", 1, "its directory does not exist"),
         ("org create Acme --database sqlite:///newer.db", 1, "of a newer release"),
         ("db check --database sqlite:///newer.db", 1, "of a newer release"),
         ("db check --database sqlite:///empty.db", 1, "no schema yet"),
