@@ -55,6 +55,9 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]{0,16384}")
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F))).replace("%", "")
 
+LONGEST_TYPE: Final = 1_000
+"""The characters of a content type that are read: the library takes quadratic time for the parameters."""
+
 TEXT: Final = frozenset({"graphql", "javascript", "sql", "toml", "x-ndjson", "x-www-form-urlencoded", "xml", "yaml"})
 """Subtypes of `application` whose content is text."""
 
@@ -157,7 +160,7 @@ def body_of(response: "HttpResponse") -> JSON:
     from email.message import Message
 
     parsed = Message()
-    parsed["content-type"] = response.headers["content-type"]
+    parsed["content-type"] = response.headers["content-type"][:LONGEST_TYPE]
     main, _, sub = parsed.get_content_type().partition("/")
     if sub == "json" or sub.endswith("+json"):
         return _json(response.body)

@@ -159,6 +159,11 @@ class TestResponse:
         """In its charset if that is supported, else in UTF-8; invalid bytes are replaced."""
         assert await body_of(body, kind) == text
 
+    async def test_a_long_content_type_is_read_in_part(self) -> None:
+        """Its first 1,000 characters: parameters of many thousands would hold the event loop for seconds."""
+        assert await body_of(b"\xfc", f'text/plain; a="{";" * 900}"; charset=latin1') == "ü"
+        assert await body_of(b"\xfc", f'text/plain; a="{";" * 1_000}"; charset=latin1') == "\ufffd"
+
     @pytest.mark.parametrize("kind", ["image/png", "application/octet-stream", "application/pdf", None])
     async def test_other_content_becomes_base64(self, kind: str | None) -> None:
         """By the content type; without one, content that is not UTF-8."""
