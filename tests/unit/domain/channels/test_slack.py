@@ -1,10 +1,12 @@
 """Requests of Slack, and messages to it, against the formats that its documentation shows."""
 
 import json
+import time
 from typing import Any
 
 import pytest
 from slack_requests import MESSAGE, PRESS, USER, VERIFICATION, form, message
+from waiting import cpu_limit
 
 from wfcore.domain.channels.slack import (
     FORM,
@@ -85,6 +87,13 @@ class TestRequests:
         mention = message(**said, type="app_mention")
         assert request(mention) == request(message(**said))
         assert request(mention).message["text"] == "Pay <7> to <@U2>"
+
+    def test_mentions_that_are_not_closed(self) -> None:
+        """One ends before the next begins, so that a text with many of them takes little time."""
+        assert request(message(text="<@U1|<@U2|ann> Pay")).message["text"] == "<@U1|Pay"
+        started, text = time.process_time(), "<@U|" * 50_000
+        assert request(message(text=text)).message["text"] == text
+        assert time.process_time() - started < cpu_limit(1)
 
     def test_threads(self) -> None:
         """A reply belongs to its thread; a direct message to the conversation with the app."""
