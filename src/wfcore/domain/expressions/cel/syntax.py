@@ -16,10 +16,13 @@ MAX_NESTING: Final = 100
 _HIDING: Final = r"""
       (?P<comment> //[^\n]*)
     | (?P<bytes> [bB][rR]?["'] | [rR][bB]["'])
-    | (?P<raw> [rR] (?: \"{3}.*?\"{3} | '{3}.*?'{3} | "[^"\r\n]*" | '[^'\r\n]*'))
+    | (?P<raw> [rR] (?: \"{3}.*?\"{3} | '{3}.*?'{3} | "(?!"")[^"\r\n]*" | '(?!'')[^'\r\n]*'))
     | (?P<cooked> \"{3}(?:[^\\]|\\.)*?\"{3} | '{3}(?:[^\\]|\\.)*?'{3}
-                | "(?:[^"\\\r\n]|\\.)*" | '(?:[^'\\\r\n]|\\.)*')
+                | "(?!"")(?:[^"\\\r\n]|\\.)*" | '(?!'')(?:[^'\\\r\n]|\\.)*')
     | (?P<open> ["'])
+"""
+"""Three quotes that are not closed are `open`, not an empty string and a quote: no expression has two strings in a row,
+and a text with many of them would be read to its end for each.
 """
 BRACES: Final = re.compile(rf"{_HIDING} | (?P<brace> [{{}}])", re.VERBOSE | re.DOTALL)
 """Braces, and the tokens of CEL that can hide braces: comments and string literals."""

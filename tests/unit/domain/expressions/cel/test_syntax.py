@@ -75,6 +75,8 @@ def test_signs_and_numbers(source: str, expected: object) -> None:
         ("input[run](1)", "syntax error at column 11"),
         ("true ? true ? 1 : 2 : 3", "syntax error at column 13"),
         ('"open', "the string at column 1 is not closed"),
+        ('"""open"', "the string at column 1 is not closed"),
+        ("r'''open'", "the string at column 2 is not closed"),
         ('b"x"', "bytes at column 1: JSON has no bytes"),
         ("input{a: 1}", "messages are not supported: JSON has maps only"),
         (r'"\q"', r"unknown escape `\q` in a string"),
