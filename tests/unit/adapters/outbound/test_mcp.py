@@ -5,6 +5,7 @@ import gc
 import json
 import logging
 import sys
+import time
 import traceback
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 from mcp_stub import ADD, CANARY, Stub, http_response, serving
-from waiting import HANG
+from waiting import HANG, cpu_limit
 
 from wfcore.adapters.outbound import mcp
 from wfcore.adapters.outbound.guard import AddressGuard
@@ -413,6 +414,16 @@ async def test_no_part_of_the_credentials_is_in_an_error(monkeypatch: pytest.Mon
         async with serving(tools_call=reply) as stub:
             error = await failure(stub)
             assert "0123456789" not in error.message
+
+
+async def test_a_long_message_like_the_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The customer chooses both: neither holds the event loop."""
+    monkeypatch.setattr(sys.modules[__name__], "CANARY", "A" * 8_000 + "B")
+    text = "\u0130 " + "a" * 1_000_000
+    async with serving(tools_call={"isError": True, "content": [{"type": "text", "text": text}]}) as stub:
+        started = time.process_time()
+        assert "aaaa" in (await failure(stub)).message
+    assert time.process_time() - started < cpu_limit(3)
 
 
 @pytest.mark.parametrize("headers", [{"a b": "c"}, {"a": "b\r\nc: d"}, {"host": "a.example"}, {"A": "1", "a": "2"}])

@@ -1,9 +1,11 @@
 """What is replaced in texts and values of a service: each form of a secret, whole or cut at the end."""
 
 import base64
+import time
 from urllib.parse import quote, quote_plus
 
 import pytest
+from waiting import cpu_limit
 
 from wfcore.domain.agents.secret_masks import SecretMask
 from wfcore.domain.json.codec import dumps
@@ -83,6 +85,13 @@ def test_short_secrets() -> None:
     assert shown("a key, abc", "abc", "") == "a key, abc"
     assert shown("a key, abc", "abc", shortest=1) == "a key, ***"
     assert SecretMask.of(["abc"], 4).value({"abc": "abc"}) == {"abc": "abc"}
+
+
+def test_a_text_like_the_secret_costs_linear_time() -> None:
+    """The customer chooses the secret, and its service the result."""
+    started, text = time.process_time(), "a" * 2_000_000
+    assert SecretMask.of(["a" * 8_000 + "b"], 4).value([text]) == [text]
+    assert time.process_time() - started < cpu_limit(1)
 
 
 def test_a_representation_shows_no_secret() -> None:
