@@ -170,9 +170,12 @@ def _compiled(text: str, start: int, end: int) -> Expression | ExpressionError:
 
 
 def _close(text: str, start: int) -> int:
-    """The offset of the `}}` that ends an expression: outside its strings, its comments and its own braces."""
+    """The offset of the `}}` that ends an expression: outside its strings, its comments and its own braces.
+
+    Only as much as an expression can have is searched: a text can have megabytes.
+    """
     depth = 0
-    for token in BRACES.finditer(text, start):
+    for token in BRACES.finditer(text, start, start + MAX_SOURCES):
         if token["open"] or token["bytes"]:
             break
         if token["brace"] == "{":

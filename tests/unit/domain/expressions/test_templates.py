@@ -2,12 +2,14 @@
 
 import json
 import re
+import time
 from functools import reduce
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from waiting import cpu_limit
 
 from wfcore.domain.expressions.expression import ExpressionError
 from wfcore.domain.expressions.templates import MAX_SOURCES, compile_template, template_issues
@@ -194,6 +196,15 @@ def test_the_expressions_of_a_template_have_a_limit(source: str) -> None:
     assert [issue.path for issue in template_issues({"a": [texts, one, one]}, "p")][-1] == "p.a[2]"
     with pytest.raises(ExpressionError, match="at most 65,536 characters" if valid else "syntax error"):
         compile_template([one] * (most + 1))
+
+
+def test_the_end_of_an_expression_is_not_looked_for_without_bound() -> None:
+    """Only where an expression can end: a text of megabytes would be read in vain."""
+    started, text = time.process_time(), "{{" + "{" * 5_000_000 + "1 }}"
+    too_long = "the expressions of a template have at most 65,536 characters"
+    assert template_issues(text, "p") == [Issue("p", too_long, "expression")]
+    assert time.process_time() - started < cpu_limit(1)
+    assert template_issues("{{" + " " * (MAX_SOURCES - 6) + "1 }}", "p") == []
 
 
 json_values = st.recursive(
