@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ov
 
 from wfcore.bootstrap import open as open_async
 from wfcore.core import Core
-from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable, closed
 from wfcore.opening import SyncOpening
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class EventLoop:
     def _submit(self, call: "_Call") -> None:
         with self._lock:
             if self._has_ended:
-                call.outcome.set_exception(Unavailable("wfcore is closed"))
+                call.outcome.set_exception(closed())
             else:
                 self._loop.call_soon_threadsafe(self._begin, call)
 
@@ -103,7 +103,7 @@ class EventLoop:
     def _settle(self, task: asyncio.Task[None], outcome: Future[object]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
-            outcome.set_exception(Unavailable("wfcore is closed") if self._has_ended else CancelledError())
+            outcome.set_exception(closed() if self._has_ended else CancelledError())
 
 
 class _Call:

@@ -113,6 +113,19 @@ async def test_a_task_that_is_cancelled_before_it_begins_leaves_no_warning() -> 
         assert [str(each.message) for each in found] == []
 
 
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///{}/app.db"])
+async def test_a_core_after_its_block_names_the_block(url: str, tmp_path: Path) -> None:
+    """The error of a core that is used after its end, async and sync."""
+    async with wfcore.open(url.format(tmp_path)) as core:
+        me = core.principal((await core.directory.create_organization("Acme")).uuid, user="ann")
+    with pytest.raises(wfcore.Unavailable, match="only inside its `with` block"):
+        await core.workflows.page(me)
+    with wfcore.open_sync(url.format(tmp_path)) as sync:
+        pass
+    with pytest.raises(wfcore.Unavailable, match="only inside its `with` block"):
+        sync.workflows.page(me)
+
+
 async def _page(core: wfcore.Core, me: wfcore.Principal, _: int) -> object:
     return await core.workflows.page(me)
 

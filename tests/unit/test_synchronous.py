@@ -22,6 +22,7 @@ import wfcore
 from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.maintenance import MemoryMaintenance
 from wfcore.adapters.inmemory.storage import MemoryStorage
+from wfcore.domain.kernel.errors import closed
 
 ASKING = {
     "nodes": [
@@ -304,7 +305,7 @@ def test_what_still_waits_at_the_end_of_the_core_ends(fails: bool) -> None:
         outcomes.put("closed")
 
     threading.Thread(target=program, daemon=True).start()
-    assert {outcomes.get(timeout=HANG), outcomes.get(timeout=HANG)} == {"wfcore is closed", "closed"}
+    assert {outcomes.get(timeout=HANG), outcomes.get(timeout=HANG)} == {closed().message, "closed"}
 
 
 FORKED = """

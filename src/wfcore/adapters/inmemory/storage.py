@@ -28,7 +28,7 @@ from wfcore.domain.agents.connection_grants import ConnectionGrant
 from wfcore.domain.agents.connections import Connection
 from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
-from wfcore.domain.kernel.errors import Unavailable, unknown_organization
+from wfcore.domain.kernel.errors import closed, unknown_organization
 from wfcore.domain.kernel.ids import hash_secret
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.erasure import Erasure
@@ -328,7 +328,7 @@ class MemoryStorage:
         self._check_open()
 
     async def check(self) -> str | None:
-        return "the store is closed" if self._closed else None
+        return closed().message if self._closed else None
 
     async def check_writes(self) -> str | None:
         return await self.check()
@@ -344,7 +344,7 @@ class MemoryStorage:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Unavailable("the store is closed")
+            raise closed()
 
 
 def _shared(due: list[T], limit: int) -> list[T]:

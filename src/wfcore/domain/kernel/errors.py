@@ -125,6 +125,11 @@ class Unavailable(WfcoreError):
     is_temporary: ClassVar[bool] = True
 
 
+def closed() -> Unavailable:
+    """The error for a core, or a store of it, after its end."""
+    return Unavailable("wfcore is closed: a core can be used only inside its `with` block")
+
+
 def usable(keys: Iterable[str]) -> str:
     """The end of a message about an unknown key: what can be used instead, unless there is nothing."""
     names = ", ".join(f"`{key}`" for key in keys)

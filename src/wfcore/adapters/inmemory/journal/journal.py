@@ -9,7 +9,7 @@ from wfcore.adapters.inmemory.conversations import MemoryConversations
 from wfcore.adapters.inmemory.journal.claims import MemoryClaims, RunLimit
 from wfcore.adapters.inmemory.journal.run_reads import StoredExecution, Usable, row_of
 from wfcore.adapters.inmemory.usage import MemoryUsage, MemoryVerdicts
-from wfcore.domain.kernel.errors import NotFound, Unavailable, unknown_organization
+from wfcore.domain.kernel.errors import NotFound, closed, unknown_organization
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt
@@ -214,7 +214,7 @@ class _Closed:
     """Stands for what a closed journal kept."""
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise Unavailable("the store is closed")
+        raise closed()
 
     __getattr__ = __getitem__ = __setitem__ = __delitem__ = __contains__ = __iter__ = __len__ = _refuse
 

@@ -26,7 +26,7 @@ from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 from wfcore.adapters.sql.schema.statement import PostgresDialect, Statement, Values, named
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.store import Commits, Result, Rows, Store, Synchronous, Transaction, shielded
-from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable, closed
 
 T = TypeVar("T")
 Use = Literal["write", "read"]
@@ -188,7 +188,7 @@ class PostgresDatabase:
 
     def check_open(self) -> None:
         if self._engine is None:
-            raise Unavailable("the database is closed")
+            raise closed()
 
     @asynccontextmanager
     async def _connected(self, use: Use) -> AsyncIterator[AsyncConnection]:

@@ -31,7 +31,7 @@ from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
 from wfcore.adapters.sql.sqlite.numbered import CONNECTION
 from wfcore.adapters.sql.sqlite.processes import register, unregister
 from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Store, Synchronous, Transaction, shielded
-from wfcore.domain.kernel.errors import Unavailable
+from wfcore.domain.kernel.errors import Unavailable, closed
 from wfcore.imports import import_in_thread
 
 READERS: Final = 4
@@ -123,7 +123,7 @@ class Database:
         It is read-only, never waits for a writer, and sees committed rows. Raises Unavailable when not open.
         """
         if self._look_up_connection is None:
-            raise Unavailable("the database is closed")
+            raise closed()
         return self._look_up_connection
 
     @property
@@ -242,7 +242,7 @@ class Database:
 
     def check_open(self) -> sqlite3.Connection:
         if self._commit_connection is None:
-            raise Unavailable("the database is closed")
+            raise closed()
         return self._commit_connection
 
     async def _create(self, engine: EngineName) -> None:
