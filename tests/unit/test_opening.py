@@ -156,17 +156,19 @@ async def test_a_use_case_on_another_event_loop_is_refused(
 
 
 async def test_a_result_on_another_event_loop_is_refused() -> None:
-    """`result` takes no caller, and is refused as the others."""
+    """`result` takes no caller, and is refused as the others; so are the operations of an operator."""
     async with wfcore.open("sqlite://", tools=[pay]) as core:
         me, flow = await prepared(core)
         run = await core.runs.start(me, workflow=flow, input={})
 
-        async def elsewhere() -> object:
-            return await core.runs.result(run)
+        for use in (lambda: core.runs.result(run), lambda: core.directory.ensure_organization("Acme", id=me.org_uuid)):
 
-        with pytest.raises(RuntimeError, match="opened on another event loop"):
-            await asyncio.to_thread(asyncio.run, elsewhere())
-        assert await core.runs.result(run) == 7
+            async def elsewhere(use: Callable[[], Awaitable[object]] = use) -> object:
+                return await use()
+
+            with pytest.raises(RuntimeError, match="opened on another event loop"):
+                await asyncio.to_thread(asyncio.run, elsewhere())
+            await use()
 
 
 async def test_another_thread_can_send_a_use_case_to_the_loop() -> None:

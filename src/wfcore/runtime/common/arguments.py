@@ -4,7 +4,7 @@ Without this, a UUID in place of a string would find nothing, match everything, 
 """
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import wraps
@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from wfcore.domain.json.parsing import MAX_INTEGER, SURROGATE
 from wfcore.domain.kernel.errors import Issue, refuse, usable
+from wfcore.runtime.common.loop_slice import check_home
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -126,14 +127,19 @@ def filter_check(shape: type) -> Callable[[Mapping[str, Any]], None]:
     return check
 
 
-def checks_arguments(use_case: Callable[P, R]) -> Callable[P, R]:
-    """Check the arguments of a method that takes no principal, as `needs` does for the others."""
+def checks_arguments(use_case: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Check the arguments and the event loop of a method that takes no principal, as `needs` does for the others."""
     check = argument_check(use_case, 1)
 
     @wraps(use_case)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def checked(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         check(args, kwargs)
-        return use_case(*args, **kwargs)
+        return later(*args, **kwargs)
+
+    @wraps(use_case)
+    async def later(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_home(args[0]._ports.loop)  # type: ignore[attr-defined]  # noqa: SLF001  (the object of the method)
+        return await use_case(*args, **kwargs)
 
     return checked
 

@@ -27,7 +27,6 @@ from wfcore.ports.journal import Execution, OpenInterrupt, RunFilter, RunRow
 from wfcore.ports.storage import Storage
 from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.authorization import authorize, needs
-from wfcore.runtime.common.loop_slice import check_home
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import (
     InboxItem,
@@ -186,7 +185,6 @@ class RunReading:
         The view is the proof of authorization. `timeout` is in seconds. Raises RunFailed, RunCancelled; TimeoutError,
         with the id of the run, which goes on; NotFound when the run was deleted; Forbidden for an approver without use.
         """
-        check_home(self._ports.loop)
         if run.is_outline:
             raise Forbidden("reading the result requires use of the run's target", {"canUse": False})
         try:
