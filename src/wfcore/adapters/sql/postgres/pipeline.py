@@ -108,7 +108,7 @@ class PipelineConnection:
         the connection is closed, or found to be broken.
         """
         connection.adapters.register_dumper(int, Int8Dumper)  # prepare statements for integers of any size
-        self.lost = False
+        self._loss: Exception | None = None
         self._schema = schema
         self._inner = connection.pgconn
         self._socket = self._inner.socket
@@ -122,6 +122,11 @@ class PipelineConnection:
         self._on_loss = on_loss
         self._inner.enter_pipeline_mode()
         self._loop.add_reader(self._socket, self._read)
+
+    @property
+    def lost(self) -> bool:
+        """Whether it was closed, or found to be broken."""
+        return self._loss is not None
 
     @property
     def waiting(self) -> int:
@@ -195,16 +200,16 @@ class PipelineConnection:
         self.fail(psycopg.OperationalError("the connection was closed"))
 
     def fail(self, error: Exception) -> None:
-        """Close a broken connection. Every caller that waits receives a separate exception."""
-        if not self.lost:
-            self.lost = True
+        """Close a broken connection. Each caller, also a later one, gets an exception of its own with the cause."""
+        if self._loss is None:
+            self._loss = error
             self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             self._inner.finish()
             self._on_loss()
         while self._waiting:
             exchange = self._waiting.popleft()
-            exchange.error = exchange.error or psycopg.OperationalError(str(error))
+            exchange.error = exchange.error or psycopg.OperationalError(str(self._loss))
             exchange.settle()
 
     def _dumped(self, values: Sequence[Any]) -> tuple[Any, tuple[int, ...]]:
