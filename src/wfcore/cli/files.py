@@ -54,14 +54,22 @@ def located(path: str, issues: Iterable[Mapping[str, JSON]]) -> list[dict[str, J
     return [issue if line is None else {**issue, "line": line} for issue, line in found]
 
 
+def tool_hints(messages: Iterable[str]) -> list[str]:
+    """A line that says how a tool becomes known, if one of these messages names an unknown one."""
+    if not any("unknown tool `" in message for message in messages):
+        return []
+    return ["tools of your own are given with `--tools MODULE:NAME` or `--tools FILE.py:NAME`, here or to the server"]
+
+
 def shown_issues(path: str, issues: "Iterable[Issue]") -> list[str]:
-    """A line of text for each issue: the file, the line, the path in the file, the message."""
+    """A line of text for each issue: the file, the line, the path in the file, the message. A hint can follow."""
     issues = list(issues)
     places = [issue.get("line") for issue in located(path, [issue.to_wire() for issue in issues])]
-    return [
+    shown = [
         f"{issue.severity}: {path}{'' if line is None else f':{line}'}: `{issue.path}`: {issue.message}"
         for issue, line in zip(issues, places, strict=True)
     ]
+    return [*shown, *tool_hints(shown)]
 
 
 _FLOW = re.compile(r".+\.py:\w+")

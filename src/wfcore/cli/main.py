@@ -154,13 +154,15 @@ def _user_errors() -> tuple[type[Exception], ...]:
 
 
 def _report(error: Exception) -> int:
+    from wfcore.cli.files import tool_hints
     from wfcore.domain.kernel.errors import WfcoreError
     from wfcore.domain.kernel.json_readers import as_objects
 
     if isinstance(error, WfcoreError):
         issues = as_objects(error.info.get("errors") or ())
         more = [] if "\n" in error.message else [f"`{issue['path']}`: {issue['message']}" for issue in issues[1:]]
-        return _fail(2 if getattr(error, "refused_with", error.http) in _USAGE else 1, error.message, *more)
+        hints = tool_hints([error.message, *more])
+        return _fail(2 if getattr(error, "refused_with", error.http) in _USAGE else 1, error.message, *more, *hints)
     if isinstance(error, OSError):
         return _fail(1, f"{error.strerror or error}" + (f": `{error.filename}`" if error.filename else ""))
     return _fail(2, str(error))

@@ -2,8 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from wfcore.cli.common import IN_MEMORY, Config, Tools, UnusedDatabase, local_principal, open_core, print_result
-from wfcore.cli.files import load_tools, located, read_workflow
+from wfcore.cli.common import (
+    IN_MEMORY,
+    Config,
+    Tools,
+    UnusedDatabase,
+    local_principal,
+    open_core,
+    print_message,
+    print_result,
+)
+from wfcore.cli.files import load_tools, located, read_workflow, tool_hints
 
 if TYPE_CHECKING:
     from wfcore.domain.kernel.json_type import JSON
@@ -26,6 +35,8 @@ async def validate(
     """
     issues = located(file, await _issues(file, tools, config))
     print_result({"issues": issues})
+    for line in tool_hints(str(issue["message"]) for issue in issues):
+        print_message(line)
     return int(any(issue["severity"] == "error" for issue in issues))
 
 

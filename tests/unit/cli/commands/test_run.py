@@ -136,3 +136,17 @@ def test_the_input_can_come_from_stdin(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"n": 4}')))
     assert main(["run", str(file), "--input", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == 5
+
+
+def test_an_unknown_tool_names_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So does `validate`, on stderr; a file without one gets no such line."""
+    structure = {
+        "nodes": [{"id": "start", "type": "start"}, {"id": "pay", "type": "action", "data": {"toolId": "pay"}}],
+        "edges": [{"id": "e", "source": "start", "target": "pay"}],
+    }
+    status, _, stderr = run(tmp_path, capsys, structure)
+    assert (status, "unknown tool `pay`" in stderr, "`--tools MODULE:NAME`" in stderr) == (1, True, True)
+    assert main(["validate", str(tmp_path / "w.json")]) == 1
+    assert "`--tools MODULE:NAME`" in capsys.readouterr().err
+    status, _, stderr = run(tmp_path, capsys, approvals({"message": 7}))
+    assert (status, "--tools" in stderr) == (1, False)

@@ -171,7 +171,11 @@ def with_tool(acme: Organization, tool: str, folder: Path) -> None:
     structure = sketch("s -> t", t={"toolId": tool, "params": {}})
     file.write_text(json.dumps({"name": tool, "workflowStructure": structure}))
     applied = acme.call("apply", tool, "--deploy")
-    assert (applied.status, f"unknown tool `{tool}`" in applied.err) == (2, True)
+    assert (applied.status, f"unknown tool `{tool}`" in applied.err, "`--tools MODULE:NAME`" in applied.err) == (
+        2,
+        True,
+        True,
+    )
     assert acme.call("apply", tool, "--deploy", "--tools", f"{tool}.py:{tool}").status == 0
 
 
