@@ -344,7 +344,8 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
         from wfcore.adapters.sql.schema.deferred import MODULES
         from wfcore.adapters.sql.storage import SqlStorage
 
-    opened = await _database(given.database, given.schema, given.settings, off_loop=given.off_loop)
+    now = None if given.ports.clock else SystemClock().now
+    opened = await _database(given.database, given.schema, given.settings, off_loop=given.off_loop, now=now)
     on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
     return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit), SqlMemories(opened), MODULES)
 
@@ -381,14 +382,17 @@ async def _sharded_stores(given: _Given, listener: Telemetry | None) -> _Stores:
     )
 
 
-async def _database(url: str, schema: str | None, settings: Settings, *, off_loop: bool) -> "Store":
+async def _database(
+    url: str, schema: str | None, settings: Settings, *, off_loop: bool, now: Callable[[], int] | None = None
+) -> "Store":
+    """`now`: the clock to compare with that of a server; none for a clock of the caller, which can be a fake one."""
     if is_server(url):
         with needs_extra("postgres", "a PostgreSQL database"):
             from wfcore.adapters.sql.postgres.database import PostgresDatabase
 
         from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 
-        server = PostgresDatabase(url, synchronous=settings.synchronous, schema=schema or DEFAULT_SCHEMA)
+        server = PostgresDatabase(url, synchronous=settings.synchronous, schema=schema or DEFAULT_SCHEMA, now=now)
         await server.open()
         return server
     if url.startswith("sqlite://") and not url.startswith("sqlite:///"):

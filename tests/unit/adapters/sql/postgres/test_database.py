@@ -1,6 +1,7 @@
 """A PostgreSQL database: its schema, URLs, transactions and lost connections."""
 
 import asyncio
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -23,10 +24,12 @@ from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories.conversations import PAGE
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.storage import SqlStorage
+from wfcore.adapters.system import SystemClock
 from wfcore.domain.kernel.errors import Invalid, Unavailable
 from wfcore.domain.people.people import Organization
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.ports.journal import Append, JournalConflict, RunFilter
+from wfcore.testing import FakeClock
 from wfcore.testing.contracts.interrupted.calls import CancelAt
 from wfcore.testing.contracts.journal_values import ORG, OTHER_ORG, begin, steps
 
@@ -125,6 +128,45 @@ class TestUrls:
         assert "secret" not in caught.value.message
         with pytest.raises(Unavailable, match="closed"):
             await database.look_up(statement("SELECT 1"))
+
+
+HOUR = 3_600_000
+
+AHEAD = "the clock of this machine is 7[12]\\d\\d seconds ahead of that of the database server: .* early by as much"
+BEHIND = "the clock of this machine is 7[12]\\d\\d seconds behind that of the database server: .* late by as much"
+
+
+class TestClocks:
+    """The servers of these tests run on this machine, so that their clock is its own."""
+
+    @pytest.mark.parametrize(("hours", "expected"), [(2, AHEAD), (-2, BEHIND)])
+    async def test_a_wrong_clock(
+        self, url: str, hours: int, expected: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A process whose clock differs from that of the server warns when it opens the database."""
+        monkeypatch.setattr(SystemClock, "now", lambda self, right=SystemClock.now: right(self) + hours * HOUR)
+        async with wfcore.bootstrap.open(url, worker=False):
+            pass
+        assert re.match(expected, warnings_of_clocks(caplog)[0])
+
+    async def test_a_right_clock(self, url: str, caplog: pytest.LogCaptureFixture) -> None:
+        """There is no warning when the clocks agree, however long the server takes to show its time."""
+        times = iter([-HOUR, HOUR])
+        right = SystemClock().now
+        slow = PostgresDatabase(url, now=lambda: right() + next(times))
+        await slow.open()
+        await slow.close()
+        assert not warnings_of_clocks(caplog)
+
+    async def test_a_clock_of_the_caller(self, url: str, caplog: pytest.LogCaptureFixture) -> None:
+        """A fake clock is not compared."""
+        async with wfcore.bootstrap.open(url, worker=False, ports=wfcore.Overrides(clock=FakeClock())):
+            pass
+        assert not warnings_of_clocks(caplog)
+
+
+def warnings_of_clocks(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "clock of" in record.getMessage()]
 
 
 async def make_temporary_file(database: PostgresDatabase) -> None:
