@@ -23,7 +23,7 @@ class VisitDto(TypedDict):
 
 
 class TruncatedDto(TypedDict):
-    """The beginning of a large value. `url` has the whole, as `value`."""
+    """The beginning of a large value. `url` has the whole: as `value`, or in the record of a run as `output`."""
 
     truncated: Literal[True]
     bytes: int

@@ -37,9 +37,10 @@ export class Api {
     return { ...found, scopes: [...new Set([...found.scopes, ...included])] };
   }
 
+  /** Runs without large outputs. */
   async runs(filters: RunFilters, pageToken: string | null, pageSize = 50): Promise<Page<RunRecord>> {
     const found = await this.client.get<{ runs: RunRecord[]; nextPageToken: string | null }>("/agent/v1/runs", {
-      ...filters, pageSize, pageToken,
+      ...filters, outputs: "cut", pageSize, pageToken,
     });
     return { rows: found.runs, next: found.nextPageToken };
   }

@@ -69,9 +69,9 @@ export class Chats {
     return this.client.tagged<Conversation>("DELETE", `/api/v1/skills/${ALL_SKILLS}/conversations/${one(threadId)}`).then((found) => found.value);
   }
 
-  /** The newest turns of a thread, the latest first. */
+  /** The newest turns of a thread, the latest first, without large outputs. */
   async runs(threadId: string): Promise<RunRecord[]> {
-    return (await this.client.get<{ runs: RunRecord[] }>("/agent/v1/runs", { threadId, pageSize: 100 })).runs;
+    return (await this.client.get<{ runs: RunRecord[] }>("/agent/v1/runs", { threadId, outputs: "cut", pageSize: 100 })).runs;
   }
 
   /** Store the content of an attachment. Errors: 422 for content that is neither an image nor text, 413. */

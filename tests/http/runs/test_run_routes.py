@@ -493,6 +493,27 @@ class TestHistory:
         for query, status in (("graph?path=big", 404), ("graph/value?nodeId=no", 404), ("graph/value", 400)):
             assert (await ada.get(f"/agent/v1/runs/g/{query}")).status_code == status
 
+    async def test_a_list_without_large_outputs(self, either: World) -> None:
+        """With `outputs=cut` a large output is its beginning and the address of its record; a small one is whole."""
+        ada = await either.user()
+        echo = node("echo", "action", toolId="core.transform", params={"value": "{{ input.text }}"})
+        number = await deployed(ada, chain(echo))
+        texts = {"large": "x" * 20_000, "longer": "x" * 999, "small": "x" * 998}
+        for key, text in texts.items():
+            body = {"workflowId": number, "input": {"text": text}}
+            await ada.post("/agent/v1/runs", json=body, headers=keyed(key))
+        whole, cut = [
+            {one["runId"]: one["output"] for one in (await ada.get(f"/agent/v1/runs?{query}")).json()["runs"]}
+            for query in ("outputs=whole", "outputs=cut")
+        ]
+        assert (whole, cut["small"]) == (texts, texts["small"])
+        url = cut["large"].pop("url")
+        assert cut["large"] == {"truncated": True, "bytes": 20_002, "preview": '"' + "x" * 999}
+        assert cut["longer"]["bytes"] == 1_001
+        assert (await ada.get(url)).json()["output"] == texts["large"]
+        refused = await ada.get("/agent/v1/runs?outputs=none")
+        assert_envelope(refused, 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+
     async def test_the_graph_of_a_child_with_long_ids(self, either: World) -> None:
         """The address of a large value in a child of a child can be read."""
         ada = await either.user()

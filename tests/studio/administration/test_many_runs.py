@@ -45,3 +45,19 @@ def test_a_new_run_does_not_move_the_list(open_page: Open, server: Server, workf
         run_id = demo.run(client, workflow, order=1)
     expect(page.locator(f".line[href$='{run_id}']")).to_be_visible()
     assert page.locator(".line").nth(1).get_attribute("href") == before
+
+
+def test_the_list_reads_no_large_output(open_page: Open, server: Server) -> None:
+    """A run whose output has 200,000 characters is in the list, and its output on its page alone."""
+    with server.client() as client:
+        number = demo.workflow(client, "Long", demo.QUICK)
+        run_id = demo.run(client, number, order="x" * 200_000)
+        demo.settle(client, run_id)
+    page = open_page("/studio/inbox")
+    with page.expect_response(lambda response: "/agent/v1/runs?" in response.url) as read:
+        page.get_by_role("link", name="Runs", exact=True).click()
+    assert run_id in read.value.text()
+    assert len(read.value.body()) < 100_000
+    page.locator(f".line[href$='{run_id}']").click()
+    page.get_by_role("tab", name="Output").click()
+    expect(page.get_by_text("Hello xxxx").first).to_be_visible()

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from wfcore.domain.json.codec import iso_ms
+from wfcore.domain.json.codec import dumps, iso_ms
 from wfcore.domain.kernel.json_readers import as_object, as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event
@@ -20,6 +20,9 @@ from wfcore.runtime.common.loop_slice import within_slice
 
 MOST_OPEN: Final = 1_000
 """The most open interrupts that a run's record shows."""
+
+PREVIEW: Final = 1_000
+"""The characters of a large value that are shown in its place."""
 
 Batches = AsyncGenerator[list[Event], None]
 
@@ -104,6 +107,13 @@ class RunView(Struct, frozen=True, gc=False):
     def _result(self) -> Mapping[str, JSON]:
         return as_object(self.row.result or {})
 
+    def with_cut_output(self, url: str) -> "RunView":
+        """The record with the beginning of a large output instead of it. `url` is that of the record with the whole."""
+        if self.row.result is None:
+            return self
+        result = {**self._result, "output": cut(self.output, PREVIEW, url)}
+        return structs.replace(self, row=structs.replace(self.row, result=result))
+
     def _link(self, interrupt: Mapping[str, JSON]) -> dict[str, JSON]:
         link = self.links.get(str(interrupt["interruptId"]))
         return {} if link is None else {"connectUrl": link}
@@ -133,6 +143,13 @@ class RunView(Struct, frozen=True, gc=False):
             "updatedAt": iso_ms(row.updated_at),
             "finishedAt": None if row.finished_at is None else iso_ms(row.finished_at),
         }
+
+
+def cut(value: JSON, most: int, url: str) -> JSON:
+    """The value, or the beginning of one with more than `most` bytes of JSON. `url` has the whole."""
+    text = dumps(value)
+    size = len(text.encode())
+    return value if size <= most else {"truncated": True, "bytes": size, "preview": text[:PREVIEW], "url": url}
 
 
 def _time(milliseconds: int) -> datetime:

@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 import attrs
 
 from wfcore.domain.graph.structure import NodeType, structure_of
-from wfcore.domain.json.codec import dumps, iso_ms
+from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
@@ -16,12 +16,11 @@ from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.trace import GraphTrace, ItemTrace, NodeTrace, VisitTrace, trace
 from wfcore.ports.journal import Execution
 from wfcore.ports.storage import Storage
+from wfcore.runtime.common.run_views import cut
 from wfcore.runtime.execution.plans import Plans
 
 CUT: Final = 16_384
 """The most bytes of JSON of one value in a graph; of a larger one the graph has the beginning and an address."""
-PREVIEW: Final = 1_000
-"""Characters."""
 
 
 def path_text(path: Sequence[str]) -> str:
@@ -96,12 +95,8 @@ class RunGraph:
 
     def _cut(self, value: JSON, place: Mapping[str, JSON]) -> JSON:
         """The value, or the beginning of a large one."""
-        text = dumps(value)
-        size = len(text.encode())
-        if size <= CUT:
-            return value
         query = urlencode({**place, **({"path": path_text(self.path)} if self.path else {})}, quote_via=quote)
-        return {"truncated": True, "bytes": size, "preview": text[:PREVIEW], "url": f"{self.base}/graph/value?{query}"}
+        return cut(value, CUT, f"{self.base}/graph/value?{query}")
 
 
 async def graph_of(

@@ -8,7 +8,7 @@ from msgspec import structs
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.ag_ui import wants_ag_ui
-from wfcore.adapters.http.core.request_parsing import if_match, last_event_id, prefers_json
+from wfcore.adapters.http.core.request_parsing import Query, if_match, last_event_id, one_of, prefers_json
 from wfcore.adapters.http.core.responses import RenewedResponse, json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, LAST_EVENT_ID, PAGING, Call, Route
 from wfcore.adapters.http.core.turns import RUNS, Turns, accepted
@@ -23,6 +23,11 @@ from wfcore.runtime.runs.connects import Connects
 from wfcore.runtime.runs.runs import Runs
 
 ONE = f"{RUNS}/{{runId}}"
+_OUTPUTS = Query(
+    "outputs", one_of("whole", "cut"), {"enum": ["whole", "cut"], "default": "whole"},
+    "`cut`: an `output` of more than 1,000 bytes is `{truncated, bytes, preview, url}`; `url` is that of its record",
+    "whole",
+)  # fmt: skip
 
 
 class Events(TypedDict):
@@ -49,7 +54,7 @@ class RunRoutes:
             )  # fmt: skip
         yield Route(
             "runs.list", "GET", RUNS, self.list, "List runs, newest first", scopes_of(runs.page),
-            page_of("runs", RunRecord), query=(*RUN_FILTERS, *PAGING),
+            page_of("runs", RunRecord), query=(*RUN_FILTERS, _OUTPUTS, *PAGING),
         )  # fmt: skip
         yield Route(
             "runs.stats", "GET", f"{RUNS}/stats", self.stats, "Count runs by status, workflow and hour",
@@ -88,7 +93,10 @@ class RunRoutes:
         bound_to = ("runs", *filters.values())
         found = await self._runs.page(call.me, limit=size + 1, before=call.position(*bound_to), **filters)
         last = found[size - 1].row if len(found) > size else None
-        return call.page("runs", await self._linked(call, found[:size]), last and last.key, *bound_to)
+        views = await self._linked(call, found[:size])
+        if call.query["outputs"] == "cut":
+            views = [view.with_cut_output(call.url(RUNS, view.id)) for view in views]
+        return call.page("runs", views, last and last.key, *bound_to)
 
     async def stats(self, call: Call) -> Response:
         since, until = period_of(call)
