@@ -59,8 +59,8 @@ class Substitution:
 
     @_pattern.default
     def _compiled(self) -> re.Pattern[str] | None:
-        longest_first = sorted(self.within, key=len, reverse=True)
-        texts = "|".join(map(re.escape, longest_first))
+        """A group for each text: what it matches in any case can have other letters, such as U+0131 for `i`."""
+        texts = "|".join(f"({re.escape(text)})" for text in self._longest_first())
         return re.compile(rf"(?<!\w)(?:{texts})(?!\w)", re.IGNORECASE) if texts else None
 
     @_raw.default
@@ -75,8 +75,11 @@ class Substitution:
             return self.whole[text]
         if self._pattern is None:
             return text
-        folded = {name.lower(): new for name, new in self.within.items()}
-        return self._pattern.sub(lambda found: folded[found[0].lower()], text)
+        news = [self.within[name] for name in self._longest_first()]
+        return self._pattern.sub(lambda found: news[(found.lastindex or 1) - 1], text)
+
+    def _longest_first(self) -> list[str]:
+        return sorted(self.within, key=len, reverse=True)
 
     def value(self, value: JSON) -> JSON:
         """The value with every text in it replaced, keys of objects too."""

@@ -56,6 +56,13 @@ def test_the_longest_text_wins() -> None:
     assert change.text("giraffe one and two, giraffe one, no") == "p, p, no"
 
 
+@pytest.mark.parametrize("text", ["Irmak Y\u0131ld\u0131z", "\u0131rmak yildiz", "IRMAK YILDIZ"])
+def test_other_letters_of_a_name(text: str) -> None:
+    """In any case, `i` is also the Turkish `\u0131`, and `s` a long one: anybody can write that beside the name."""
+    assert of_member(member(name="Irmak Yildiz"), "p").text(f"Irmak Yildiz, {text}!") == "p, p!"
+    assert of_texts(["ab-susan"], "p").text("ab-\u017fu\u017fan") == "p"
+
+
 def test_values_keep_their_structure() -> None:
     """Keys of objects are texts too; numbers are not."""
     change = of_member(member(), "p")
