@@ -77,7 +77,7 @@ class ValueDto(TypedDict):
 class TestNodeFields(TypedDict, total=False):
     """`TestNode` as keyword arguments."""
 
-    input: Any
+    input: JsonObject
     outputs: JsonObject
     perform: bool
 
@@ -86,7 +86,7 @@ class TestNodeFields(TypedDict, total=False):
 class TestNode(Body):
     """Values for one node: the input of the run, and the outputs of other nodes by id. `perform` makes its calls."""
 
-    input: Any = UNSET
+    input: JsonObject | UnsetType = UNSET
     outputs: JsonObject | UnsetType = UNSET
     perform: bool | UnsetType = UNSET
 

@@ -6,6 +6,7 @@ from clients import (
     APPROVAL,
     CONFLICT,
     INVALID,
+    MALFORMED,
     Json,
     World,
     assert_envelope,
@@ -117,6 +118,8 @@ class TestNodeTests:
         assert (await ada.post(f"{FLOWS}/{number}/nodes/unknown/test")).status_code == 404
         refused = await ada.post(place, json={"outputs": {"unknown": 1}})
         assert_envelope(refused, *INVALID)
+        no_object = assert_envelope(await ada.post(place, json={"input": [1]}), *MALFORMED)
+        assert [(one["path"], one["rule"]) for one in no_object["info"]["errors"]] == [("input", "type")]
         reader = await either.user("ada", scopes=["workflows:read"])
         assert (await reader.post(place)).status_code == 200
         assert (await reader.post(place, json={"perform": True})).status_code == 403

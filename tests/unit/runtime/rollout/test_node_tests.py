@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, agent, ask, deployed_skill, graph, private
 
-from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
+from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound
 from wfcore.runtime.rollout import single_actions
 
 pytestmark = pytest.mark.anyio
@@ -55,16 +55,16 @@ class TestPerform:
         assert (run.row.kind, run.row.user_id, bench.tools.count("echo")) == ("action", "me", 1)
 
     async def test_a_list(self, bench: Bench) -> None:
-        node = act("echo", more={"forEach": "input"}, value="{{ item }}")
-        assert (await tried(bench, node, [1, 2], perform=True))["output"] == [1, 2]
+        node = act("echo", more={"forEach": "input.all"}, value="{{ item }}")
+        assert (await tried(bench, node, {"all": [1, 2]}, perform=True))["output"] == [1, 2]
 
     async def test_calls_with_a_key(self, bench: Bench) -> None:
         """One call and those of a list, with keys of what the node reads."""
         key = {"concurrencyKey": "{{ input.who }}"}
         found = await tried(bench, act("echo", more=key, value="{{ input.n }}"), {"who": "a", "n": 3}, perform=True)
         assert (found["output"], found["error"]) == (3, None)
-        node = act("echo", more={"forEach": "input", "concurrencyKey": "k-{{ item.n }}"}, value="{{ item.n }}")
-        assert (await tried(bench, node, [{"n": 1}, {"n": 2}], perform=True))["output"] == [1, 2]
+        node = act("echo", more={"forEach": "input.all", "concurrencyKey": "k-{{ item.n }}"}, value="{{ item.n }}")
+        assert (await tried(bench, node, {"all": [{"n": 1}, {"n": 2}]}, perform=True))["output"] == [1, 2]
 
     async def test_a_failure(self, bench: Bench) -> None:
         """Without another attempt; left by `error` where the graph catches it."""
@@ -135,6 +135,13 @@ async def test_what_cannot_be_tried(bench: Bench) -> None:
     with pytest.raises(Invalid) as broken:
         await tried(bench, {"type": "action", "data": {"toolId": "echo", "params": {"value": "{{ 1 + }}"}}})
     assert [one["path"] for one in broken.value.info["errors"]] == ["workflowStructure.nodes[2].data.params.value"]  # type: ignore[union-attr, index, call-overload]
+
+
+async def test_an_input_that_no_run_has(bench: Bench) -> None:
+    """The input of a run is an object, also of the run of a test."""
+    for given in (7, [1], "x"):
+        with pytest.raises(Malformed, match="`input`: must be of type object"):
+            await tried(bench, act("echo"), given)
 
 
 async def test_a_deleted_workflow(bench: Bench) -> None:
