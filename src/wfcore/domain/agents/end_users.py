@@ -13,7 +13,7 @@ from wfcore.domain.json.values import UNSET, UnsetType, creation
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import optional_text
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.triggers.schedule import time_zones
+from wfcore.domain.triggers.schedule import time_zones, zone_issues
 
 _LINES: Final = {"name": "Name", "email": "E-mail", "timezone": "Time zone"}
 _WHY: Final = "the end user of the run"
@@ -50,6 +50,4 @@ def end_user_id(user: JSON) -> str:
 def end_user_issues(user: JSON) -> list[Issue]:
     """The errors of a `userContext` of valid shape: its time zone must be an IANA name."""
     zone = user.get("timezone") if isinstance(user, Mapping) else None
-    if not isinstance(zone, str) or zone in time_zones():
-        return []
-    return [Issue("userContext.timezone", f"`{zone[:80]}` is not an IANA time zone", "timezone")]
+    return zone_issues("userContext.timezone", zone) if isinstance(zone, str) else []

@@ -89,6 +89,16 @@ def time_zones() -> frozenset[str]:
     return frozenset(name for name in available_timezones() - not_zones if not name.startswith(("posix/", "right/")))
 
 
+def zone_issues(path: str, name: str) -> list[Issue]:
+    """The issue of a name that is not an IANA time zone."""
+    if name in time_zones():
+        return []
+    if not time_zones():
+        message = "cannot be checked: this installation has no time zone database, install the Python package `tzdata`"
+        return [Issue(path, message, "timezone")]
+    return [Issue(path, f"{_shown(name)} is not an IANA time zone", "timezone")]
+
+
 # Checking
 
 
@@ -182,8 +192,7 @@ def _frequency(value: str, path: str) -> Iterator[Issue]:
 
 
 def _timezone(value: str, path: str) -> Iterator[Issue]:
-    if value not in time_zones():
-        yield Issue(path, f"{_shown(value)} is not an IANA time zone", "timezone")
+    yield from zone_issues(path, value)
 
 
 def _time_of_day(value: str, path: str) -> Iterator[Issue]:

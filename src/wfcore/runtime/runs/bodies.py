@@ -23,7 +23,7 @@ from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import StarterKind
-from wfcore.domain.triggers.schedule import time_zones
+from wfcore.domain.triggers.schedule import zone_issues
 from wfcore.runtime.common.bodies import Tree, checked, parsed
 
 Sent = CreateRun | ResumeRun | RunAction
@@ -159,6 +159,6 @@ def _place_issues(me: Principal, data: Tree) -> list[Issue]:
     if isinstance(organization, str) and organization != me.org_uuid:
         found.append(Issue("organizationId", "is not the organization of the credential", "organization"))
     zone = data.get("timezone", "UTC")
-    if isinstance(zone, str) and zone not in time_zones():
-        found.append(Issue("timezone", f"`{zone[:80]}` is not an IANA time zone", "timezone"))
+    if isinstance(zone, str):
+        found += zone_issues("timezone", zone)
     return found

@@ -256,6 +256,13 @@ class TestTimeZones:
         """Names of files, other spellings and other text are refused."""
         assert issues("daily", timezone=name) == [("timezone", "timezone")]
 
+    def test_without_a_database_of_time_zones(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The message names what the installation lacks, not the zone."""
+        monkeypatch.setattr("wfcore.domain.triggers.schedule.time_zones", frozenset)
+        (issue,) = check_trigger({"trigger_type": "schedule", "schedule": {**VALID["daily"]}})
+        assert (issue.path, issue.rule) == ("trigger.schedule.timezone", "timezone")
+        assert "no time zone database, install the Python package `tzdata`" in issue.message
+
     def test_all_can_be_used(self) -> None:
         """Every name on the list has a firing."""
         assert len(time_zones()) > 400
