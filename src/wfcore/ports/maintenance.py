@@ -58,8 +58,11 @@ class Sizes:
 class Maintenance(Protocol):
     """Implementers: each call is one transaction, which other writers can precede and follow."""
 
-    async def count(self, org: str, kind: Expiring, before: int) -> int:
-        """How many there are that `prune` would delete."""
+    async def count(self, org: str, kind: Expiring, before: int, without: Mapping[Expiring, int] = NOTHING) -> int:
+        """How many there are that `prune` would delete until none is left.
+
+        `without` are the kinds, and the times, of which `prune` has deleted what is old before.
+        """
         ...
 
     async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> Pruned:

@@ -45,7 +45,10 @@ class MemoryMaintenance:
     storage: MemoryStorage
     journal: MemoryJournal
 
-    async def count(self, org: str, kind: Expiring, before: int) -> int:
+    async def count(self, org: str, kind: Expiring, before: int, without: Mapping[Expiring, int] = NOTHING) -> int:
+        if kind == "deleted":
+            gone = {stored.row.ref for stored in self._ended(org, without.get("runs", BEFORE_ALL))}
+            return len(list(self._all_unused(self._tenant(org), org, before, gone)))
         return len(list(self._old(org, kind, before)))
 
     async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> Pruned:
@@ -57,7 +60,7 @@ class MemoryMaintenance:
         before = {kind: without.get(kind, BEFORE_ALL) for kind in EXPIRING}
         tenant = attrs.evolve(self._tenant(org).copy(), erasures={})
         gone = {stored.row.ref for stored in self._ended(org, before["runs"])}
-        for resource, refs in list(self._unused(tenant, org, before["deleted"])):
+        for resource, refs in self._all_unused(tenant, org, before["deleted"], gone):
             self._remove_resource(tenant, resource, ())
             gone.update(refs)
         log = [row for row in self.storage._logs[org].rows if row.at >= from_ms(before["audit"])]
@@ -165,9 +168,24 @@ class MemoryMaintenance:
         changes = [run_change(run_id, "deleted", *target) for run_id in stored.runs]
         return changes + [interrupt_change(one, "deleted", *target) for _, one in stored.interrupts.values()]
 
-    def _unused(self, tenant: Tenant, org: str, before: int) -> Iterator[tuple[Resource, list[ExecutionRef]]]:
-        """The deleted resources that are too old, with their executions."""
-        own = [stored for stored in self.journal._executions.values() if stored.row.ref.org == org]
+    def _all_unused(
+        self, tenant: Tenant, org: str, before: int, gone: AbstractSet[ExecutionRef]
+    ) -> list[tuple[Resource, list[ExecutionRef]]]:
+        """The deleted resources that are too old once these executions are gone, and then those of the resources."""
+        found = list(self._unused(tenant, org, before, gone))
+        while True:
+            every = {*gone}.union(*(refs for _, refs in found))
+            more = list(self._unused(tenant, org, before, every))
+            if len(more) == len(found):
+                return found
+            found = more
+
+    def _unused(
+        self, tenant: Tenant, org: str, before: int, gone: AbstractSet[ExecutionRef] = frozenset()
+    ) -> Iterator[tuple[Resource, list[ExecutionRef]]]:
+        """The deleted resources that are too old when these executions are gone, with all executions of their own."""
+        stored_ones = self.journal._executions.values()
+        own = [stored for stored in stored_ones if stored.row.ref.org == org and stored.row.ref not in gone]
         opened = {entry.variation_id for stored in own for entry in stored.entries if isinstance(entry, Opened)}
         for table in tenant.resource_tables.values():
             for resource in list(table.rows.values()):

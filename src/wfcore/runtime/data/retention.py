@@ -86,7 +86,8 @@ class DataRetention:
             if kind not in limits:
                 continue
             if dry_run:
-                totals[kind] += await maintenance.count(org, kind, limits[kind])
+                before = {each: limits[each] for each in EXPIRING[: EXPIRING.index(kind)] if each in limits}
+                totals[kind] += await maintenance.count(org, kind, limits[kind], before)
                 continue
             while count := (await maintenance.prune(org, kind, limits[kind], limit=BATCH)).count:
                 deleted[kind] += count

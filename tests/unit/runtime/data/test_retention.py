@@ -108,6 +108,25 @@ async def test_a_dry_run_counts_what_a_run_then_deletes(bench: Bench) -> None:
     assert left == [False, False, False, True]
 
 
+@pytest.mark.parametrize("is_caller_deleted", [True, False])
+@pytest.mark.parametrize("limits", [Retention(deleted=1), Retention(runs=1, deleted=1), Retention(runs=30, deleted=1)])
+async def test_a_dry_run_counts_what_was_called_by_what_goes(
+    bench: Bench, limits: Retention, *, is_caller_deleted: bool
+) -> None:
+    """A deleted workflow goes with the last run that called it, whether that is old or goes with its own workflow."""
+    core, me = bench.core, bench.me
+    numbers = [await bench.deployed(one(act("echo", value=1)))]
+    for _ in range(2):
+        numbers.append(await bench.deployed(one(act("core.workflow", workflowId=numbers[-1], input={}))))
+        await bench.ended(await core.runs.start(me, workflow=numbers[-1], input={}))
+    for number in numbers if is_caller_deleted else numbers[:-1]:
+        await core.workflows.delete(me, number)
+    bench.clock.advance(2 * DAY / 1000)
+    counted = await core.retention.prune(limits, dry_run=True)
+    assert await core.retention.prune(limits) == counted
+    assert counted["deleted"] == (3 if is_caller_deleted else 2 if limits.runs == 1 else 0)
+
+
 async def test_a_worker_prunes(monkeypatch: pytest.MonkeyPatch) -> None:
     """At its start and after the interval; not at all without a limit."""
     async with opened("sqlite://", settings=Settings(retention=Retention(runs=1))) as bench:

@@ -13,6 +13,7 @@ from wfcore.adapters.sql.maintenance.pruning import (
     delete_executions,
     delete_resource,
     rows_to_prune,
+    unused_resources,
 )
 from wfcore.adapters.sql.maintenance.tenancy import TABLES, deletion_order, of_organization, text_columns
 from wfcore.adapters.sql.schema.tables import (
@@ -49,9 +50,11 @@ class SqlMaintenance:
 
     database: Store
 
-    async def count(self, org: str, kind: Expiring, before: int) -> int:
+    async def count(self, org: str, kind: Expiring, before: int, without: Mapping[Expiring, int] = NOTHING) -> int:
         async with self.database.reading() as connection:
             key = await _key(connection, org)
+            if kind == "deleted":
+                return len(await unused_resources(connection, key, {**without, kind: before}))
             counts = [
                 (await connection.execute(sa.select(sa.func.count()).select_from(rule.old(key, before).subquery())))
                 for rule in RULES[kind]

@@ -186,6 +186,10 @@ class DeletedResources:
     """Deleted workflows and skills that nothing uses any more."""
 
     def old(self, org: int, before: int) -> sa.Select[Any]:
+        return self.old_after(org, before)
+
+    def old_after(self, org: int, before: int, *remaining: sa.ColumnElement[bool]) -> sa.Select[Any]:
+        """The keys when only those executions are left that satisfy the further conditions."""
         own = (
             executions.c.org == org,
             executions.c.kind == resources.c.kind,
@@ -198,7 +202,7 @@ class DeletedResources:
         opened = journal.c.execution == executions.c.id, journal.c.entry.like(_OPENED)
         called = (
             sa.exists()
-            .where(executions.c.org == org, *opened, named.correlate(resources, journal))
+            .where(executions.c.org == org, *opened, named.correlate(resources, journal), *remaining)
             .correlate(resources)
         )
         deleted = resources.c.org == org, resources.c.deleted_at < before, resources.c.status == "deleted"
@@ -250,6 +254,24 @@ Gone = dict[sa.Table, tuple["sa.Column[Any]", frozenset[Any]]]
 """By table: the column, and its values in the rows that a pruning deletes."""
 
 
+async def unused_resources(connection: Transaction, org: int, limits: Mapping[Expiring, int]) -> frozenset[int]:
+    """The keys of the resources that pruning these kinds deletes: also those whose last callers it deletes."""
+    found = frozenset[int]()
+    if "deleted" not in limits:
+        return found
+    ended = EndedExecutions().old(org, limits["runs"]) if "runs" in limits else None
+    remain = [] if ended is None else [executions.c.id.not_in(ended)]
+    while True:
+        gone = resources.alias("gone")
+        of_gone = gone.c.org == org, gone.c.kind == executions.c.kind, gone.c.id == executions.c.resource_id
+        outlives = ~sa.exists().where(*of_gone, gone.c.key.in_(found)).correlate(executions)
+        unused = DeletedResources().old_after(org, limits["deleted"], *remain, outlives)
+        more = frozenset(row[0] for row in await connection.execute(unused))
+        if more == found:
+            return found
+        found = more
+
+
 async def rows_to_prune(connection: Transaction, org: int, limits: Mapping[Expiring, int]) -> Gone:
     """The rows with content of customers that pruning these kinds, with these times, would delete."""
 
@@ -257,7 +279,7 @@ async def rows_to_prune(connection: Transaction, org: int, limits: Mapping[Expir
         rows = await connection.execute(rule.old(org, limits[kind])) if kind in limits else ()
         return frozenset(row[0] for row in rows)
 
-    unused = await found(DeletedResources(), "deleted")
+    unused = await unused_resources(connection, org, limits)
     own, variants = await _of_resources(connection, org, unused)
     ended = await found(EndedExecutions(), "runs") | own
     stale = await found(OldConversations(), "conversations")

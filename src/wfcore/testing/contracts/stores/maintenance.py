@@ -233,8 +233,9 @@ class MaintenanceContract(OnAsyncio):
         async with storage.transaction(ORG) as work:
             for number in (1, 2):
                 await work.workflows.next_id()
-                gone = attrs.evolve(new_resource(number), status=Status.DELETED, deleted_at=from_ms(NOW))
-                await work.workflows.add(gone)
+                await work.workflows.add(
+                    attrs.evolve(new_resource(number), status=Status.DELETED, deleted_at=from_ms(NOW))
+                )
                 await work.workflows.add_variation(number, new_variation(f"variation-{number}"))
         parked = await ran(journal, "parked", RunStatus.interrupted, workflow=1)
         caller = await ran(journal, "caller", RunStatus.done, workflow=3)
@@ -243,6 +244,7 @@ class MaintenanceContract(OnAsyncio):
         assert await self._pruned(storage, "deleted") == 0
         await journal.append(parked, Append(2, steps(1, 2), changes=[RunChange("parked", RunStatus.cancelled, NOW)]))
         assert await self._pruned(storage, "deleted") == 1
+        assert await storage.maintenance.count(ORG, "deleted", LATER, {"runs": LATER}) == 1
         assert await self._pruned(storage, "runs") == 1
         assert await self._pruned(storage, "deleted") == 1
 
