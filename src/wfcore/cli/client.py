@@ -12,7 +12,7 @@ import attrs
 from cyclopts import CycloptsError, Parameter
 from cyclopts.validators import Number
 
-from wfcore.cli.common import DATABASE, driving, open_core
+from wfcore.cli.common import DATABASE, driving, open_core, print_message
 from wfcore.cli.credentials import read_credentials
 from wfcore.cli.files import load_tools
 from wfcore.cli.options import INCOMPLETE
@@ -141,7 +141,7 @@ class Api:
             yield
 
     async def pages(self, path: str, key: str, limit: int | None = None, **query: object) -> list[Mapping[str, JSON]]:
-        """The rows of all pages of a list, `limit` at most."""
+        """The rows of all pages of a list, `limit` at most: a message says if there are more."""
         rows: list[Mapping[str, JSON]] = []
         token: JSON = None
         while limit is None or len(rows) < limit:
@@ -150,7 +150,8 @@ class Api:
             rows += as_objects(page.get(key))
             token = page.get("nextPageToken")
             if not token:
-                break
+                return rows
+        print_message(f"there are more than these {len(rows)}: `--limit` shows more")
         return rows
 
     async def number_of(self, kind: str, reference: str, status: str | None = None) -> int:

@@ -76,6 +76,17 @@ def test_waiting_runs_move(acme: Organization, tmp_path: Path) -> None:
         assert acme.call("run", "move", "refund", *arguments).status == 2
 
 
+def test_a_list_that_is_cut_says_so(acme: Organization) -> None:
+    """On stderr, also beside JSON; a whole list says nothing."""
+    acme.deployed(("Refund", ASK))
+    for key in ("r", "q"):
+        acme.call("run", "start", "refund", "--key", key, "--input", '{"order": 1}', "--follow")
+    for form in ([], ["--json"]):
+        cut = acme.call("run", "list", "--limit", "1", *form)
+        assert (cut.status, cut.err) == (0, "there are more than these 1: `--limit` shows more\n")
+        assert acme.call("run", "list", "--limit", "2", *form).err == ""
+
+
 def test_the_target_is_a_workflow_or_a_skill(acme: Organization) -> None:
     """One of the two, not both and not none."""
     for arguments in ([], ["refund", "--skill", "support"]):
