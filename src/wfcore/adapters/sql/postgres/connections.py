@@ -23,6 +23,17 @@ _PLANNER_SETTINGS: Final = "SET enable_hashjoin = off; SET enable_mergejoin = of
 these settings it joins whole tables first, or compiles the statement.
 """
 
+IDLE_SECONDS: Final = 20
+"""How long a transaction can wait for its next statement. A process that is suspended keeps its connections and its
+locks, and others would wait for them until it continues.
+"""
+
+_IDLE_LIMIT: Final = (
+    f"SELECT set_config('idle_in_transaction_session_timeout', '{IDLE_SECONDS}s', false)"
+    " WHERE current_setting('idle_in_transaction_session_timeout') = '0'"
+)
+"""A limit of the operator or of the URL stays."""
+
 _NO_CONNECTION: Final = "This connection is closed"
 """The error of SQLAlchemy's pool when the server has closed each connection that it tried."""
 
@@ -62,7 +73,7 @@ class PostgresAddress:
         commit_mode = "" if self.synchronous == "FULL" else "SET synchronous_commit = off"
         connection = await AsyncConnection.connect(**server_options(self.url), autocommit=True)
         try:
-            await connection.execute(f"{_ISOLATION}; {_PLANNER_SETTINGS}; {commit_mode}; {also}")
+            await connection.execute(f"{_ISOLATION}; {_PLANNER_SETTINGS}; {_IDLE_LIMIT}; {commit_mode}; {also}")
             await connection.set_autocommit(autocommit)
         except BaseException:
             await connection.close()

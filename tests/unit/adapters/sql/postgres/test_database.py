@@ -265,6 +265,20 @@ class TestTransactions:
                 other.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")  # type: ignore[arg-type]
         assert await storage.check_writes() is None
 
+    @pytest.mark.parametrize(("options", "expected"), [("", "20s"), ("-cidle_in_transaction_session_timeout=7s", "7s")])
+    async def test_a_transaction_that_does_not_go_on(self, url: str, options: str, expected: str) -> None:
+        """The server ends it, so that others do not wait for the locks of a suspended process; a limit of the URL or of
+        the operator stays.
+        """
+        address = sa.make_url(url).update_query_dict({"options": options} if options else {})
+        shown = statement("SELECT current_setting('idle_in_transaction_session_timeout')")
+        async with opened(address.render_as_string(hide_password=False)) as database:
+            for use in (database.writing, database.reading):
+                async with use() as connection:
+                    assert await connection.scan(shown, ()) == [(expected,)]
+            async with database.commit_client.exclusive() as pipeline:
+                assert (await pipeline.send([(shown, ())]))[0].rows == [(expected,)]
+
     @pytest.mark.parametrize("code", ["25P03", "25P04", "42501", "53100", "53300", "55P03", "57014", "57P01", "58030"])
     async def test_limits_and_faults_of_the_server(self, database: PostgresDatabase, code: str) -> None:
         """A timeout of a transaction or statement, a right that the role lacks, a full disk, no connection left: the
