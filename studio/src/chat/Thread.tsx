@@ -34,6 +34,15 @@ export function Thread({ session, chats, partner, names, autoFocus }: { session:
     else if (isLonger && area.scrollTop < area.scrollHeight - before.current.height) area.scrollTop += area.scrollHeight - before.current.height;
     before.current = { first, height: area.scrollHeight };
   });
+  useEffect(() => {
+    const area = scroll.current!;
+    // Messages that come into sight get their true height only then.
+    const watch = new ResizeObserver(() => {
+      if (atEnd.current) area.scrollTop = area.scrollHeight;
+    });
+    watch.observe(area.querySelector(".log")!);
+    return () => watch.disconnect();
+  }, []);
   useChanges(["run", "interrupt"], () => void session.refresh());
   const decided = () => {
     const root = scroll.current;

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from appearance import APPEARANCES, check_accessibility
 from playwright.sync_api import Page, Route, expect
+from servers import eventually
 from test_chat_page import idle, opened, say
 from test_hostile import check
 from test_keyboard import tab_to
@@ -274,3 +275,27 @@ def test_older_messages_leave_what_is_read_in_its_place(open_page: Open, chats: 
     page.get_by_role("button", name="older").click()
     expect(page.locator(".bubble")).to_have_count(80)
     expect(first).to_be_in_viewport()
+
+
+def test_messages_out_of_sight_of_a_long_chat_are_not_laid_out(open_page: Open, chats: dict[str, Any]) -> None:
+    """Of 500 only some where one reads; all stay in the document, as for a search, and are printed."""
+    texts = [f"Message {number}" + "\n\nand more" * (number % 5) for number in range(500)]
+    messages = [{"type": "ai", "content": text, "id": f"r:{text}", "toolCalls": []} for text in texts]
+    whole = {"threadId": "t", "skillId": 1, "messages": messages, "nextPageToken": None}
+    page = chat(open_page, chats, "?skillId=1&sessionId=none")
+    page.route(re.compile(r"/conversations/[^?]"), lambda route: route.fulfill(json=whole))
+    page.goto(f"{chats['url']}/studio/chat?skillId={chats['helper']}&sessionId=long")
+    expect(page.locator(".bubble")).to_have_count(500)
+    thread = page.locator(".thread")
+
+    def laid_out(number: int) -> bool:
+        text = page.locator(".bubble").nth(number).locator("p").first
+        return bool(text.evaluate("(one) => one.checkVisibility({ contentVisibilityAuto: true })"))
+
+    eventually(lambda: thread.evaluate("(one) => one.scrollHeight - one.scrollTop - one.clientHeight < 2"))
+    expect(page.locator(".bubble").last).to_be_in_viewport(ratio=1)
+    eventually(lambda: laid_out(499) and not laid_out(0))
+    thread.evaluate("(one) => one.scrollTo(0, 0)")
+    eventually(lambda: laid_out(0) and not laid_out(499))
+    page.emulate_media(media="print")
+    eventually(lambda: laid_out(0) and laid_out(499))
