@@ -32,6 +32,7 @@ from wfcore.domain.channels.team_chats import (
 )
 from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable, WfcoreError
+from wfcore.domain.kernel.ids import normalize_email
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
@@ -146,7 +147,8 @@ class TeamChats:
             raise conflict("the `approvals` of this team chat are off", "approvals_off")
         async with self._ports.storage.reading(org) as work:
             posting = await work.postings.get(started)
-            member = await work.directory.member_by_email(said["email"].lower())
+            address = normalize_email(said["email"])
+            member = None if address is None else await work.directory.member_by_email(address)
         if posting is None:
             raise NotFound
         if member is None or not member.email_verified:

@@ -180,8 +180,8 @@ class TestDecisions:
     async def parked(self, bench: Bench) -> Channel:
         """A chat that takes decisions, whose first message waits for an approval with a form."""
         form = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-        boss, _, _ = [await bench.joined(*who) for who in (("boss", "owner"), ("me",), ("grace",))]
-        number = await bench.deployed(one(ask(approvers={"emails": ["grace@x.org"]}, formSchema=form)))
+        boss, *_ = [await bench.joined(*who) for who in (("boss", "owner"), ("me",), ("grace",), ("kim",))]
+        number = await bench.deployed(one(ask(approvers={"emails": ["grace@x.org", "kim@x.org"]}, formSchema=form)))
         rows = bench.core.workflows.interfaces
         row = await rows.create(boss, number, kind="teamchat", config={"approvals": True})
         channel = Channel(bench, number, row.id, (await rows.secret(boss, number, row.id)).secret)
@@ -204,9 +204,12 @@ class TestDecisions:
         assert [one["userId"] for one in audited if "approve" in str(one)] == ["grace"], audited
 
     async def test_others_decide_nothing(self, bench: Bench, parked: Channel) -> None:
-        """No member, no approver, an invalid form, another message: each has its reason, and the run waits."""
+        """No member, an address like that of one, no approver, an invalid form, another message: each has its reason,
+        and the run waits.
+        """
         for number, (more, refusal, why) in enumerate((
             ({"email": "nobody@x.org"}, Forbidden, "unknown_person"),
+            ({"email": "\u212aim@x.org"}, Forbidden, "unknown_person"),
             ({"email": "boss@x.org"}, Forbidden, None),
             ({"data": {}}, Invalid, None),
             ({"messageId": "msg_9"}, NotFound, None),
