@@ -355,7 +355,7 @@ RUNS: Final = [
     *planted(
         "src/wfcore/domain/agents/secret_masks.py",
         f"{CASES}/tools/test_connection_use.py",
-        ("a secret in a result", "return text if self._pattern is None else self._pattern.sub(MASK, text)", "return text"),
+        ("a secret in a result", "text = text.replace(form, MASK)", "pass"),
     ),
     *planted(
         f"{RUNTIME}/runs/decisions.py",
