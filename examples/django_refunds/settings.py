@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import django
+
 FILE = Path(os.environ.get("SHOP_DATABASE", "shop.db")).absolute()
 
 SECRET_KEY = os.environ.get("SHOP_SECRET", "only for this example")
@@ -25,4 +27,8 @@ MIDDLEWARE = [
 ROOT_URLCONF = "urls"
 USE_TZ = True
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+CONSOLE = "django.core.mail.backends.console.EmailBackend"
+if django.VERSION >= (6, 1):
+    MAILERS = {"default": {"BACKEND": CONSOLE}}
+else:
+    EMAIL_BACKEND = CONSOLE
