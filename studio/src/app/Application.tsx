@@ -10,9 +10,9 @@ import { ChatApp } from "./ChatApp";
 import { type Config, localeOf } from "./config";
 import { byAddress, pathOf, routeOf, SECTIONS, useAddress } from "./router";
 import { forgetSignedOut } from "./session";
-import { elementOf, Shell, START } from "./Shell";
+import { elementOf, personOf, Shell, START } from "./Shell";
 import shellCss from "./shell.css?inline";
-import { Front, personOf, useSession } from "./SignIn";
+import { Front, useSession } from "./SignIn";
 
 const THEME = "studio-theme";
 const NAMED = ["runs", "inbox", "chat", "workflows", "skills", "more", ...SECTIONS];

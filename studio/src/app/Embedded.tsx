@@ -3,7 +3,7 @@ import type { PageElement } from "../elements/base";
 import { useHost, useLoaded } from "../elements/context";
 import { Failure, Loading } from "../kit/kit";
 import { byAttribute, type Navigation, useAddress } from "./router";
-import { Shell, type ShellConfig } from "./Shell";
+import { personOf, Shell, type ShellConfig } from "./Shell";
 
 interface Props {
   element: PageElement;
@@ -26,5 +26,5 @@ function Pages(props: Props & { navigation: Navigation; path: string }) {
   const { value: me, problem, reload } = useLoaded("me", () => api.me());
   if (problem) return <Failure problem={problem} onRetry={reload} />;
   if (!me) return <Loading rows={8} />;
-  return <Shell {...props} me={me} />;
+  return <Shell key={personOf(me)} {...props} me={me} />;
 }

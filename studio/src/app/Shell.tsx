@@ -61,6 +61,9 @@ export function elementOf({ page, id }: Route): string | undefined {
   return PAGES[`${page}/${id === null ? "" : "1"}`];
 }
 
+/** A person in an organization: the key of a `Shell`, so that another one finds nothing that the pages have left. */
+export const personOf = ({ orgUuid, userId }: Caller) => JSON.stringify([orgUuid, userId]);
+
 /** The navigation, and beside it the element of the route. `tools` is about the session of the user. */
 export function Shell({ element, config, navigation, path, me, tools, view: View = "section" }: {
   element: PageElement; config: ShellConfig; navigation: Navigation; path: string; me: Caller; tools?: ReactNode; view?: "main" | "section";

@@ -9,6 +9,7 @@ import { Icon } from "../kit/icons";
 import { Failure, Loading, type Problem } from "../kit/kit";
 import { Brand } from "./Brand";
 import type { Config } from "./config";
+import { personOf } from "./Shell";
 import { beginSignIn, endSignIn, forgetSignedOut, forgetToken, shareSession, type Sharing, storedToken, storeToken } from "./session";
 
 export interface Session {
@@ -34,9 +35,6 @@ const LONGEST_PAUSE_MS = 30_000;
 
 const isDenied = ({ status }: Problem) => status === 401 || status === 403;
 const textOf = (problem: Problem) => (isDenied(problem) ? "signIn.bad" : problem.status === 0 ? "error.offline" : "signIn.unavailable");
-
-/** A person in an organization. */
-export const personOf = ({ orgUuid, userId }: Caller) => JSON.stringify([orgUuid, userId]);
 
 /** Whose pages are shown, whether by a token, and whether that or the cookie was refused since. */
 interface Entered {

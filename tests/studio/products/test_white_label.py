@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from appearance import APPEARANCES, check_accessibility
-from playwright.sync_api import Page, Response, expect
+from playwright.sync_api import Page, Response, Route, expect
+from servers import eventually
 from watching import Open
 
 DOCUMENT = """() => {
@@ -104,6 +105,25 @@ def test_it_has_its_place_in_the_address(open_page: Open, origin: str, base: str
     assert page.title() == "Acme"
     expect(page.get_by_role("heading", name="Acme", exact=True)).to_be_visible()
     expect(page.locator(".brand")).to_have_text("Automation")
+
+
+def test_another_user_finds_no_list_of_the_one_before(open_page: Open, origin: str) -> None:
+    """After another `getToken` with another user, Back shows a list without the rows that the first one has read."""
+    page = open_page("/white/path", token=None, origin=origin)
+    entry(page, "Runs").click()
+    expect(page.locator("acme-runs .line").first).to_be_visible()
+    entry(page, "Inbox").click()
+    expect(page.locator("acme-inbox").get_by_text("Publish release d?")).to_be_visible()
+    me = page.evaluate("fetch('/d/api/v1/me').then((found) => found.json())")
+    page.route("**/api/v1/me", lambda route: route.fulfill(json={**me, "userId": "bob"}))
+    held: list[Route] = []
+    page.route("**/agent/v1/runs?*", lambda route: held.append(route))  # noqa: PLW0108  (as above)
+    with page.expect_response("**/api/v1/me"):
+        page.locator("acme-studio").evaluate("(one) => { one.getToken = () => null; }")
+    page.go_back()
+    expect(page.locator("acme-runs .skeleton").first).to_be_visible()
+    expect(page.locator("acme-runs .line")).to_have_count(0)
+    eventually(lambda: held)
 
 
 def test_the_product_keeps_its_place(open_page: Open, origin: str) -> None:
