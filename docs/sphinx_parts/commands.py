@@ -27,6 +27,7 @@ EXAMPLES = {
     "run fork": f"order-4711 --before review --input '{{\"order\": 8}}' {HERE}",
     "run list": f"--status error --since 2026-01-01T00:00:00Z {HERE}",
     "run retry": f"order-4711 --version published --skip notify {HERE}",
+    "run retry-all": f"--workflow refunds --since 2026-01-01T00:00:00Z --preview {HERE}",
     "run start": f"refunds --input '{{\"order\": 7}}' --key order-4711 --follow {HERE}",
     "serve": "--port 8080 --database sqlite:///app.db --tools shop.py:TOOLS",
     "simulate": "refund.yaml --rule 'never pay without approved ask'",

@@ -50,6 +50,13 @@ _COLUMNS: Final = {
     "finishedAt": "ENDED",
 }
 _MOVES: Final = {"runId": "RUN", "moved": "MOVED", "reason": "REASON", "differences": "DIFFERENCES"}
+_RETRIES: Final = {
+    "runId": "RUN",
+    "moved": "RETRIED",
+    "retriedBy": "NEW TURN",
+    "reason": "REASON",
+    "differences": "DIFFERENCES",
+}
 _INBOX: Final = {
     "runId": "RUN",
     "interruptId": "INTERRUPT",
@@ -201,6 +208,48 @@ async def retry(
         return await _begun(api, at(RUNS, run_id, "retry"), sent, follow=follow, watch=watch)
 
 
+async def retry_all(
+    *,
+    status: Literal["error", "cancelled"] = "error",
+    workflow: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    version: Version = "pinned",
+    preview: Annotated[bool, Parameter(negative=())] = False,
+    yes: Yes = False,
+    json: Json = False,
+    target: CommandTarget = TARGET,
+) -> int:
+    """Retry the failed runs that nobody has retried, each where it failed: the newest 1,000 of those selected.
+
+    Exit status: 1 if a run was not retried.
+
+    Parameters
+    ----------
+    status
+        Retry those that failed, or those that were cancelled.
+    workflow
+        Only those of this workflow (number or slug).
+    since
+        Only those created at this time (RFC 3339) or later.
+    until
+        Only those created before this time (RFC 3339).
+    version
+        The graph to continue with: the run's own, the deployed one, or the draft.
+    preview
+        Only list what would be retried.
+    """
+    if not preview:
+        await confirm("retry these runs, with all effects of what they did not finish?", yes=yes)
+    async with connected(target) as api:
+        number = None if workflow is None else await api.number_of("workflow", workflow)
+        selection = {"status": status, "workflowId": number, "since": since, "until": until}
+        chosen: JSON = {name: value for name, value in selection.items() if value is not None}
+        body: dict[str, JSON] = {"filter": chosen, "version": version, "preview": preview}
+        answer = as_object(await api.post(f"{RUNS}/retry", body))
+    return _print_outcomes(as_objects(answer["runs"]), _RETRIES, as_json=json)
+
+
 async def fork(
     run_id: str,
     /,
@@ -249,10 +298,14 @@ async def move(
         number = await api.number_of("workflow", reference)
         body: dict[str, JSON] = {"all": True} if all else {"runIds": [*runs]}
         answer = as_object(await api.post(f"/api/v1/workflows/{number}/move-runs", body))
-    rows = as_objects(answer["runs"])
+    return _print_outcomes(as_objects(answer["runs"]), _MOVES, as_json=json)
+
+
+def _print_outcomes(rows: Sequence[Mapping[str, JSON]], columns: Mapping[str, str], *, as_json: bool) -> int:
+    """Print what became of each run. Returns the exit status."""
     texts = ["; ".join(as_text(one["message"]) for one in as_objects(row["differences"])) for row in rows]
     shown = [{**row, "differences": text} for row, text in zip(rows, texts, strict=True)]
-    print_rows(rows if json else shown, _MOVES, as_json=json)
+    print_rows(rows if as_json else shown, columns, as_json=as_json)
     return 1 if any(row["moved"] is False for row in rows) else 0
 
 
@@ -377,6 +430,7 @@ app = App(name="run", help="Run a workflow file without a server, or manage the 
 app.default(run)
 for _command, _name in (
     (start, "start"), (list_runs, "list"), (show, "show"), (follow, "follow"), (cancel, "cancel"), (retry, "retry"),
+    (retry_all, "retry-all"),
     (fork, "fork"), (move, "move"), (delete, "delete"),
 ):  # fmt: skip
     app.command(_command, name=_name)

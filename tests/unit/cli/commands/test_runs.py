@@ -118,6 +118,24 @@ def test_a_failed_run_is_retried_and_forked(acme: Organization) -> None:
     assert acme.call("run", "retry", "r").status == 1
 
 
+def test_failed_runs_are_retried_together(acme: Organization) -> None:
+    """Those selected that nobody has retried; a preview changes nothing; cancelled ones only by their status."""
+    acme.deployed(("Fails", FAILING), ("Refund", ASK))
+    for key in ("f", "g"):
+        acme.call("run", "start", "fails", "--key", key, "--follow")
+    acme.call("run", "start", "refund", "--key", "c", "--input", '{"order": 1}', "--follow")
+    acme.call("run", "cancel", "c")
+    command = ("run", "retry-all", "--workflow", "fails")
+    assert acme.call(*command).status == 2  # no terminal, and no --yes
+    preview = acme.call(*command, "--preview")
+    assert (preview.status, preview.rows) == (0, [["g", "yes"], ["f", "yes"]])
+    retried = acme.call(*command, "--since", "2026-01-01T00:00:00Z", "--yes", "--json").json
+    assert [(row["runId"], row["moved"]) for row in retried] == [("g", True), ("f", True)]
+    assert acme.call("run", "show", "g").json["retriedBy"] == retried[0]["retriedBy"]
+    (cancelled,) = acme.call("run", "retry-all", "--status", "cancelled", "--yes").rows
+    assert cancelled[:2] == ["c", "yes"]
+
+
 def test_an_ended_run_is_deleted(acme: Organization) -> None:
     """With its confirmation."""
     acme.deployed(("Echo", ECHO))
