@@ -230,17 +230,15 @@ class MaintenanceContract(OnAsyncio):
     async def test_resources_in_use_stay(self, stores: Stores) -> None:
         """While an execution of theirs can continue, or one of another workflow has called them."""
         storage, journal = stores
+        gone = Status.DELETED, from_ms(NOW)
         async with storage.transaction(ORG) as work:
             for number in (1, 2):
                 await work.workflows.next_id()
-                await work.workflows.add(
-                    attrs.evolve(new_resource(number), status=Status.DELETED, deleted_at=from_ms(NOW))
-                )
+                await work.workflows.add(attrs.evolve(new_resource(number), status=gone[0], deleted_at=gone[1]))
                 await work.workflows.add_variation(number, new_variation(f"variation-{number}"))
         parked = await ran(journal, "parked", RunStatus.interrupted, workflow=1)
         caller = await ran(journal, "caller", RunStatus.done, workflow=3)
-        opened = Opened(NOW, 1, 1, 1, 1, "workflow", 2, "variation-2", {})
-        await journal.append(caller, Append(2, [opened]))
+        await journal.append(caller, Append(2, [Opened(NOW, 1, 1, 1, 1, "workflow", 2, "variation-2", {})]))
         assert await self._pruned(storage, "deleted") == 0
         await journal.append(parked, Append(2, steps(1, 2), changes=[RunChange("parked", RunStatus.cancelled, NOW)]))
         assert await self._pruned(storage, "deleted") == 1
