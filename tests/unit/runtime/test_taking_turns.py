@@ -55,6 +55,14 @@ class TestTimeSlice:
         await time_slice.take(me, 6)
         assert (time_slice.is_due(me, 6), time_slice.is_due(me, 7)) == (False, True)
 
+    async def test_one_that_waits_need_not_give_way(self) -> None:
+        """The loop had a turn while it waited: a millisecond begins then."""
+        time_slice, me = TimeSlice(), object()
+        await time_slice.take(me, 5)
+        await time_slice.take(me, 6)
+        await asyncio.sleep(0)
+        assert [time_slice.is_due(me, now) for now in (6, 7, 7, 8)] == [False, False, False, True]
+
 
 @pytest.mark.parametrize("idempotent", [True, False])
 class TestRuns:

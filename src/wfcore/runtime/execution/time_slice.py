@@ -16,27 +16,39 @@ class TimeSlice:
     """A cooperative yield for sessions that never wait.
 
     If neither tools nor the journal ever wait, one session can run from one millisecond to the next and block the loop.
-    It then yields once a millisecond. Sessions that take turns share the slice of the loop.
+    It then yields once a millisecond. A session that waits, as for a server's commit, does not yield beside that.
+    Sessions that take turns share the slice of the loop.
     """
 
     def __init__(self) -> None:
         self._since = 0
         self._session: object = None
+        self._has_turned = False
+        """Whether the event loop had a turn since then, as far as it is known."""
 
     def is_due(self, session: object, now: int) -> bool:
-        """Whether no other session has run since an earlier millisecond."""
+        """Whether neither another session nor the event loop had a turn since an earlier millisecond."""
         if self._session is not session:
-            self._since, self._session = now, session
+            self._since, self._session, self._has_turned = now, session, False
+        elif self._has_turned and self._since != now:
+            self._begin(now)
         return self._since != now
 
     async def take(self, session: object, now: int) -> None:
         """Yield to the event loop if it is due, or if other sessions have used up the slice of the loop's turn."""
         if self._session is not session:
-            self._since, self._session = now, session
+            self._since, self._session, self._has_turned = now, session, False
             await loop_slice().take()
-        elif self._since != now:
-            self._since = now
+        elif self.is_due(session, now):
             await asyncio.sleep(0)
+            self._begin(now)
+
+    def _begin(self, now: int) -> None:
+        self._since, self._has_turned = now, False
+        asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._has_turned = True
 
 
 class ExecutionTime:
