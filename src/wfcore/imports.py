@@ -12,6 +12,9 @@ from typing import Final
 LONGEST_WAIT: Final = 5.0
 """Seconds that a fork waits for an import, which can need a lock of another module that the forking thread holds."""
 
+FROZEN_BY_PYTHON: Final = 1_000
+"""More than the objects that CPython 3.12 freezes as it starts (375), and fewer than any process has to freeze."""
+
 
 class _Forks:
     """Makes the forks of this process wait for imports in threads."""
@@ -61,7 +64,7 @@ class _Heap:
 
     def is_frozen(self) -> bool:
         """Whether the process has called `gc.freeze`. It is not counted again: that visits each frozen object."""
-        self._has_frozen = self._has_frozen or gc.get_freeze_count() > 0
+        self._has_frozen = self._has_frozen or gc.get_freeze_count() > FROZEN_BY_PYTHON
         return self._has_frozen
 
 

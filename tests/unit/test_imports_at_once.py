@@ -59,7 +59,7 @@ def test_frozen_objects_are_counted_once(thawed: None, monkeypatch: pytest.Monke
     def count() -> int:
         nonlocal counts
         counts += 1
-        return 1
+        return 50_000
 
     monkeypatch.setattr(gc, "get_freeze_count", count)
     for _ in range(3):
