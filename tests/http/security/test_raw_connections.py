@@ -221,6 +221,20 @@ async def test_a_client_that_does_not_read_is_disconnected() -> None:
             await gone.wait()
 
 
+async def test_a_response_that_breaks_ends_its_connection_without_a_second_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The application has logged why, such as that PostgreSQL has gone away: the server logs nothing about it."""
+
+    async def breaking(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+
+    async with serving(breaking, **uvicorn_options(LIMITS, [])) as port:
+        assert (await sent(port, GET)).endswith(b"half\r\n")
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("uvicorn")] == []
+
+
 async def status_of(port: int, token: str, forwarded: str = "") -> bytes:
     headers = f"Host: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n"
     headers += f"X-Forwarded-For: {forwarded}\r\n" if forwarded else ""

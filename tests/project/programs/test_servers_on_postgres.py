@@ -3,12 +3,16 @@
 import asyncio
 import json
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
 
 import httpx
+import psycopg
+import pytest
 from commands import action, ended_by, serving, workflow, working
-from postgres_server import without_schema
+from postgres_server import WAITS, without_schema
 from waiting import HANG, PATIENCE
 
 import wfcore
@@ -82,3 +86,27 @@ def test_a_worker_has_no_place_for_attachments_and_keys(tmp_path: Path) -> None:
     (tmp_path / "wfcore.toml").write_text(f'blobs = "attachments"\nsecret_key = "{"A" * 43}"\n')
     with working(tmp_path, "--database", url, "--config", "wfcore.toml") as worker:
         assert ended_by(worker, signal.SIGTERM) == ""
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_a_request_that_waits_longer_than_the_shutdown_gets_an_error(tmp_path: Path, method: str) -> None:
+    """It waits for a lock of the database: it gets a 503 in the error envelope, on a connection that ends, and stderr
+    has no traceback of it."""
+    url = without_schema()
+    with serving(tmp_path, "--database", url) as (server, address), ThreadPoolExecutor() as pool:
+        headers = {"Authorization": f"Bearer {asyncio.run(token_in(url))}"}
+        with psycopg.connect(url) as holder, psycopg.connect(url, autocommit=True) as watch:
+            holder.execute("LOCK TABLE wfcore.tokens")  # only requests read it
+            sent = pool.submit(httpx.request, method, f"{address}/api/v1/workflows", headers=headers, timeout=HANG)
+            while watch.execute(WAITS).fetchone() is None:
+                time.sleep(0.01)
+            ending = pool.submit(ended_by, server, signal.SIGTERM)
+            response = sent.result()
+        printed = ending.result()
+    assert (response.status_code, response.headers["Connection"], response.headers["Retry-After"]) == (
+        503,
+        "close",
+        "1",
+    )
+    assert ("the server is shutting down: send the request again" in response.text) is (method == "GET")
+    assert "Exception in ASGI application" not in printed

@@ -89,6 +89,11 @@ class _StrictConnection(h11.Connection):
             return bool(self._receive_buffer)
         return self.their_state is h11.SEND_BODY and self.our_state is h11.DONE
 
+    @property
+    def is_head(self) -> bool:
+        """Whether the request under way is a HEAD, whose response has no body."""
+        return self._request_method == b"HEAD"
+
     def next_event(self) -> Any:
         try:
             event = super().next_event()
@@ -120,6 +125,7 @@ class StrictProtocol(H11Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._refused = False
+        self._application, self.app = self.app, self._respond
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(JoinedWrites(transport, self.loop))
@@ -133,6 +139,20 @@ class StrictProtocol(H11Protocol):
         self._cancel_deadline()
         self._stop_watching()
         super().connection_lost(exc)
+
+    async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
+        """Call the application. Where it sends no complete response, it has logged why: the connection is closed.
+
+        A request that still waits when the time of a shutdown is over is cancelled, and gets a 503.
+        """
+        cycle = self.cycle
+        try:
+            await self._application(scope, receive, send)
+        except asyncio.CancelledError:
+            self._refuse(Unavailable("the server is shutting down: send the request again"))
+        if cycle.response_started and not cycle.response_complete and not cycle.disconnected:
+            cycle.disconnected = True
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """The client has not read what was sent: until it does, the application writes no more."""
@@ -211,9 +231,10 @@ class StrictProtocol(H11Protocol):
             request_id = str(uuid4())
             response = error_response(error, request_id)
             headers = [*response.raw_headers, (b"x-request-id", request_id.encode()), (b"connection", b"close")]
+            body = b"" if self.conn.is_head else bytes(response.body)
             for event in (
                 h11.Response(status_code=error.http, headers=headers, reason=HTTPStatus(error.http).phrase.encode()),
-                h11.Data(data=bytes(response.body)),
+                h11.Data(data=body),
                 h11.EndOfMessage(),
             ):
                 self.transport.write(self.conn.send(event) or b"")
