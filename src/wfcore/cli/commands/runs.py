@@ -247,7 +247,12 @@ async def retry_all(
         chosen: JSON = {name: value for name, value in selection.items() if value is not None}
         body: dict[str, JSON] = {"filter": chosen, "version": version, "preview": preview}
         answer = as_object(await api.post(f"{RUNS}/retry", body))
-    return _print_outcomes(as_objects(answer["runs"]), _RETRIES, as_json=json)
+    rows = as_objects(answer["runs"])
+    from wfcore.runtime.runs.repairs import MOST_RETRIED
+
+    if len(rows) >= MOST_RETRIED:
+        print_message(f"{len(rows)} runs are the most of one command: --until TIME selects those before them")
+    return _print_outcomes(rows, _RETRIES, as_json=json)
 
 
 async def fork(
@@ -303,6 +308,8 @@ async def move(
 
 def _print_outcomes(rows: Sequence[Mapping[str, JSON]], columns: Mapping[str, str], *, as_json: bool) -> int:
     """Print what became of each run. Returns the exit status."""
+    if not rows:
+        print_message("there is no such run: nothing was changed")
     texts = ["; ".join(as_text(one["message"]) for one in as_objects(row["differences"])) for row in rows]
     shown = [{**row, "differences": text} for row, text in zip(rows, texts, strict=True)]
     print_rows(rows if as_json else shown, columns, as_json=as_json)
@@ -421,6 +428,8 @@ def _ended(record: Mapping[str, JSON]) -> int:
         print_message(f"error: {as_object(record['error'])['message']}")
     for interrupt in as_objects(record["interrupts"]):
         print_message(f"waits: {interrupt['interruptId']} {interrupt['message']}")
+        decisions = "approve|deny" if interrupt["type"] == "approval" else "connected|cancelled"
+        print_message(f"answer: wfcore answer {record['runId']} {decisions} --interrupt {interrupt['interruptId']}")
     if record["status"] == "done":
         print_result(record["output"])
     return STATUSES[as_text(record["status"])]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from managing import ASK, ECHO, FAILING, Organization
 
+from wfcore.runtime.runs import repairs
 from wfcore.testing.histories import sketch
 
 
@@ -41,6 +42,7 @@ def test_an_approval_is_answered(acme: Organization) -> None:
     waiting = acme.call("run", "start", "refund", "--input", '{"order": 9}', "--key", "r", "--follow")
     assert (waiting.status, waiting.out, "Refund?" in waiting.err) == (4, "r\n", True)
     (row,) = acme.call("inbox", "--json").json
+    assert waiting.err.splitlines()[-1] == f"answer: wfcore answer r approve|deny --interrupt {row['interruptId']}"
     assert (row["runId"], row["workflowName"]) == ("r", "Refund")
     assert acme.call("inbox", "--workflow", "refund").rows[0][0] == "r"
     answered = acme.call("answer", "r", "approve", "--interrupt", row["interruptId"], "--follow")
@@ -74,6 +76,28 @@ def test_waiting_runs_move(acme: Organization, tmp_path: Path) -> None:
     assert (refused.status, "`s` to `w` was taken" in refused.out) == (1, True)
     for arguments in ([], ["r", "--all"]):
         assert acme.call("run", "move", "refund", *arguments).status == 2
+
+
+def test_nothing_to_move_or_to_retry_is_said(acme: Organization) -> None:
+    """On stderr: a table without rows does not say whether the command did anything."""
+    acme.deployed(("Refund", ASK))
+    for command in (["move", "refund", "--all"], ["retry-all", "--yes"], ["retry-all", "--preview"]):
+        done = acme.call("run", *command)
+        assert (done.status, done.rows, done.err) == (0, [], "there is no such run: nothing was changed\n")
+        assert acme.call("run", *command, "--json").json == []
+
+
+def test_a_retry_of_the_most_runs_says_so(acme: Organization, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those before them are not among its rows: it names the option that selects them."""
+    monkeypatch.setattr(repairs, "MOST_RETRIED", 2)
+    acme.deployed(("Fails", FAILING))
+    acme.call("run", "start", "fails", "--follow")
+    assert acme.call("run", "retry-all", "--preview").err == ""
+    for _ in range(2):
+        acme.call("run", "start", "fails", "--follow")
+    cut = acme.call("run", "retry-all", "--preview")
+    assert len(cut.rows) == 2
+    assert cut.err == "2 runs are the most of one command: --until TIME selects those before them\n"
 
 
 def test_a_list_that_is_cut_says_so(acme: Organization) -> None:
