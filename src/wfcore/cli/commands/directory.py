@@ -291,8 +291,13 @@ async def export_organization(
 async def _write(
     chunks: "AsyncIterator[bytes]", to: Path, on_size: "Callable[[int], None]" = lambda _size: None
 ) -> None:
-    """Write a new file, which only the user can read; none when there is an error. Raises FileExistsError."""
-    handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    """Write a new file, which only the user can read; none when there is an error. Raises Conflict if it exists."""
+    from wfcore.domain.kernel.errors import Conflict
+
+    try:
+        handle = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Conflict(f"`{to}` exists: name a new file") from None
     try:
         with os.fdopen(handle, "wb") as out:
             size = 0

@@ -333,7 +333,8 @@ def test_an_organization_is_exported(acme: Organization) -> None:
     assert rows == ["ada", "bob"]
     unknown = acme.call("org", "export", "00000000-0000-4000-8000-00000000ffff", "--to", "b.zip")
     assert (unknown.status, "unknown organization" in unknown.err) == (1, True)
-    assert acme.call("org", "export", acme.id, "--to", "acme.zip").status == 1
+    again = acme.call("org", "export", acme.id, "--to", "acme.zip")
+    assert (again.status, again.err) == (1, "error: `acme.zip` exists: name a new file\n")
 
 
 @pytest.mark.parametrize("command", [
