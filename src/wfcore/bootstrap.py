@@ -399,7 +399,9 @@ async def _database(
         raise ValueError("the database URL has no path: use `sqlite:///relative/path` or `sqlite:////absolute/path`")
     if not url.startswith("sqlite:///"):
         schemes = "sqlite:///path, postgresql://user@host/name or sqlite://"
-        raise ValueError(f"unknown database URL `{url.partition('://')[0]}`: use {schemes}")
+        scheme, separator, _ = url.partition("://")
+        quoted = f" `{scheme}`" if separator else ""  # without a scheme, the text can begin with the password
+        raise ValueError(f"unknown database URL{quoted}: use {schemes}")
     if off_loop:
         from wfcore.adapters.sql.sqlite.off_loop import OffLoopDatabase as Database
     else:

@@ -130,9 +130,11 @@ async def test_a_database_that_cannot_be_reached(caplog: pytest.LogCaptureFixtur
         assert CANARY not in shown
 
 
-@pytest.mark.parametrize("url", [f"mysql://wfcore:{CANARY}@db/x"])
+@pytest.mark.parametrize(
+    "url", [f"mysql://wfcore:{CANARY}@db/x", f"wfcore:{CANARY}@db/x", f"host=db password={CANARY}"]
+)
 async def test_an_unknown_url_is_not_quoted(url: str) -> None:
-    """Only its scheme is."""
+    """Only its scheme is, if it has one."""
     with pytest.raises(ValueError, match="unknown database URL") as error:
         async with bootstrap.open(url):
             raise AssertionError
