@@ -10,6 +10,7 @@ from msgspec import Meta
 from wfcore.ports.shards import MAIN
 from wfcore.runtime.common.installation import Dispatch, Engine
 from wfcore.settings.models import BadSettings, is_address
+from wfcore.settings.secret import WithSecrets
 
 URLS: Final = {
     "nats": (r"(nats|tls|wss?)://[^,\s]+(,(nats|tls|wss?)://[^,\s]+)*", "nats://127.0.0.1:4222"),
@@ -23,9 +24,10 @@ Namespace = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{2,255}\Z")]
 Path = Annotated[str, Meta(min_length=1)]
 
 
-class DispatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DispatchSettings(WithSecrets, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[dispatch]`. `url` has the servers of a cluster of NATS, separated by commas."""
 
+    SECRET = frozenset({"url", "credentials"})
     engine: Engine = "database"
     url: str | None = None
     name: Name = "wfcore"
@@ -35,9 +37,6 @@ class DispatchSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls_certificate: Path | None = None
     tls_key: Path | None = None
     namespace: Namespace = "default"
-
-    def __repr__(self) -> str:
-        return f"DispatchSettings(engine={self.engine!r}, name={self.name!r}, replicas={self.replicas!r})"
 
     def dispatch(self) -> Dispatch:
         """The `dispatch` of the settings of `wfcore.open`."""

@@ -102,6 +102,7 @@ from wfcore.runtime.common.installation import MAX_BUSY_SECONDS, Retention, Sett
 from wfcore.settings.dispatch import DispatchSettings, check_backend, check_shards
 from wfcore.settings.models import TEXT_FIELDS, BadSettings, Count, ModelSettings, Seconds, check_model, provider_of
 from wfcore.settings.oauth import OAuthSettings
+from wfcore.settings.secret import WithSecrets
 from wfcore.settings.server import LISTS as SERVER_LISTS
 from wfcore.settings.server import Host, ServerSettings, check_proxies
 from wfcore.settings.studio import StudioSettings
@@ -129,9 +130,10 @@ Name = Annotated[str, Meta(min_length=1)]
 Token = Annotated[str, Meta(pattern=r"^[\x21-\x7e]+\Z")]
 
 
-class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LimitSettings(WithSecrets, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[limits]`."""
 
+    SECRET = frozenset({"backend"})
     max_node_visits: Count = Limits().max_node_visits
     max_agent_rounds: Count = Limits().max_agent_rounds
     max_run_seconds: Seconds = Limits().max_run_seconds
@@ -146,11 +148,6 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     organization_requests_per_minute: Count | None = None
     max_waiting_requests: Count = Settings().max_waiting_requests
     backend: Backend = "memory"
-
-    def __repr__(self) -> str:
-        """Without `backend`, whose URL can have a password."""
-        shown = ((name, getattr(self, name)) for name in self.__struct_fields__ if name != "backend")
-        return f"LimitSettings({', '.join(f'{name}={value!r}' for name, value in shown)})"
 
 
 class BudgetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,9 +172,10 @@ class BudgetSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(found)
 
 
-class TelemetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TelemetrySettings(WithSecrets, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[telemetry]`."""
 
+    SECRET = frozenset({"metrics_token"})
     metrics: bool | None = None
     metrics_token: Token | None = None
     traces: bool = False
@@ -186,9 +184,6 @@ class TelemetrySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         """Raise BadSettings for a token of metrics that are off."""
         if self.metrics is False and self.metrics_token is not None:
             raise BadSettings(f"`telemetry.metrics_token` in {source}: requires metrics")
-
-    def __repr__(self) -> str:
-        return f"TelemetrySettings(metrics={self.metrics!r}, traces={self.traces!r})"
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -216,17 +211,19 @@ class HttpToolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allow: list[str] = []
 
 
-class DatabaseSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DatabaseSettings(WithSecrets, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The table `[database]`, which can be given instead of the URL alone."""
 
+    SECRET = frozenset({"url"})
     url: str | None = None
     schema: str | None = None
     busy_seconds: BusySeconds | None = None
 
 
-class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Configuration(WithSecrets, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All settings. `options` are the other keys of the file: options of the command line."""
 
+    SECRET = frozenset({"database", "secret_key", "previous_secret_keys", "shards", "options"})
     database: str | None = None
     schema: str | None = None
     busy_seconds: BusySeconds = Settings().busy_seconds

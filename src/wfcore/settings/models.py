@@ -12,6 +12,7 @@ from msgspec import Meta
 from wfcore.domain.json.codec import CENTURY
 from wfcore.domain.projections.cost import Price
 from wfcore.ports.providers import ModelProvider
+from wfcore.settings.secret import WithSecrets
 
 TEXT_FIELDS: Final = frozenset({"provider", "model", "base_url", "api_key"})
 """Fields of a model whose values are text; the others are numbers."""
@@ -39,9 +40,10 @@ def is_address(url: str) -> bool:
         return False
 
 
-class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ModelSettings(WithSecrets, msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table `[models.NAME]`."""
 
+    SECRET = frozenset({"api_key", "base_url"})
     provider: str
     model: str | None = None
     base_url: BaseUrl | None = None
@@ -52,9 +54,6 @@ class ModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_output_tokens: Count | None = None
     input_price: Amount | None = None
     output_price: Amount | None = None
-
-    def __repr__(self) -> str:
-        return f"ModelSettings(provider={self.provider!r}, model={self.model!r})"
 
     def price(self) -> Price | None:
         """The price of tokens; None without a price. One price alone sets the other to 0."""

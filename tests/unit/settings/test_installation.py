@@ -8,6 +8,7 @@ from typing import Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.pretty import pretty_repr
 
 from wfcore.adapters.http import Studio
 from wfcore.adapters.models.anthropic import AnthropicModel
@@ -19,7 +20,7 @@ from wfcore.domain.agents.budgets import Budget
 from wfcore.domain.graph.limits import GraphLimits
 from wfcore.domain.projections.cost import Price
 from wfcore.runtime.common.installation import Dispatch, Settings
-from wfcore.settings.installation import BadSettings, decode_key, load
+from wfcore.settings.installation import BadSettings, DatabaseSettings, decode_key, load
 
 KEY = base64.urlsafe_b64encode(bytes(range(224, 256))).decode()
 FULL = f"""
@@ -398,6 +399,19 @@ def test_secrets_do_not_print(toml: Path) -> None:
     with pytest.raises(BadSettings) as refused:
         decode_key("canary!", "secret_key")
     assert "canary" not in str(refused.value)
+
+
+def test_no_representation_has_a_secret(toml: Path) -> None:
+    """That of all settings, for a log or a report of an error: also with rich, which asks each struct by itself."""
+    tables = {"LIMITS_BACKEND": "valkeys://:canary@a", "DISPATCH_URL": "nats://:canary@a", "DISPATCH_ENGINE": "nats"}
+    tables |= {"TELEMETRY_METRICS": "true", "TELEMETRY_METRICS_TOKEN": "canary" * 4, "PREVIOUS_SECRET_KEYS": KEY}
+    environ = {f"WFCORE_{name}": value for name, value in tables.items()}
+    toml.write_text('token = "canary"' + FULL.replace("sqlite:///app.db", "postgresql://ann:canary@a/b"))
+    found = load(str(toml), environ)
+    for shown in (repr(found), pretty_repr(found), repr(DatabaseSettings("postgresql://ann:canary@a/b"))):
+        assert "canary" not in shown
+        assert KEY not in shown
+    assert "default_model='fast'" in repr(found)
 
 
 @given(st.binary(max_size=40))
