@@ -97,5 +97,8 @@ class DeferredDriver:
     def signal(self, execution: ExecutionRef) -> bool:
         return "driver" in vars(self._core) and self._core.driver.signal(execution)
 
+    def has_read(self, execution: ExecutionRef, length: int) -> bool:
+        return "driver" in vars(self._core) and self._core.driver.has_read(execution, length)
+
     def lengths(self) -> Mapping[ExecutionRef, int]:
         return self._core.driver.lengths() if "driver" in vars(self._core) else {}

@@ -104,12 +104,15 @@ async def test_the_driver_is_made_with_its_first_execution(core: Core, monkeypat
         def signal(self, execution: ExecutionRef) -> bool:
             return execution in self.handled
 
+        def has_read(self, execution: ExecutionRef, length: int) -> bool:
+            return execution in self.handled and length <= 1
+
         def lengths(self) -> dict[ExecutionRef, int]:
             return dict.fromkeys(self.handled, 1)
 
     monkeypatch.setattr("wfcore.runtime.execution.driver.Driver", Driver)
     deferred: Any = DeferredDriver(core)
-    assert (deferred.signal(REF), deferred.lengths()) == (False, {})
+    assert (deferred.signal(REF), deferred.has_read(REF, 0), deferred.lengths()) == (False, False, {})
     assert "driver" not in vars(core)
     await deferred.handle(REF)
     await deferred.handle(REF)

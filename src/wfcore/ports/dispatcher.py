@@ -33,6 +33,10 @@ class Handler(Protocol):
         """Make the driver of this execution read the journal again; False when this process does not drive it."""
         ...
 
+    def has_read(self, execution: ExecutionRef, length: int) -> bool:
+        """Whether this process drives the execution, and has read that many journal entries."""
+        ...
+
     def lengths(self) -> Mapping[ExecutionRef, int]:
         """How many journal entries the driver has read, for each execution that this process drives."""
         ...

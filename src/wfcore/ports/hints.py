@@ -11,8 +11,10 @@ from wfcore.domain.run.events import Event
 from wfcore.ports.changes import ChangeTransport
 from wfcore.ports.journal import ExecutionRef
 
-WorkerHint = Callable[[ExecutionRef], None]
-"""Called with an execution that workers must check: it is due, or another process wrote to it."""
+WorkerHint = Callable[[ExecutionRef, int | None], None]
+"""Called with an execution that workers must check: it is due, or another process wrote to it. With the length of its
+journal then, if the hint carries that.
+"""
 
 FollowerHint = Callable[[ExecutionRef, Sequence[Event]], None]
 """Called with an execution that has events, and with those that the hint carries: none, some or all of them."""
@@ -33,8 +35,11 @@ class Hints(ChangeTransport, Protocol):
         """Send what is queued, then stop. Does nothing when closed already."""
         ...
 
-    def notify_workers(self, execution: ExecutionRef) -> None:
-        """Notify the other processes that the execution is due, or was written to by another than its driver."""
+    def notify_workers(self, execution: ExecutionRef, length: int | None = None) -> None:
+        """Notify the other processes that the execution is due, or was written to by another than its driver.
+
+        `length` is that of its journal, which the hint can carry: a driver that has read as much need not look.
+        """
         ...
 
     def notify_followers(self, execution: ExecutionRef, events: Sequence[Event]) -> None:

@@ -209,6 +209,14 @@ class Journal(Protocol):
         """How many entries each journal has now; executions that do not exist are left out."""
         ...
 
+    async def with_entries(self, executions: Sequence[ExecutionRef]) -> list[Claimed]:
+        """Executions and their entries, in one read: what a worker needs of those that it has claimed together.
+
+        The entries are None if they are more than a few, or damaged: `read` has them, or reports that. Executions that
+        do not exist are left out.
+        """
+        ...
+
     # Workers and claims
 
     async def register(self, host: str, pid: int, worker: int | None = None) -> int:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -239,7 +239,7 @@ class EmbeddedContract(DispatcherContract):
         """Of wake-ups of executions that are not driven here, and of executions that a stop releases; not of others."""
         notified: list[ExecutionRef] = []
         bench.handler.before = lambda _: asyncio.Event().wait()
-        bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, notify=notified.append)
+        bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock, notify=lambda one, _: notified.append(one))
         await bench.dispatcher.start(bench.handler)
         ref = await bench.due("r-1")
         await bench.until_handled(ref)
@@ -249,6 +249,45 @@ class EmbeddedContract(DispatcherContract):
         assert (notified, bench.handler.signals) == ([ref], [ref, ref])
         await bench.dispatcher.stop(0)
         assert notified == [ref, ref]
+
+    async def test_a_wake_up_that_comes_late(self, bench: Bench) -> None:
+        """It is about entries that the driver has read: nothing is read again. A later one is not."""
+        gate = asyncio.Event()
+        bench.handler.before = lambda _: gate.wait()
+        bench.dispatcher = EmbeddedDispatcher(bench.journal, bench.clock)
+        await bench.dispatcher.start(bench.handler)
+        ref = await due(bench.journal, "r-1", NOW)
+        bench.dispatcher.receive(ref)
+        await eventually(lambda: ref in bench.handler.read)
+        bench.handler.signals.clear()
+        length = bench.handler.read[ref]
+        bench.dispatcher.receive(ref, length)
+        assert bench.handler.signals == []
+        for later in (length + 1, None):
+            bench.dispatcher.receive(ref, later)
+        assert bench.handler.signals == [ref, ref]
+        gate.set()
+
+    @pytest.mark.parametrize("happens", ["nothing", "a wake-up", "a failure"])
+    async def test_what_a_round_has_claimed_is_read_together(self, bench: Bench, happens: str) -> None:
+        """The handler gets what one read has found, unless the execution was woken meanwhile or the read has failed."""
+        watched, refs = Watched(bench.journal), [await due(bench.journal, f"r-{number}", NOW) for number in range(2)]
+
+        async def read(executions: Sequence[ExecutionRef]) -> list[Claimed]:
+            if happens == "a failure":
+                raise OSError("the disk is full")
+            found = await bench.journal.with_entries(executions)
+            if happens == "a wake-up":
+                dispatcher.receive(refs[0])
+            return found
+
+        watched.with_entries = read  # type: ignore[attr-defined]
+        dispatcher = bench.dispatcher = EmbeddedDispatcher(watched, bench.clock)  # type: ignore[arg-type]
+        await dispatcher.start(bench.handler)
+        for ref in refs:
+            await bench.until_handled(ref)
+        given = [bench.handler.claimed[ref] is not None for ref in refs]
+        assert given == {"nothing": [True, True], "a wake-up": [False, True], "a failure": [False, False]}[happens]
 
     async def test_a_stop_without_a_store(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
         """Active executions get their grace and end; failed writes are logged."""

@@ -99,7 +99,7 @@ class TestNats(DispatcherContract):
         self.servers = installation()
         self.connection = NatsConnection(self.servers)
         self.hints = NatsHints(self.connection)
-        await self.hints.open(lambda _: None, lambda _, __: None)
+        await self.hints.open(lambda _, __: None, lambda _, __: None)
         self.workers: list[Worker] = []
         try:
             yield MemoryJournal()

@@ -52,7 +52,9 @@ class Process:
         self.follower: list[ExecutionRef] = []
 
     async def open(self) -> None:
-        await self.hints.open(self.worker.append, lambda execution, _: self.follower.append(execution))
+        await self.hints.open(
+            lambda execution, _: self.worker.append(execution), lambda execution, _: self.follower.append(execution)
+        )
 
     async def received(self, number: int) -> None:
         async with asyncio.timeout(HANG):

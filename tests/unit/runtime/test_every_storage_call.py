@@ -59,6 +59,7 @@ ASIDE = {
     "Journal.take_slot",  # of calls with a key: see `test_call_slots`
     "DeliveryRepository.add",  # of a schedule that is paused: see `test_scheduler`
     "Journal.next_wake", "Journal.lengths", "Journal.held_by",  # the dispatcher's: see `test_an_active_run`
+    "Journal.with_entries",  # after a claim: see `test_what_a_round_has_claimed_is_read_together`
     "Maintenance.executions_of", "Maintenance.remove_execution", "Maintenance.remove_resource",
     "Maintenance.forget_user", "Maintenance.numbers", "Maintenance.conversations", "Maintenance.rewrite",
     "Maintenance.rewrite_execution", "Maintenance.scrub",

@@ -16,7 +16,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -65,11 +65,12 @@ class EmbeddedDispatcher:
         clock: Clock,
         *,
         concurrency: int = 1_000,
-        notify: Callable[[ExecutionRef], object] | None = None,
+        notify: Callable[[ExecutionRef, int | None], object] | None = None,
         engine_lag: Callable[[], float] | None = None,
         on_polled: Callable[[ExecutionRef], object] = lambda _: None,
     ) -> None:
-        """`notify` is called with each execution that other processes must check: there it reaches `receive`.
+        """`notify` is called with each execution that other processes must check, and the length of its journal, if
+        that is known: there it reaches `receive`.
 
         With `engine_lag`, an engine delivers what is due to `claim`: polls only find what it has not delivered for so
         many seconds, and call `on_polled` with it.
@@ -117,13 +118,17 @@ class EmbeddedDispatcher:
 
     def wake(self, execution: ExecutionRef, length: int | None = None) -> None:
         if self._notify is not None and execution not in self._active:
-            self._notify(execution)
-        self.receive(execution)
+            self._notify(execution, length)
+        self.receive(execution, length)
 
-    def receive(self, execution: ExecutionRef) -> None:
-        """A wake-up from another process."""
-        self.signal(execution)
-        self._hurry()
+    def receive(self, execution: ExecutionRef, length: int | None = None) -> None:
+        """A wake-up from another process, with the length of the journal after the change, if that is known.
+
+        It often comes late: a round has claimed the execution before.
+        """
+        if length is None or self._handler is None or not self._handler.has_read(execution, length):
+            self.signal(execution)
+            self._hurry()
 
     def _hurry(self) -> None:
         """Begin the next round now. It claims all that is due, also what an engine has had no time to deliver."""
@@ -245,11 +250,25 @@ class EmbeddedDispatcher:
         if free > 0 and await self._is_something_due():
             with self._reserving(free):
                 claimed = await self._claim_due(worker, free)
+                found = await self._read_claimed(claimed)
+            for execution in claimed:
+                self.adopt(execution, found.get(execution))
+                self._on_polled(execution)
         self._is_behind = len(claimed) == CLAIM_BATCH
         self._is_hurried |= self._is_behind
-        for execution in claimed:
-            self.adopt(execution)
-            self._on_polled(execution)
+
+    async def _read_claimed(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, Claimed]:
+        """What one read has found of these executions. Without those that were changed meanwhile: each is read again
+        by its driver, which also reports why a read fails.
+        """
+        self._claiming |= dict.fromkeys(executions, False)
+        found = list[Claimed]()
+        try:
+            with contextlib.suppress(Exception):
+                found = await self._journal.with_entries(executions) if executions else found
+        finally:
+            changed = {execution for execution in executions if self._claiming.pop(execution, True)}
+        return {one.execution.ref: one for one in found if one.execution.ref not in changed}
 
     async def _claim_due(self, worker: int, free: int) -> list[ExecutionRef]:
         return await self._journal.claim_due(worker, self._clock.now(), free)

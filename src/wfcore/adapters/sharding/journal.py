@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
 from wfcore.adapters.sharding.routing import Routed, Shards, reads, writes
-from wfcore.ports.journal import ExecutionRef, Holder, Journal
+from wfcore.ports.journal import Claimed, ExecutionRef, Holder, Journal
 from wfcore.ports.repositories.conversations import ConversationRepository
 from wfcore.ports.repositories.usage import UsageRows
 from wfcore.ports.repositories.verdicts import VerdictRows
@@ -71,13 +71,20 @@ class ShardedJournal(Routed[Journal]):
         return await self._shards.joined(lambda journal: journal.within(connection))
 
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
+        found = dict[ExecutionRef, int]()
+        for journal, refs in await self._by_shard(executions):
+            found |= await journal.lengths(refs)
+        return {ref: found[ref] for ref in executions if ref in found}
+
+    async def with_entries(self, executions: Sequence[ExecutionRef]) -> list[Claimed]:
+        parts = await self._by_shard(executions)
+        return [found for journal, refs in parts for found in await journal.with_entries(refs)]
+
+    async def _by_shard(self, executions: Sequence[ExecutionRef]) -> list[tuple[Journal, list[ExecutionRef]]]:
         on_shards: dict[str, list[ExecutionRef]] = {}
         for ref in executions:
             on_shards.setdefault(await self._shards.name_of(ref.org), []).append(ref)
-        found = dict[ExecutionRef, int]()
-        for shard, refs in on_shards.items():
-            found |= await self._shards.named(shard).lengths(refs)
-        return {ref: found[ref] for ref in executions if ref in found}
+        return [(self._shards.named(shard), refs) for shard, refs in on_shards.items()]
 
     # Workers and claims
 

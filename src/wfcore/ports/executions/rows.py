@@ -155,7 +155,7 @@ class Holder:
 
 @attrs.frozen
 class Claimed:
-    """What a claim has read: the row of the execution after it, and its entries if they are few, otherwise None."""
+    """What was read with or after a claim: the row of the execution, and its entries if they are few, else None."""
 
     execution: Execution
     entries: Sequence[Entry] | None = None

@@ -210,6 +210,12 @@ class _PublishingJournal:
     async def execution(self, execution: ExecutionRef) -> Execution:
         return self._know(await self._journal.execution(execution))
 
+    async def with_entries(self, executions: Sequence[ExecutionRef]) -> list[Claimed]:
+        found = await self._journal.with_entries(executions)
+        for claimed in found:
+            self._know(claimed.execution)
+        return found
+
     async def claim(self, execution: ExecutionRef, worker: int, now: int) -> Claimed | None:
         claimed = await self._journal.claim(execution, worker, now)
         if claimed is not None:

@@ -49,6 +49,13 @@ class Driver:
             session.signal()
         return session is not None
 
+    def has_read(self, ref: ExecutionRef, length: int) -> bool:
+        """Whether the session of the execution knows that many entries; what it is writing counts, as a conflict makes
+        it read the journal.
+        """
+        session = self._sessions.get(ref)
+        return session is not None and session.machine.length >= length
+
     def lengths(self) -> dict[ExecutionRef, int]:
         """Entries that each session has read, to detect those of other processes."""
         return {ref: session.machine.length for ref, session in self._sessions.items()}

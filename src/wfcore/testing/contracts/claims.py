@@ -231,6 +231,21 @@ class ClaimsContract(OnAsyncio):
         await journal.release(worker)
         assert await journal.held_by(worker) == []
 
+    async def test_claimed_executions_are_read_together(self, journal: Journal) -> None:
+        """With their entries, of organizations of their own, as one by one; those that do not exist are left out."""
+        short, long = await begin(journal, "r-1"), await begin(journal, "r-2")
+        foreign = await held_by_one(journal, 3, OTHER_ORG)
+        await journal.append(long, Append(1, steps(1, 300)))
+        missing = ExecutionRef(ORG, short.id + 1_000)
+        found = {one.execution.ref: one for one in await journal.with_entries([short, missing, long, foreign])}
+        assert {ref: one.execution for ref, one in found.items()} == {
+            ref: await journal.execution(ref) for ref in (short, long, foreign)
+        }
+        for ref, one in found.items():
+            assert one.entries in ([*await journal.read(ref)], None), ref
+        assert found[short].entries is not None
+        assert await journal.with_entries([]) == []
+
     async def test_holders_have_the_number_of_their_heartbeats(self, journal: Journal) -> None:
         """Exactly the workers with a claim, by number; every heartbeat changes the number."""
         silent, loud, idle = [await journal.register("host", n) for n in (1, 2, 3)]

@@ -99,6 +99,9 @@ class Recorder:
         self.signals.append(execution)
         return execution in self.under_way
 
+    def has_read(self, execution: ExecutionRef, length: int) -> bool:
+        return self.read.get(execution, 0) >= length
+
     def lengths(self) -> dict[ExecutionRef, int]:
         return dict(self.read)
 

@@ -83,7 +83,7 @@ class NatsDispatcher:
         if not self._inner.signal(execution) and not self._connection.put(execution, length):
             self._inner.receive(execution)
 
-    def receive(self, execution: ExecutionRef) -> None:
+    def receive(self, execution: ExecutionRef, _: int | None = None) -> None:
         """Another process wrote to the execution."""
         self._inner.signal(execution)
 

@@ -43,7 +43,7 @@ class NatsHints:
         async def receive(message: Msg) -> None:
             execution = to_execution(message.data)
             if execution is not None:
-                worker(execution)
+                worker(execution, None)
 
         self._follower = follower
         await self._connection.open()
@@ -62,7 +62,7 @@ class NatsHints:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def notify_workers(self, execution: ExecutionRef) -> None:
+    def notify_workers(self, execution: ExecutionRef, length: int | None = None) -> None:
         self._connection.send(self._connection.subject("due"), to_bytes(execution))
 
     def notify_followers(self, execution: ExecutionRef, events: Sequence[Event]) -> None:

@@ -64,7 +64,12 @@ class TemporalDispatcher:
         self._concurrency = concurrency
         self._notify = notify or (lambda _: None)
         self._inner = EmbeddedDispatcher(
-            journal, clock, concurrency=concurrency, notify=connection.start, engine_lag=self._lag, on_polled=self._own
+            journal,
+            clock,
+            concurrency=concurrency,
+            notify=lambda execution, _: connection.start(execution),
+            engine_lag=self._lag,
+            on_polled=self._own,
         )
         self._working: list[asyncio.Task[None]] = []
         self._workers: list[Worker] = []
@@ -85,9 +90,9 @@ class TemporalDispatcher:
         if not self._inner.signal(execution) and not self._connection.start(execution):
             self._lose(execution)
 
-    def receive(self, execution: ExecutionRef) -> None:
+    def receive(self, execution: ExecutionRef, length: int | None = None) -> None:
         """Another process could not send a wake-up, or this one drives the execution."""
-        self._inner.receive(execution)
+        self._inner.receive(execution, length)
 
     def adopt(self, execution: ExecutionRef) -> None:
         self._inner.adopt(execution)

@@ -11,7 +11,7 @@ from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.state import Interrupt
-from wfcore.ports.journal import HOUR, Execution, ExecutionRef, OpenInterrupt, RunCount, RunFilter, RunRow
+from wfcore.ports.journal import HOUR, Claimed, Execution, ExecutionRef, OpenInterrupt, RunCount, RunFilter, RunRow
 from wfcore.ports.repositories.inbox import approvers_of
 
 Usable = Callable[[str, Principal, str, int], bool]
@@ -50,6 +50,10 @@ class MemoryRunReads:
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
         found = {ref: self._find(ref) for ref in executions}
         return {ref: len(stored.entries) for ref, stored in found.items() if stored}
+
+    async def with_entries(self, executions: Sequence[ExecutionRef]) -> list[Claimed]:
+        found = map(self._find, executions)
+        return [Claimed(row_of(stored), list(stored.entries)) for stored in found if stored]
 
     async def find_run(self, org: str, run_id: str) -> RunRow | None:
         run = self._runs.get(org, {}).get(run_id)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 from wfcore.adapters.sql.journal import conversion, slots, writes
@@ -184,15 +185,23 @@ class SqlJournal(SqlClaims):
                 return length, bytes(body)
         return None
 
+    async def with_entries(self, executions: Sequence[ExecutionRef]) -> list[Claimed]:
+        rows = await self._database.look_up(sql.FIND_WITH_ENTRIES, conversion.to_json([ref.id for ref in executions]))
+        return [await self._claimed(org, list(found)) for (org, _), found in groupby(rows, lambda row: row[:2])]
+
+    async def _claimed(self, org: str, rows: Sequence[tuple[Any, ...]]) -> Claimed:
+        """An execution from its rows, each with one of its entries."""
+        _, *columns, at = rows[0][:-3]
+        row = conversion.to_execution(org, columns)
+        self._know_first_run(row, at)
+        return Claimed(row, await self._claimed_entries(row, [found[-3:] for found in rows][: row.length]))
+
     async def claim(self, execution: ExecutionRef, worker: int, now: int) -> Claimed | None:
         rows = await self._commits.claim(execution.id, worker, now, await self._org(execution.org))
         if not rows:
             is_claimed = await self._claim_within_limits(execution, worker, now)
             return Claimed(await self.execution(execution)) if is_claimed else None
-        *columns, at = rows[0][:-3]
-        row = conversion.to_execution(execution.org, columns)
-        self._know_first_run(row, at)
-        return Claimed(row, await self._claimed_entries(row, [found[-3:] for found in rows][: row.length]))
+        return await self._claimed(execution.org, [(execution.org, *row) for row in rows])
 
     async def _claimed_entries(self, execution: Execution, rows: Sequence[tuple[Any, ...]]) -> list[Entry] | None:
         """None if there are more than these rows, or if they are damaged: `read` reports that."""

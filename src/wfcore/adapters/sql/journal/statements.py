@@ -297,6 +297,20 @@ WHERE e.id = {d[1]} ORDER BY j.pos"""
 )
 """An execution with each of its first entries."""
 
+FEW_ENTRIES: Final = 8
+
+FIND_WITH_ENTRIES: Final = Statement(
+    lambda d: (
+        f"""
+SELECT o.uuid, {execution_columns(d)}, {first_run_time(d)}, j.pos, j.entry, j.checksum
+FROM {d.values(d[1])} JOIN {d[executions]} e ON e.id = CAST(given.value AS bigint)
+JOIN {d[organizations]} o ON o.key = e.org
+LEFT JOIN {d[journal]} j ON j.execution = e.id AND j.pos <= {FEW_ENTRIES}
+ORDER BY e.id, j.pos"""
+    )
+)
+"""Executions with each of their first entries: few, as those of a longer execution are read in vain."""
+
 CLAIM_AND_FIND: Final = Statement(
     lambda d: (
         f"""

@@ -1,6 +1,7 @@
 """Notifications between the processes on one PostgreSQL database: LISTEN and NOTIFY (PostgreSQL, SQL commands).
 
-A hint names an execution, and whether workers or followers must check it; the journal holds what happened. A hint is
+A hint names an execution, and whether workers or followers must check it; the journal holds what happened. For workers
+it carries the length of the journal. A hint is
 sent after its commit and can be lost: every process also polls. Sending does not wait for the disk, and happens a
 bounded number of times a second.
 
@@ -89,7 +90,8 @@ class PostgresHints:
         self._me = f"{os.getpid()}-{secrets.token_hex(4)}"
         self._unsent: asyncio.Queue[str] = asyncio.Queue(MAX_UNSENT)
         self._task: asyncio.Task[None] | None = None
-        self._receivers: dict[str, WorkerHint] = {}
+        self._worker: WorkerHint = lambda _, __: None
+        self._follower: FollowerHint = lambda _, __: None
         self._changes: tuple[Callable[[str, Iterable[FeedChange]], None], Callable[[], None]] | None = None
         self._receiving = asyncio.Event()
         self._peers: set[str] = set()
@@ -98,8 +100,8 @@ class PostgresHints:
         """Whether another process can receive. A killed process is counted until this one connects again."""
         return bool(self._peers)
 
-    def notify_workers(self, execution: ExecutionRef) -> None:
-        self._send_hint("w", execution)
+    def notify_workers(self, execution: ExecutionRef, length: int | None = None) -> None:
+        self._send_hint("w", execution, "" if length is None else f"/{length}")
 
     def notify_followers(self, execution: ExecutionRef, events: Sequence[Event]) -> None:
         """Notify all processes, without the events: a notification is too short for them."""
@@ -126,7 +128,7 @@ class PostgresHints:
 
     async def open(self, worker: WorkerHint, follower: FollowerHint) -> None:
         """Start receiving and sending. After `CONNECT_SECONDS` it returns, and continues to connect."""
-        self._receivers = {"w": worker, "f": lambda execution: follower(execution, ())}
+        self._worker, self._follower = worker, follower
         self._task = asyncio.create_task(self._keep_running())
         with suppress(TimeoutError):
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -144,9 +146,9 @@ class PostgresHints:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    def _send_hint(self, whom: str, execution: ExecutionRef) -> None:
+    def _send_hint(self, whom: str, execution: ExecutionRef, more: str = "") -> None:
         if self._task and self.has_peers():
-            self._queue(f"{whom}/{execution.org}/{execution.id}")
+            self._queue(f"{whom}/{execution.org}/{execution.id}{more}")
 
     def _queue(self, hint: str) -> None:
         with suppress(asyncio.QueueFull):
@@ -209,18 +211,23 @@ class PostgresHints:
         if sender == self._me:
             return
         for hint in hints:
-            whom, _, rest = hint.partition("/")
-            org, _, number = rest.partition("/")
-            if whom == "c":
-                self._receive_change(org, number)
-            elif whom in self._receivers and number.isdecimal():
-                self._receivers[whom](ExecutionRef(org, int(number)))
+            whom, *parts = hint.split("/")
+            if whom == "c" and len(parts) == 2:
+                self._receive_change(*parts)
+            elif whom in ("w", "f") and len(parts) > 1 and all(map(str.isdecimal, parts[1:])):
+                self._receive_hint(whom, ExecutionRef(parts[0], int(parts[1])), *map(int, parts[2:]))
             elif hint in (HELLO, HERE):
                 self._peers.add(sender)
                 if hint == HELLO:
                     self._queue(HERE)
             elif hint == BYE:
                 self._peers.discard(sender)
+
+    def _receive_hint(self, whom: str, execution: ExecutionRef, length: int | None = None, *_: int) -> None:
+        if whom == "w":
+            self._worker(execution, length)
+        else:
+            self._follower(execution, ())
 
     def _receive_change(self, org: str, text: str) -> None:
         if self._changes is None:

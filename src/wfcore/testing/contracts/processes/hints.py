@@ -29,12 +29,17 @@ class HintedProcess:
     def __init__(self, hints: Hints) -> None:
         self.hints = hints
         self.due: list[ExecutionRef] = []
+        self.lengths: list[int | None] = []
         self.news: list[tuple[ExecutionRef, Sequence[Event]]] = []
         self.changes: list[tuple[str, FeedChange]] = []
 
     async def open(self) -> None:
-        await self.hints.open(self.due.append, lambda execution, found: self.news.append((execution, found)))
+        await self.hints.open(self._take_due, lambda execution, found: self.news.append((execution, found)))
         self.hints.start_receiving(self._take_changes, lambda: None)
+
+    def _take_due(self, execution: ExecutionRef, length: int | None) -> None:
+        self.due.append(execution)
+        self.lengths.append(length)
 
     def _take_changes(self, org: str, changes: Iterable[FeedChange]) -> None:
         self.changes += [(org, change) for change in changes]
@@ -79,10 +84,12 @@ class HintsContract(OnAsyncio):
     async def test_a_worker_receives(self, processes: list[HintedProcess]) -> None:
         """A hint for workers reaches another process, not its sender."""
         sender, *others = processes
-        for ref in (ONE, OTHER, FOREIGN):
-            sender.hints.notify_workers(ref)
+        for ref, length in ((ONE, None), (OTHER, 7), (FOREIGN, 7)):
+            sender.hints.notify_workers(ref, length)
         await eventually(lambda: {ref for other in others for ref in other.due} == {ONE, OTHER, FOREIGN})
         assert sender.due == []
+        found = [pair for other in others for pair in zip(other.due, other.lengths, strict=True)]
+        assert all(length in {None, 7} if ref != ONE else length is None for ref, length in found)
 
     async def test_events_are_those_of_the_execution(self, processes: list[HintedProcess]) -> None:
         """The events that a hint carries are those that were sent, in order, and of the execution that it names."""
