@@ -1,0 +1,141 @@
+"""For keyboards and screen readers: the focus stays when its control goes away, and errors belong to their fields."""
+
+import demo
+from appearance import check_accessibility
+from playwright.sync_api import Locator, Page, expect
+from servers import ORG, Server
+from watching import Open
+
+
+def press(control: Locator, key: str = "Enter") -> None:
+    control.focus()
+    control.press(key)
+
+
+def description(control: Locator) -> str:
+    """The texts that `aria-describedby` names."""
+    found = """(one) => (one.getAttribute('aria-describedby') ?? '').split(' ')
+      .map((id) => one.getRootNode().getElementById(id)?.textContent).join(' ')"""
+    return str(control.evaluate(found))
+
+
+def settings(page: Page, tab: str) -> Locator:
+    press(page.get_by_role("button", name="Settings"))
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("tab", name=tab).click()
+    expect(dialog.get_by_role("tabpanel", name=tab)).to_be_visible()
+    return dialog
+
+
+def drafted(server: Server, name: str) -> str:
+    with server.client() as client:
+        body = {"name": name, "type": "workflow", "workflowStructure": demo.QUICK}
+        return str(client.post("/api/v1/workflows", json=body).json()["id"])
+
+
+def test_a_decision_keeps_the_focus_and_is_announced(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The buttons go away; what was decided is written into a region that was there before."""
+    with server.client() as client:
+        run_id = demo.run(client, int(ids["plain_workflow"]), order=31)
+        (waiting,) = demo.settle(client, run_id)["interrupts"]
+    page = open_page(f"/studio/inbox/{waiting['interruptId']}")
+    outcome = page.locator(".decide [role=status]")
+    expect(page.get_by_role("button", name="Deny")).to_be_enabled()
+    expect(outcome).to_have_text("")
+    press(page.get_by_role("button", name="Deny"))
+    expect(outcome).to_contain_text("Your decision is recorded")
+    expect(page.get_by_role("group", name="Decided")).to_be_focused()
+
+
+def test_a_cancelled_run_keeps_the_focus_and_is_announced(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The dialog gives the focus back to a button that goes away."""
+    with server.client() as client:
+        run_id = demo.run(client, int(ids["plain_workflow"]), order=32)
+        demo.settle(client, run_id)
+    page = open_page(f"/studio/runs/{run_id}")
+    status = page.locator("wfcore-run .head").get_by_role("status")
+    expect(status).to_have_text("Waiting")
+    press(page.get_by_role("button", name="Cancel run"))
+    press(page.get_by_role("dialog").get_by_role("button", name="Cancel run"))
+    expect(status).to_have_text("Cancelled")
+    expect(page.get_by_role("heading", name="Publish release", level=1)).to_be_focused()
+
+
+def test_escape_leaves_the_focus_on_the_node_of_a_run(open_page: Open, ids: dict[str, str]) -> None:
+    """It closes the details; on a node that is not selected it does nothing."""
+    page = open_page(f"/studio/runs/{ids['failed']}")
+    node = page.locator(".react-flow__node[data-id=label]")
+    heading = page.locator("wfcore-run aside h2")
+    press(node)
+    expect(heading).to_have_text("label")
+    for _ in range(2):
+        page.keyboard.press("Escape")
+        expect(heading).to_have_count(0)
+        page.evaluate("() => new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))")
+        expect(node).to_be_focused()
+        expect(heading).to_have_count(0)
+
+
+def test_removed_entries_and_people(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The focus stays in the list of what is removed."""
+    page = open_page(f"/studio/workflows/{drafted(server, 'Removed entries')}")
+    dialog = settings(page, "Trigger")
+    dialog.get_by_label("Runs are started by").select_option("schedule")
+    dialog.get_by_label("Frequency").select_option("Cron")
+    press(dialog.get_by_role("button", name="Add entry"))
+    press(dialog.get_by_role("button", name="Remove entry 1"))
+    expect(dialog.get_by_role("group", name="Cron expressions")).to_be_focused()
+    dialog.get_by_role("tab", name="Sharing").click()
+    dialog.get_by_role("radio").last.check()
+    person = dialog.locator("input[type=email]")
+    person.fill("grace@acme.test")
+    press(dialog.get_by_role("button", name="Add entry"))
+    expect(person).to_be_focused()
+    press(dialog.get_by_role("button", name="Remove grace@acme.test"))
+    expect(dialog.get_by_role("group", name="People")).to_be_focused()
+
+
+def test_errors_of_settings_belong_to_their_fields(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """They had no text at the field, and a message that names keys of the API."""
+    page = open_page(f"/studio/workflows/{drafted(server, 'Errors of settings')}")
+    dialog = settings(page, "General")
+    name = dialog.get_by_label("Name", exact=True)
+    name.fill("")
+    press(dialog.get_by_role("button", name="Save"))
+    expect(name).to_be_focused()
+    expect(name).to_have_attribute("aria-invalid", "true")
+    assert "must not be empty" in description(name)
+    expect(dialog.get_by_role("alert")).to_have_count(0)
+    check_accessibility(page)
+
+
+def test_a_choice_says_that_it_is_required_and_missing(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A group of radio buttons, and each of several boxes."""
+    page = open_page("/studio/hooks")
+    press(page.get_by_role("button", name="New hook").first)
+    page.get_by_label("URL").fill("https://hooks.invalid/choice")
+    press(page.get_by_role("button", name="Create"))
+    box = page.get_by_label("Approval waits")
+    expect(box).to_be_focused()
+    expect(box).to_have_attribute("aria-invalid", "true")
+    assert "This field is required" in description(box)
+    press(page.get_by_role("button", name="Cancel"))
+    page.goto(f"{server.url}/studio/policies")
+    press(page.get_by_role("button", name="New policy").first)
+    expect(page.get_by_role("radiogroup", name="Effect")).to_have_attribute("aria-required", "true")
+
+
+def test_a_page_that_is_not_there_has_a_heading(open_page: Open, ids: dict[str, str]) -> None:
+    for path in ("/studio/nothing", f"/studio/runs/{ORG}", "/studio/workflows/99999"):
+        page = open_page(path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        check_accessibility(page)
+
+
+def test_an_empty_inbox(open_page: Open, ids: dict[str, str]) -> None:
+    """The tabs control nothing then."""
+    page = open_page("/studio/inbox")
+    page.route("**/agent/v1/interrupts?*", lambda route: route.fulfill(json={"interrupts": [], "nextPageToken": None}))
+    page.get_by_role("tab", name="Decided").click()
+    expect(page.locator(".state strong")).to_be_visible()
+    check_accessibility(page)
