@@ -43,7 +43,7 @@ def parameters(route: Route) -> set[str]:
 
 def choices(route: Route) -> list[dict[str, str]]:
     """No filter, and each filter with each of its values."""
-    known = parameters(route) - {"pageSize", "pageToken", "limit", "groupBy", "view"}
+    known = parameters(route) - {"pageSize", "pageToken", "limit", "groupBy", "view", "outputs"}
     assert known <= NARROWING.keys(), route.name
     return [{}, *({name: value} for name in sorted(known) for value in NARROWING[name])]
 

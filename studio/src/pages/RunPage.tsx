@@ -55,7 +55,7 @@ function OneRun({ runId }: RunProps) {
     if (changes.some((change) => change.kind === "poll" || mine.has(String(change.id)))) void execution.refresh();
   });
   const run = snapshot.record;
-  if (!run) return snapshot.error ? <Failure isPage problem={problemOf(snapshot.error)} onRetry={() => void execution.start()} /> : <Loading rows={9} />;
+  if (!run) return snapshot.error ? <Failure problem={problemOf(snapshot.error)} onRetry={() => void execution.start()} /> : <Loading rows={9} />;
 
   const model = execution.model;
   const structure = structureAt(execution, snapshot, path);
@@ -118,7 +118,7 @@ function OneRun({ runId }: RunProps) {
       {path.length > 0 && <Crumbs path={path} onPath={(at) => select(at, null)} />}
       <div ref={parts} className={`split${selected === null ? " alone" : ""}`}>
         <div className="main">
-          <div className="panelbody" id="run-view" role="tabpanel" aria-label={t(`run.${view}`)} tabIndex={-1} ref={shownView}>
+          <div className="panelbody" id="run-view" role="tabpanel" tabIndex={-1} ref={shownView}>
             {!snapshot.loaded ? <Loading rows={8} />
               : view === "graph" && structure ? <Overlay {...inputs} onSelect={(id) => select(path, id)} />
               : view === "output" ? <Output run={run} />
@@ -183,7 +183,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
       <div className="head">
         <div style={{ minWidth: 0, marginInlineEnd: "auto" }} className="row wrap">
           <h1 className="clip">{name}</h1>
-          <span role="status"><Status value={run.status} /></span>
+          <Status value={run.status} />
           {under && <span className={`live live-${snapshot.stream}`} role="status" aria-label={t("run.live")}>
             {t(snapshot.stream === "waiting" ? "live.waiting" : snapshot.stream === "live" ? "live.live" : "live.connecting")}
           </span>}

@@ -26,5 +26,5 @@ def test_bash_completes_a_command_and_an_option(capsys: pytest.CaptureFixture[st
             f'COMP_WORDS=({line}); COMP_CWORD=2; COMP_LINE="{line}"; COMP_POINT={len(line)}\n'
             'work=$(complete -p wfcore); work=${work##*-F }; ${work%% *}; echo "${COMPREPLY[@]}"'
         )
-        shown = subprocess.run(["bash", "-c", script + "\n" + ask], capture_output=True, text=True, check=False)
+        shown = subprocess.run(["bash"], input=f"{script}\n{ask}\n", capture_output=True, text=True, check=False)
         assert (shown.stdout.strip(), shown.stderr) == (expected, "")
