@@ -264,8 +264,8 @@ async def unused_resources(connection: Transaction, org: int, limits: Mapping[Ex
     while True:
         gone = resources.alias("gone")
         of_gone = gone.c.org == org, gone.c.kind == executions.c.kind, gone.c.id == executions.c.resource_id
-        keys: sa.BindParameter[int]  # values have a limit
-        keys = sa.bindparam("gone", sorted(found), expanding=True, literal_execute=True)
+        # in the text of the statement, as the number of parameters has a limit
+        keys: sa.BindParameter[int] = sa.bindparam("gone", sorted(found), expanding=True, literal_execute=True)
         outlives = ~sa.exists().where(*of_gone, gone.c.key.in_(keys)).correlate(executions)
         unused = DeletedResources().old_after(org, limits["deleted"], *remain, outlives)
         more = frozenset(row[0] for row in await connection.execute(unused))

@@ -1,9 +1,8 @@
 """Notifications between the processes on one PostgreSQL database: LISTEN and NOTIFY (PostgreSQL, SQL commands).
 
 A hint names an execution, and whether workers or followers must check it; the journal holds what happened. For workers
-it carries the length of the journal. A hint is
-sent after its commit and can be lost: every process also polls. Sending does not wait for the disk, and happens a
-bounded number of times a second.
+it carries the length of the journal. A hint is sent after its commit and can be lost: every process also polls. Sending
+does not wait for the disk, and happens a bounded number of times a second.
 
 Processes announce themselves when they start and when they end. A process without peers sends no hints.
 """
