@@ -378,9 +378,12 @@ async def test_the_error_of_a_file_that_cannot_be_opened_names_it_and_the_reason
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can try this with the rights of another user")
 def test_the_error_of_a_file_without_rights_says_so() -> None:
-    """A user without the right to write to the directory, as in a read-only working directory."""
+    """A user without the right to write to the directory, as in a read-only working directory.
+
+    All is imported before: Python itself can be in a directory that only root may read.
+    """
     program = (
-        "import asyncio, os; from wfcore.adapters.sql.sqlite.database import Database\n"
+        "import asyncio, os, sqlalchemy.exc; from wfcore.adapters.sql.sqlite.database import Database\n"
         "os.chdir('/'); os.setuid(65534); asyncio.run(Database('sqlite:///a.db').open())"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
