@@ -94,7 +94,8 @@ runs: Final = Table(
     boolean("is_draft"),
     sa.UniqueConstraint("org", "id"),
     Index("wfcore_runs_recent", "org", "key"),
-    Index("wfcore_runs_execution", "execution"),
+    Index("wfcore_runs_execution", "execution").ddl_if(dialect="sqlite"),  # each of its indexes ends with the key
+    Index("wfcore_runs_turns", "execution", "key").ddl_if(dialect="postgresql"),
     Index("wfcore_runs_target", "org", "target", "key"),
     Index("wfcore_runs_user", "org", "user_id", "key"),
     Index("wfcore_runs_created", "org", "created_at"),

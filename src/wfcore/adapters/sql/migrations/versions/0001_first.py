@@ -426,7 +426,12 @@ def _create_runs() -> None:
     )
     op.create_index(own("runs_origin"), own("runs"), ["org", "origin", "key"], **_only_where(sa.text("origin != ''")))
     op.create_index(own("runs_recent"), own("runs"), ["org", "key"])
-    op.create_index(own("runs_execution"), own("runs"), ["execution"])
+    if op.get_context().dialect.name == "postgresql":
+        # Without the key, it would look for the first run of an execution in the order of the keys of all runs, until
+        # the table is analyzed. Each index of SQLite ends with the key.
+        op.create_index(own("runs_turns"), own("runs"), ["execution", "key"])
+    else:
+        op.create_index(own("runs_execution"), own("runs"), ["execution"])
     op.create_table(
         own("interrupts"),
         Column("key", INT, primary_key=True),
