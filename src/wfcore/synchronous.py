@@ -1,4 +1,4 @@
-"""wfcore for programs without an event loop: scripts, WSGI, sync views of Django.
+"""wfcore for programs without an event loop: scripts, WSGI, sync views of Django and Flask.
 
     with wfcore.open_sync("sqlite:///app.db", tools=[send_refund]) as core:
         run = core.runs.start(me, workflow=7, input={"order": 7})

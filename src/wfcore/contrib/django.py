@@ -7,18 +7,11 @@
 under WSGI and in management commands it opens when it is first used.
 """
 
-import atexit
-import os
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, suppress
-from contextvars import ContextVar
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import wfcore
 from wfcore.extras import needs_extra
-from wfcore.synchronous import EventLoop
 
 with needs_extra("server", "`wfcore.contrib.django`", beside="django"):
     from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -28,26 +21,19 @@ with needs_extra("server", "`wfcore.contrib.django`", beside="django"):
     from django.db import close_old_connections
     from django.http import HttpRequest, HttpResponse
     from django.utils.module_loading import import_string
-    from starlette.applications import Starlette
     from starlette.requests import HTTPConnection
-    from starlette.routing import Mount
     from starlette.types import ASGIApp
 
-    from wfcore.contrib.starlette import Automation, Ready, refusal
+    from wfcore.contrib.starlette import Ready, refusal
+    from wfcore.contrib.sync_automation import SyncAutomation
 
 __all__ = ["DjangoAutomation", "ErrorMiddleware", "database"]
-
-# A core closes with the help of threads, so it must close before Python stops its executors. `atexit` is after that;
-# the function of `threading` is private, but executors have used it since Python 3.9.
-_at_exit = getattr(threading, "_register_atexit", atexit.register)
-
-_preparing: ContextVar[bool] = ContextVar("wfcore_preparing", default=False)
 
 Users = Callable[[wfcore.Core | wfcore.SyncCore, Any], wfcore.Principal | None]
 """The principal of an active user of Django, or None for a 401."""
 
 
-class DjangoAutomation:
+class DjangoAutomation(SyncAutomation):
     """One core for the process.
 
     `database` is that of `wfcore.open`. `principal` is called for each request with the core and an active user of
@@ -65,54 +51,7 @@ class DjangoAutomation:
         **options: Any,
     ) -> None:
         self._users = principal
-        self._ready = ready
-        self._open = partial(wfcore.open_sync, database, **options)
-        self._served = Automation(database, principal=self._by_session, ready=self._prepare, http=http, **options)
-        self._core: wfcore.SyncCore | None = None
-        self._stack = ExitStack()
-        self._process = os.getpid()
-        self._lock = threading.Lock()
-
-    @property
-    def core(self) -> wfcore.SyncCore:
-        """The core for sync code: that of the ASGI server, else one that this opens until the process ends.
-
-        A process that forked later gets one of its own. Raises RuntimeError in `ready`, which receives a core.
-        """
-        if _preparing.get():
-            raise RuntimeError("`automation.core` opens after `ready`: use the core that `ready` receives")
-        with self._lock:
-            if self._core is None or self._process != os.getpid():
-                self._core, self._process = self._opened(), os.getpid()
-                _at_exit(self._close_at_exit)
-            return self._core
-
-    def _opened(self) -> wfcore.SyncCore:
-        """A core for which `ready` has been called. If it fails, the core is closed again."""
-        with ExitStack() as opening:
-            core = opening.enter_context(self._open())
-            core.call(self._prepare)
-            self._stack.enter_context(opening.pop_all())
-        return core
-
-    async def _prepare(self, core: wfcore.Core) -> None:
-        if self._ready is not None:
-            token = _preparing.set(True)
-            try:
-                await self._ready(core)
-            finally:
-                _preparing.reset(token)
-
-    def close(self) -> None:
-        """Close a core that `core` has opened; a later use opens it again."""
-        with self._lock:
-            self._core = None
-            self._stack.close()
-
-    def _close_at_exit(self) -> None:
-        """Active runs get their time to reach a durable point. A core of the process that forked is not this one's."""
-        with suppress(RuntimeError):
-            self.close()
+        super().__init__(database, authenticate=self._by_session, ready=ready, http=http, options=options)
 
     def principal(self, request: HttpRequest) -> wfcore.Principal:
         """The principal of a request, for views.
@@ -132,16 +71,7 @@ class DjangoAutomation:
         `path`, which begins with a slash, has that of wfcore. The core opens with the lifespan, and `core` is then the
         same one.
         """
-        return Starlette(routes=[self._served.mount(path), Mount("/", application)], lifespan=self._lifespan)
-
-    @asynccontextmanager
-    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
-        async with EventLoop() as loop, self._served.lifespan(app):
-            self._core, self._process = wfcore.SyncCore(self._served.core, loop), os.getpid()
-            try:
-                yield
-            finally:
-                self._core = None
+        return self._beside(application, path)
 
     async def _by_session(self, core: wfcore.Core, connection: HTTPConnection) -> wfcore.Principal | None:
         key = connection.cookies.get(settings.SESSION_COOKIE_NAME)

@@ -49,7 +49,7 @@ class Automation:
         self._ready = ready
         self._http = dict(http or {})
         self._options = options
-        self._site = Site(self._http.get("allowed_hosts", ()), self._http.get("browser_origins", ()))
+        self.site = Site(self._http.get("allowed_hosts", ()), self._http.get("browser_origins", ()))
         self._core: wfcore.Core | None = None
         self._served: ASGIApp | None = None
 
@@ -95,7 +95,7 @@ class Automation:
 
         Raises Forbidden with `info.reason` `cross_site`.
         """
-        self._site.check_same_site(request.method, request.headers)
+        self.site.check_same_site(request.method, request.headers)
 
     async def error(self, request: Request, error: Exception) -> Response:
         """The response to an error of wfcore: the handler for `wfcore.WfcoreError` in `exception_handlers`."""

@@ -128,8 +128,10 @@ def test_serve_names_the_extra(tmp_path: Path) -> None:
         ("starlette", "starlette", "`wfcore[server]`"),
         ("fastapi", "fastapi", "`fastapi` and `wfcore[server]`"),
         ("django", "django", "`django` and `wfcore[server]`"),
+        ("flask", "flask", "`flask` and `wfcore[server]`"),
         ("fastapi", "sse_starlette", "`wfcore[server]`"),
         ("django", "sse_starlette", "`wfcore[server]`"),
+        ("flask", "sse_starlette", "`wfcore[server]`"),
     ],
 )
 def test_a_module_for_a_product_names_what_it_needs(module: str, missing: str, install: str, tmp_path: Path) -> None:
