@@ -135,6 +135,9 @@ class OpenStreams:
         for org, streams in by_org.items():
             try:
                 await self._check(streams, _Facts(self._ports, org))
+            except NotFound:  # the organization was deleted
+                for stream in streams:
+                    stream.end()
             except Exception as error:  # noqa: BLE001 - the store does not respond: the next check decides
                 log_failure(log, f"checking {len(streams)} open streams failed", error)
 

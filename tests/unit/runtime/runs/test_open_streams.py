@@ -86,6 +86,17 @@ async def test_a_deletion_ends_the_streams_of_managers_too(bench: Bench) -> None
     assert ended == ["before"]
 
 
+async def test_a_deleted_organization_ends_its_streams(bench: Bench, caplog: Any) -> None:
+    """Those of tokens, and those of callers whose credential is not wfcore's own."""
+    streams, ended = watched(bench), list[str]()
+    await streams.add(await holder(bench, "eve"), None, lambda: ended.append("token"))
+    await streams.add(await bench.joined("ann"), None, lambda: ended.append("product"))
+    await bench.core.retention.delete_organization(bench.org)
+    await streams.check()
+    assert sorted(ended) == ["product", "token"]
+    assert not caplog.text
+
+
 async def test_an_approvers_outline_ends_with_the_membership_only(bench: Bench) -> None:
     """An approver without use keeps the outline of the turn that its decision began."""
     streams, ended = watched(bench), list[str]()
