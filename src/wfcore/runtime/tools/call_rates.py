@@ -20,8 +20,11 @@ class CallRates:
         texts = {**declared, **ports.settings.tool_calls}
         self._rates = {tool: Rate.of(tool, text) for tool, text in texts.items()}
         self._limiter = ports.rate_limiter
+        self._clock = ports.clock
         self._last: dict[str, int] = {}
-        """When the latest call that waits for a rate tries again, by the key of the rate."""
+        """When the latest call that waits for a rate tries again, by the key of the rate, in monotonic time: executions
+        differ in theirs, and the wall clock can be set back.
+        """
         self.harmless: set[str] = set()
         """Tools without a rate whose calls can be repeated, as far as sessions have looked them up."""
 
@@ -47,8 +50,10 @@ class CallRates:
         (wait,) = await self._limiter.admit([rate])
         if not wait:
             return 0
+        moment = self._clock.monotonic()
         if len(self._last) >= KEPT:
-            self._last = {key: at for key, at in self._last.items() if at > now}
-        at = max(now + wait, self._last.get(rate.key, 0) + rate.seconds * 1000 // rate.count)
-        self._last[rate.key] = at
-        return at
+            self._last = {key: at for key, at in self._last.items() if at > moment}
+        if rate.key in self._last:
+            wait = max(wait, self._last[rate.key] + rate.seconds * 1000 // rate.count - moment)
+        self._last[rate.key] = moment + wait
+        return now + wait

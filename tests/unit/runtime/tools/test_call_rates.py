@@ -137,6 +137,21 @@ async def test_waiting_runs_try_one_after_the_other(letters: Letters) -> None:
                 assert (await bench.ended(run)).status == "done"
         assert tries < 20
 
+async def test_a_call_after_the_clock_was_set_back(letters: Letters) -> None:
+    """It does not wait for the time at which an earlier call tries again by the clock that was ahead."""
+    clock, ids = FakeClock(), SequentialIds()
+    limiter = MemoryRateLimiter(now=clock.monotonic)
+    async with opened("sqlite://", tools=letters.all(), clock=clock, ids=ids, rate_limiter=limiter) as bench:
+        flow = await bench.deployed(one(act("look")))
+        for _ in range(2):
+            await admitted(bench, flow)
+        clock.step(3_600)
+        await wakes(bench, await bench.core.runs.start(bench.me, workflow=flow, input={}))
+        clock.step(-3_600)
+        later = await bench.core.runs.start(bench.me, workflow=flow, input={})
+        assert await wakes(bench, later) == 90
+
+
 
 async def test_workers_share_the_rate(database: str, letters: Letters) -> None:
     """Two processes on one store and one limiter: together they begin as many calls as the rate allows."""
