@@ -104,7 +104,8 @@ async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: date
     """Update the timer after a change of the workflow.
 
     A schedule that a user disables loses its timer; one that was paused automatically keeps it, with the reason, until
-    it is enabled. A new variation with the same schedule keeps the next slot.
+    it is enabled. A new variation with the same schedule keeps the next slot. With another schedule a timer that is due
+    stays as it is: the scheduler serves the slots from before the deploy, and goes on with the new schedule.
     """
     if not new.is_enabled:
         if old.is_enabled:
@@ -119,6 +120,8 @@ async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: date
         refuse([Issue("trigger.schedule.timezone", message, "timezone")])
     next_at = timer.next_at
     if next_at is None or schedule != await schedule_of_variation(work, new.id, timer.variation_id):
+        if next_at is not None and next_at <= to_ms(now):
+            return
         next_at = next_slot(schedule, now)
     variation_id = new.active_variation_id or ""
     await work.schedules.put(attrs.evolve(timer, variation_id=variation_id, next_at=next_at, paused=None))

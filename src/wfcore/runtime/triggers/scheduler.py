@@ -18,6 +18,7 @@ from wfcore.domain.kernel.ids import iso
 from wfcore.domain.projections.notices import Notice
 from wfcore.domain.resources import resource as rules
 from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.resource import Variation
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.schedule import Overlap, Schedule, has_zone, last_fires, overlap_of, schedule_of
 from wfcore.ports.faults import log_failure
@@ -28,7 +29,7 @@ from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.polling import ALL, CHECK_INTERVAL, LATEST, Poller, SetBacks
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.organization.directory import deployer_of
-from wfcore.runtime.resources.schedules import next_slot
+from wfcore.runtime.resources.schedules import next_slot, schedule_of_variation
 from wfcore.runtime.runs.runs import Runs
 
 log = logging.getLogger("wfcore.scheduler")
@@ -93,7 +94,7 @@ class Scheduler:
 
     async def _set_back(self, due: DueTimer, since: datetime) -> None:
         read = await self._read(due, from_ms(LATEST))
-        first = None if read is None else next_slot(read.schedule, since)
+        first = None if read is None else next_slot(read.timed, since)
         if read is not None and first is not None and first < read.first:
             await self._advance(due, read.timer, attrs.evolve(read.timer, next_at=first))
 
@@ -115,7 +116,7 @@ class Scheduler:
             )
             await self._advance(due, read.timer, _paused(read.timer, from_ms(read.first), pause))
             return
-        timer = attrs.evolve(read.timer, next_at=next_slot(read.schedule, now))
+        timer = read.timer_after(now)
         *before, latest = read.slots(now) or (None,)
         for slot in before:
             timer = await self._used_slot(read, timer, slot) or _missed(timer, slot, "late")
@@ -128,13 +129,16 @@ class Scheduler:
             timer = await work.schedules.get(due.workflow_id)
             if timer is None or timer.next_at is None or timer.next_at > to_ms(now):
                 return None
-            variation = await work.workflows.variation(due.workflow_id, timer.variation_id)
+            resource = await work.workflows.get(due.workflow_id)
+            active_id = resource.active_variation_id if resource else None
+            variation = await work.workflows.variation(due.workflow_id, active_id or "")
             if variation is None:
                 return None
+            timed = schedule_of(variation.workflow.trigger)
+            if timer.variation_id != variation.id:
+                timed = await schedule_of_variation(work, due.workflow_id, timer.variation_id)
             deployer = await deployer_of(work, due.org, variation)
-        trigger = variation.workflow.trigger
-        schedule, overlap = schedule_of(trigger), overlap_of(trigger)
-        return _DueSchedule(due.org, timer, timer.next_at, schedule, overlap, deployer)
+        return _DueSchedule(due.org, timer, timer.next_at, variation, timed, deployer)
 
     async def _used_slot(self, read: "_DueSchedule", timer: Timer, slot: datetime) -> Timer | None:
         """The timer after a slot whose run id is used, by its own run or by another one. None while the id is free."""
@@ -206,18 +210,38 @@ def slot_run_id(workflow_id: int, slot: datetime) -> str:
 
 @attrs.frozen
 class _DueSchedule:
-    """A due timer with its schedule and deployer, from one snapshot."""
+    """A due timer with the active variation and its deployer, from one snapshot. `timed` is the schedule of the timer,
+    whose slots are due: that of the variation before, if a deploy came after one of them.
+    """
 
     org: str
     timer: Timer
     first: int
-    schedule: Schedule | None
-    overlap: Overlap
+    active: Variation
+    timed: Schedule | None
     deployer: Principal | None
+
+    @property
+    def schedule(self) -> Schedule | None:
+        return schedule_of(self.active.workflow.trigger)
+
+    @property
+    def overlap(self) -> Overlap:
+        return overlap_of(self.active.workflow.trigger)
 
     def slots(self, now: datetime) -> list[datetime]:
         """The latest due slots since the one that the timer was set to, in order."""
-        return last_fires(self.schedule, from_ms(self.first - 1), now, MISSED_KEPT) if self.schedule else []
+        after = from_ms(self.first - 1)
+        return last_fires(self.timed, after, self._end(now), MISSED_KEPT) if self.timed else []
+
+    def timer_after(self, now: datetime) -> Timer:
+        """The timer of the active variation after these slots."""
+        return attrs.evolve(self.timer, variation_id=self.active.id, next_at=next_slot(self.schedule, self._end(now)))
+
+    def _end(self, now: datetime) -> datetime:
+        """Until when the slots are due: a schedule that was replaced has none after the deploy."""
+        deployed = self.active.deployed_at
+        return now if self.timer.variation_id == self.active.id or deployed is None else min(now, deployed)
 
 
 def _missed(timer: Timer, slot: datetime, reason: MissReason) -> Timer:

@@ -137,6 +137,7 @@ async def test_waiting_runs_try_one_after_the_other(letters: Letters) -> None:
                 assert (await bench.ended(run)).status == "done"
         assert tries < 20
 
+
 async def test_a_call_after_the_clock_was_set_back(letters: Letters) -> None:
     """It does not wait for the time at which an earlier call tries again by the clock that was ahead."""
     clock, ids = FakeClock(), SequentialIds()
@@ -150,7 +151,6 @@ async def test_a_call_after_the_clock_was_set_back(letters: Letters) -> None:
         clock.step(-3_600)
         later = await bench.core.runs.start(bench.me, workflow=flow, input={})
         assert await wakes(bench, later) == 90
-
 
 
 async def test_workers_share_the_rate(database: str, letters: Letters) -> None:

@@ -128,6 +128,32 @@ class TestSwitch:
         run = await bench.ended(slot_run_id(number, slot(1)))
         assert "new" in str(run.output)
 
+    async def test_a_slot_before_a_deploy_with_another_schedule_fires(self, bench: Bench) -> None:
+        """With the new content. The slots of the new schedule count from the deploy on."""
+        flows, number = bench.core.workflows, await scheduled(bench)
+        await flows.patch(bench.me, number, trigger=schedule("30 * * * *"), structure=one(act("echo", value="new")))
+        bench.clock._now += (2 * HOUR + 45 * MINUTE) * 1000  # nobody wakes up
+        await flows.deploy(bench.other, number)
+        await bench.core.scheduler.fire_due()
+        run = await bench.ended(slot_run_id(number, slot(2)))
+        assert ("new" in str(run.output), run.row.user_id) == (True, "other")
+        found = await timer(bench, number)
+        assert found
+        assert (found.missed, found.next_at) == ((Missed(ms(slot(1)), "late"),), ms(slot(3.5)))
+        await later(bench, HOUR)
+        assert await run_ids(bench, number) == {slot_run_id(number, slot(hours)) for hours in (2, 3.5)}
+
+    async def test_a_slot_before_a_deploy_with_another_description_fires(self, bench: Bench) -> None:
+        """So does the next one, after a second deploy."""
+        flows, number = bench.core.workflows, await scheduled(bench)
+        for hours in (1, 2):
+            bench.clock._now += HOUR * 1000
+            text = {**HOURLY["schedule"], "cron_description": f"in words {hours}"}
+            await flows.patch(bench.me, number, trigger={**HOURLY, "schedule": text, "overlap": "allow"})
+            await flows.deploy(bench.me, number)
+            await bench.core.scheduler.fire_due()
+            assert slot_run_id(number, slot(hours)) in await run_ids(bench, number)
+
     async def test_edits_do_not_change_the_timer(self, bench: Bench) -> None:
         """A new name, other access or a draft has no effect on the schedule."""
         flows, number = bench.core.workflows, await scheduled(bench)
