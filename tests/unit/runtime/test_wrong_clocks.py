@@ -207,6 +207,9 @@ class TestSchedules:
         runs = await bench.core.runs.page(bench.me, limit=100)
         assert {run.id for run in runs} == {slot_run_id(number, slot(minute / 60)) for minute in range(1, 67)}
         await eventually(lambda: bench.tools.count("echo") == len(runs))
+        found = await timer(bench, number)
+        assert found
+        assert found.missed == ()
 
     @pytest.mark.parametrize("many", [1, BATCH + 1])
     async def test_a_restart_after_a_clock_that_was_ahead(self, database: str, many: int) -> None:

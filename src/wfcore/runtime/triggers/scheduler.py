@@ -147,7 +147,7 @@ class Scheduler:
         if row is None:
             return None
         genuine = row.resource_id == timer.workflow_id and row.root_started_by == "schedule"
-        return attrs.evolve(timer, last_run_id=run_id) if genuine else _missed(timer, slot, "refused")
+        return _ran(timer, slot) if genuine else _missed(timer, slot, "refused")
 
     async def _fire(self, read: "_DueSchedule", timer: Timer, slot: datetime) -> Timer:
         """The timer after a slot: with the started run, or with the reason why there is none."""
@@ -168,9 +168,9 @@ class Scheduler:
         except Invalid as error:
             message = f"the workflow refuses the input `{{}}` of scheduled runs: {error.message}"
             return _paused(timer, slot, Pause("input_refused", message))
-        except Conflict:
-            return _missed(timer, slot, "refused")
-        return attrs.evolve(timer, last_run_id=run_id)
+        except Conflict:  # another process can have started it since, for the deployer before or after
+            return await self._used_slot(read, timer, slot) or _missed(timer, slot, "refused")
+        return _ran(timer, slot)
 
     async def _has_active_run(self, org: str, workflow_id: int) -> bool:
         """Whether a run that a slot of this workflow started, or a later turn of one, is queued or running."""
@@ -242,6 +242,12 @@ class _DueSchedule:
         """Until when the slots are due: a schedule that was replaced has none after the deploy."""
         deployed = self.active.deployed_at
         return now if self.timer.variation_id == self.active.id or deployed is None else min(now, deployed)
+
+
+def _ran(timer: Timer, slot: datetime) -> Timer:
+    """A slot that comes twice by the wall clock can be missed the first time."""
+    missed = tuple(one for one in timer.missed if one.at != to_ms(slot))
+    return attrs.evolve(timer, last_run_id=slot_run_id(timer.workflow_id, slot), missed=missed)
 
 
 def _missed(timer: Timer, slot: datetime, reason: MissReason) -> Timer:

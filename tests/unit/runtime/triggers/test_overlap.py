@@ -153,6 +153,29 @@ class TestUsedSlots:
         assert found
         assert (found.missed, found.last_run_id) == ((), slot_run_id(number, slot(1)))
 
+    async def test_deployed_and_started_by_others_meanwhile(self, bench: Bench) -> None:
+        """The same if that run began after this process had looked for one."""
+        number = await scheduled(bench)
+        before = await timer(bench, number)
+        assert before
+        await later(bench, HOUR)
+        await bench.ended(slot_run_id(number, slot(1)))
+        await bench.core.workflows.patch(bench.me, number, structure=HOLD)
+        await bench.core.workflows.deploy(bench.other, number)
+        async with bench.core.ports.storage.transaction(bench.org) as work:
+            await work.schedules.put(before)
+        journal = bench.core.ports.journal
+        find, looks = journal.find_run, iter([None])
+
+        async def find_run(org: str, run_id: str) -> RunRow | None:
+            return next(looks) if looks.__length_hint__() else await find(org, run_id)
+
+        journal.find_run = find_run  # type: ignore[method-assign]
+        await later(bench, 1)
+        found = await timer(bench, number)
+        assert found
+        assert (found.missed, found.last_run_id) == ((), slot_run_id(number, slot(1)))
+
 
 STEPS = st.lists(st.sampled_from(["slot", "approve", "release", "cancel", "toggle", "allow", "skip"]), max_size=25)
 
