@@ -211,6 +211,16 @@ class TestSchedules:
         assert found
         assert found.missed == ()
 
+    async def test_a_slot_at_the_time_of_the_poll_before_the_step(self, bench: Bench) -> None:
+        """By the clock that was ahead the slot was not due then. It is after the step back."""
+        bench.clock.step(DAY)
+        number = await scheduled(bench)
+        await bench.core.scheduler.fire_due()
+        bench.clock.step(HOUR - DAY)
+        await later(bench, 0.5)
+        await later(bench, 0.5)
+        assert await run_ids(bench, number) == {slot_run_id(number, slot(1))}
+
     @pytest.mark.parametrize("many", [1, BATCH + 1])
     async def test_a_restart_after_a_clock_that_was_ahead(self, database: str, many: int) -> None:
         """Schedules go on at once: those that a slot has advanced, and those that were enabled meanwhile."""

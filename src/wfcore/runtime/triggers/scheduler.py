@@ -68,7 +68,7 @@ class Scheduler:
         """Serve the timers that are due now. A timer that fails stays due and does not delay others."""
         since = self._set_backs.since()
         if since is not None:
-            await self._set_timers_back(from_ms(since))
+            await self._set_timers_back(from_ms(since - 1))
         due = await self._ports.storage.due_timers(self._ports.clock.now(), limit=BATCH)
         await asyncio.gather(*(self._try(one) for one in due))
         await self._check_found()
