@@ -172,6 +172,22 @@ async def test_idle_keys_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.service
+async def test_a_server_whose_clock_was_set_back() -> None:
+    """The counts of its earlier time end: the rate holds in the new one, and no event waits for the old one."""
+    watch, rate = Watch(), Rate(ORG, 2)
+    limiter = PostgresRateLimiter(new_database(), now=watch)
+    assert [await is_admitted(limiter, rate) for _ in range(3)] == [True, True, False]
+    watch.now -= 3_600_000
+    assert [await is_admitted(limiter, rate) for _ in range(3)] == [True, True, False]
+    (wait,) = await limiter.admit([rate])
+    assert wait <= 61_000
+    watch.now += wait
+    assert await is_admitted(limiter, rate)
+    await limiter.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.service
 async def test_servers_share_the_counts_that_a_setting_names() -> None:
     """Two processes on each shared backend admit as many as one; those of `memory` twice as many."""
     url = new_database()

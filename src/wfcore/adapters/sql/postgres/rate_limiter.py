@@ -46,7 +46,11 @@ END $$"""
 """`counts` are those of the latest part of the time, `part`, and of the parts before it. At `idle_at` none counts."""
 
 _NOW: Final = "coalesce({0}::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
-_PASSED: Final = f"least({PARTS + 1}, greatest(0, {{0}} - r.part))::int"
+_SET_BACK: Final = f"r.part - {{0}} > {PARTS + 1}"
+"""Whether the server's clock was set back by more than the whole time: what was counted before is over."""
+_PASSED: Final = (
+    f"(CASE WHEN {_SET_BACK} THEN {PARTS + 1} ELSE least({PARTS + 1}, greatest(0, {{0}} - r.part)) END)::int"
+)
 """How many parts have passed since the latest one with events."""
 _KEPT: Final = f"r.counts[1:{PARTS + 1} - {_PASSED}]"
 
@@ -67,7 +71,9 @@ WITH given AS (
     INSERT INTO {d[_counts]} AS r (key, part, counts, idle_at)
     SELECT key, part, 1 || array_fill(0, ARRAY[{PARTS}]), (part + {PARTS + 1}) * width FROM given
     WHERE NOT EXISTS (SELECT FROM refused) ORDER BY key
-    ON CONFLICT (key) DO UPDATE SET part = greatest(r.part, excluded.part), idle_at = excluded.idle_at,
+    ON CONFLICT (key) DO UPDATE SET idle_at = excluded.idle_at,
+        part = CASE WHEN {_SET_BACK.format("excluded.part")} THEN excluded.part
+            ELSE greatest(r.part, excluded.part) END,
         counts = CASE {_PASSED.format("excluded.part")} WHEN 0 THEN (r.counts[1] + 1) || r.counts[2:]
             ELSE 1 || array_fill(0, ARRAY[{_PASSED.format("excluded.part")} - 1]) || {_KEPT.format("excluded.part")} END
     WHERE (SELECT coalesce(sum(count), 0) FROM unnest({_KEPT.format("excluded.part")}) AS kept(count))
