@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 from bench import Bench, act, ask, eventually, graph, one, opened, why
-from scheduling import DAY, HOUR, HOURLY, MINUTE, MINUTELY, history, later, run_ids, scheduled, slot, timer
+from scheduling import DAY, HOUR, HOURLY, MINUTE, MINUTELY, history, later, ms, run_ids, scheduled, slot, timer
 
 from wfcore.domain.run.entries import Limits
 from wfcore.domain.run.events import Event
 from wfcore.ports.journal import ExecutionRef
+from wfcore.ports.repositories.schedules import Missed
 from wfcore.runtime.common.installation import Settings
 from wfcore.runtime.execution.time_slice import ExecutionTime
 from wfcore.runtime.triggers.scheduler import BATCH, slot_run_id
@@ -210,6 +211,19 @@ class TestSchedules:
         found = await timer(bench, number)
         assert found
         assert found.missed == ()
+
+    async def test_a_skipped_slot_that_comes_twice(self, bench: Bench) -> None:
+        """It is listed once."""
+        number = await scheduled(bench, one(act("hold")))
+        await later(bench, HOUR)
+        await bench.until("it")
+        await later(bench, HOUR)
+        bench.clock.step(-600)
+        for _ in range(2):
+            await later(bench, 300)
+        found = await timer(bench, number)
+        assert found
+        assert found.missed == (Missed(ms(slot(2)), "overlap"),)
 
     async def test_a_slot_at_the_time_of_the_poll_before_the_step(self, bench: Bench) -> None:
         """By the clock that was ahead the slot was not due then. It is after the step back."""

@@ -7,6 +7,7 @@ the member who deployed the workflow, the input `{}` and `run.scheduledAt`.
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -245,13 +246,18 @@ class _DueSchedule:
 
 
 def _ran(timer: Timer, slot: datetime) -> Timer:
-    """A slot that comes twice by the wall clock can be missed the first time."""
-    missed = tuple(one for one in timer.missed if one.at != to_ms(slot))
-    return attrs.evolve(timer, last_run_id=slot_run_id(timer.workflow_id, slot), missed=missed)
+    run_id = slot_run_id(timer.workflow_id, slot)
+    return attrs.evolve(timer, last_run_id=run_id, missed=tuple(_other_missed(timer, slot)))
 
 
 def _missed(timer: Timer, slot: datetime, reason: MissReason) -> Timer:
-    return attrs.evolve(timer, missed=(*timer.missed, Missed(to_ms(slot), reason))[-MISSED_KEPT:])
+    missed = (*_other_missed(timer, slot), Missed(to_ms(slot), reason))
+    return attrs.evolve(timer, missed=missed[-MISSED_KEPT:])
+
+
+def _other_missed(timer: Timer, slot: datetime) -> Iterator[Missed]:
+    """A slot that comes twice by the wall clock has the later outcome."""
+    return (one for one in timer.missed if one.at != to_ms(slot))
 
 
 def _paused(timer: Timer, slot: datetime, pause: Pause) -> Timer:
