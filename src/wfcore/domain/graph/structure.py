@@ -4,7 +4,7 @@ A graph is built from a structure without write issues (`rules.write_issues`). T
 begin, are its handles; None is the unnamed handle, of an edge without `sourceHandle`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 
 import attrs
@@ -56,16 +56,15 @@ class Edge:
 
 @attrs.frozen
 class Graph:
-    """Nodes and edges in the order of the wire, with indexes of the nodes and of each node's edges.
+    """Nodes and edges in the order of the wire, with indexes of the nodes and of the edges that leave each.
 
-    The ends of every edge are nodes of the graph; `outgoing` and `incoming` have an entry for every node.
+    The ends of every edge are nodes of the graph; `outgoing` has an entry for every node.
     """
 
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()
     by_id: Mapping[str, Node] = attrs.field(init=False, repr=False, eq=False)
     outgoing: Mapping[str, tuple[Edge, ...]] = attrs.field(init=False, repr=False, eq=False)
-    incoming: Mapping[str, tuple[Edge, ...]] = attrs.field(init=False, repr=False, eq=False)
 
     @by_id.default
     def _index_nodes(self) -> Mapping[str, Node]:
@@ -73,16 +72,9 @@ class Graph:
 
     @outgoing.default
     def _index_sources(self) -> Mapping[str, tuple[Edge, ...]]:
-        return self._grouped((edge.source, edge) for edge in self.edges)
-
-    @incoming.default
-    def _index_targets(self) -> Mapping[str, tuple[Edge, ...]]:
-        return self._grouped((edge.target, edge) for edge in self.edges)
-
-    def _grouped(self, pairs: Iterable[tuple[str, Edge]]) -> Mapping[str, tuple[Edge, ...]]:
         groups: dict[str, list[Edge]] = {node.id: [] for node in self.nodes}
-        for name, edge in pairs:
-            groups[name].append(edge)
+        for edge in self.edges:
+            groups[edge.source].append(edge)
         return {name: tuple(edges) for name, edges in groups.items()}
 
 
