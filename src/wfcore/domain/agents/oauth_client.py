@@ -282,7 +282,6 @@ class ServerMetadata:
     registration_url: str = ""
     auth_methods: Sequence[str] = ("client_secret_basic",)
     grants: Sequence[str] = ("authorization_code",)
-    scopes: Sequence[str] = ()
     sends_issuer: bool = False
 
 
@@ -311,7 +310,6 @@ def server_metadata(body: bytes, issuer: str) -> ServerMetadata:
         known.get("registration", ""),
         methods,
         _texts(found.get("grant_types_supported")) or ("authorization_code", "refresh_token"),
-        _texts(found.get("scopes_supported")),
         found.get("authorization_response_iss_parameter_supported") is True,
     )
 

@@ -59,13 +59,11 @@ class RenderBudget:
 
 @attrs.frozen
 class Template:
-    """A compiled template. `constant`: `value` holds no expression; `references`: the ids of the nodes it reads."""
+    """A compiled template. `constant`: `value` holds no expression."""
 
     value: JSON
     constant: bool
-    references: frozenset[str]
     _render: Render = attrs.field(eq=False, repr=False)
-    reads_item: bool = False
 
     def render(self, scope: Scope, limit: int = MAX_RENDERED, steps: EvaluationBudget | None = None) -> JSON:
         """The value in this scope; a constant template returns the value that it was compiled from.
@@ -91,16 +89,12 @@ class Template:
 
 def compile_template(value: JSON) -> Template:
     """Compile every string of a JSON value. Raises ExpressionError for the first expression that is not valid."""
-    found = list[Expression]()
+    constant = True
     for _, one in expressions(value, ""):
         if isinstance(one, ExpressionError):
             raise one
-        found.append(one)
-    if not found:
-        return Template(value, True, frozenset(), _constant(value))
-    references = frozenset().union(*(expression.references for expression in found))
-    reads_item = any(expression.reads_item for expression in found)
-    return Template(value, False, references, _renderer(value), reads_item)
+        constant = False
+    return Template(value, constant, _constant(value) if constant else _renderer(value))
 
 
 def expressions(value: JSON, path: str) -> Iterator[tuple[str, Expression | ExpressionError]]:

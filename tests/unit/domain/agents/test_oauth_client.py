@@ -190,7 +190,7 @@ def test_metadata_of_a_server() -> None:
         "https://as.org/t",
         "https://as.org/r",
     )
-    assert (found.registration_url, found.auth_methods, found.scopes) == ("", ("client_secret_basic",), [])
+    assert (found.registration_url, found.auth_methods) == ("", ("client_secret_basic",))
     for change, message in (
         ({"issuer": "https://evil.org"}, "another issuer"), ({"issuer": None}, "another issuer"),
         ({"token_endpoint": "ftp://x"}, "no endpoints"), ({"authorization_endpoint": 1}, "no endpoints"),

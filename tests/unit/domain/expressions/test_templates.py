@@ -82,12 +82,6 @@ def test_parts_without_expressions_are_not_copied() -> None:
     assert compile_template({"x": "{{ 1 }}", "y": part}).render(SCOPE)["y"] is part
 
 
-def test_references() -> None:
-    """A template reads the nodes of all its expressions."""
-    template = compile_template({"a": "{{ nodes.a.output.id }} {{ nodes.b }}", "c": ['{{ nodes["c-d"] }}']})
-    assert template.references == {"a", "b", "c-d"}
-
-
 def test_rendered_values_are_data() -> None:
     """The value of an expression is never parsed as a template."""
     scope = {**SCOPE, "input": {"evil": "{{ run.id }}"}}
