@@ -34,7 +34,7 @@ class Seen:
 def states(rehearsal: Rehearsal, rule: Rule) -> Iterator[Seen]:
     """All states in every order, each way there with another history of what the rule names; at most `MOST`."""
     started = Started(0, "r", Actor("a"), None, {})
-    waiting = [Seen(step(Machine(rehearsal.plan), started).state, ())]
+    waiting = [Seen(step(Machine(rehearsal.plan), started), ())]
     known: set[Hashable] = set()
     while waiting:
         state = waiting.pop(0)
@@ -73,7 +73,7 @@ def successors(rehearsal: Rehearsal, state: Seen) -> Iterator[Seen]:
                 entry = Failed(0, *address, 1, way.name, way.name, retryable=False)
             else:
                 entry = Succeeded(0, *address, 1, part.exits.index(way.exit))
-            yield Seen(step(state.machine, entry).state, (*state.steps, (part.node.id, way.name)))
+            yield Seen(step(state.machine, entry), (*state.steps, (part.node.id, way.name)))
 
 
 def begun(rehearsal: Rehearsal, machine: Machine, name: str) -> int:

@@ -105,7 +105,7 @@ class Search:
         self._known: dict[Hashable, int] = {}
         self._led_from: list[list[int]] = []
         started = Started(0, "simulation", Actor("simulation"), given, {})
-        self._arrive(_State(step(Machine(rehearsal.plan), started).state, -1, started))
+        self._arrive(_State(step(Machine(rehearsal.plan), started), -1, started))
 
     def run(self) -> Searched:
         """Search until the goal is reached, nothing is left, or too many states were visited."""
@@ -141,7 +141,7 @@ class Search:
             entry = Failed(0, node, visit, index, 1, way.name, way.name, retryable=False)
         else:
             entry = Succeeded(0, node, visit, index, 1, part.exits.index(way.exit))
-        return _State(step(state.machine, entry).state, number, entry, (part.node.id, way), state.depth + 1)
+        return _State(step(state.machine, entry), number, entry, (part.node.id, way), state.depth + 1)
 
     def _arrive(self, state: _State) -> None:
         """Record the state, unless one like it is known that is not farther from the start."""

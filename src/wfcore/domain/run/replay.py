@@ -1,31 +1,16 @@
 """The pure face of the machine: folding a journal, and one step of it.
 
 state = fold(plan, entries)          # the same for every way of cutting the entries
-step(state, entry)                   # what it leads to, with the given state left untouched
+state = step(state, entry)           # with the given state left untouched
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-import attrs
-
-from wfcore.domain.run.effects import Address, Effect
 from wfcore.domain.run.entries import Entry
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.state import NO_PLANS, Plans
 from wfcore.domain.run.plan import Plan
-from wfcore.domain.run.state import Interrupt
-
-
-@attrs.frozen
-class Step:
-    """What one entry led to: the new state, what is to be done, what to show, and what is waited for."""
-
-    state: Machine
-    effects: Mapping[Address, Effect]
-    events: tuple[Event, ...]
-    waiting_for: tuple[Interrupt, ...]
-    due: int | None
 
 
 def fold(plan: Plan, entries: Iterable[Entry], sink: list[Event] | None = None, plans: Plans = NO_PLANS) -> Machine:
@@ -39,11 +24,8 @@ def fold(plan: Plan, entries: Iterable[Entry], sink: list[Event] | None = None, 
     return machine
 
 
-def step(state: Machine, entry: Entry) -> Step:
-    """Apply one entry to a copy; the given state stays as it was, also when the entry is illegal."""
+def step(state: Machine, entry: Entry) -> Machine:
+    """The machine after this entry too; the given state stays as it was, also when the entry is illegal."""
     machine = state.copy()
-    machine.sink = []
     machine.apply(entry)
-    events = tuple(machine.take_events())
-    machine.sink = None
-    return Step(machine, machine.pending, events, tuple(machine.interrupts.values()), machine.next_due())
+    return machine

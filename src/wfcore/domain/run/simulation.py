@@ -135,7 +135,7 @@ class _Search:
         self._visited: set[int] = set()
         self._left: dict[tuple[int, Way], None] = {}
         started = Started(0, "simulation", Actor("simulation"), given, {})
-        self._arrive(_State(step(Machine(rehearsal.plan), started).state, {}, -1, started))
+        self._arrive(_State(step(Machine(rehearsal.plan), started), {}, -1, started))
 
     def result(self) -> Simulation:
         complete = self._visit()
@@ -176,7 +176,7 @@ class _Search:
             entry = Failed(0, node, visit, index, 1, way.name, way.name, retryable=False)
         else:
             entry = Succeeded(0, node, visit, index, 1, part.exits.index(way.exit))
-        after = step(state.machine, entry).state
+        after = step(state.machine, entry)
         ways = {**state.ways, part.node.id: way.name}
         return _State(after, ways, number, entry, (part.node.id, way.name), state.depth + 1)
 

@@ -78,9 +78,9 @@ def test_each_turn_has_its_own_debug() -> None:
     history.fail("pay")
     assert timed(history) == [("pay", "tool", 1, 3_000)]
     assert history.machine.status == "error"
-    twin = step(history.machine, Retried(history.at, "run-3", BY, info={"debug": None})).state
+    twin = step(history.machine, Retried(history.at, "run-3", BY, info={"debug": None}))
     assert twin.state.requested_at is None
-    kept = step(history.machine, Retried(history.at, "run-3", BY)).state
+    kept = step(history.machine, Retried(history.at, "run-3", BY))
     assert list(kept.state.requested_at.values()) == [history.at]
-    forked = step(history.machine, Forked(history.at, "fork-1", BY, "key", ("pay",), info={"debug": None})).state
+    forked = step(history.machine, Forked(history.at, "fork-1", BY, "key", ("pay",), info={"debug": None}))
     assert forked.state.requested_at is None
