@@ -40,15 +40,6 @@ class Nesting:
     loops: tuple[Loop, ...]
     innermost: tuple[int, ...]
 
-    def chain(self, node: int) -> list[int]:
-        """The loops around a node, innermost first."""
-        found = []
-        loop = self.innermost[node]
-        while loop >= 0:
-            found.append(loop)
-            loop = self.loops[loop].parent
-        return found
-
     def left_by(self, source: int, target: int) -> int:
         """The outermost loop that an edge leads out of, or -1. A loop stands before the loops around it."""
         here, there, left = self.innermost[source], self.innermost[target], -1

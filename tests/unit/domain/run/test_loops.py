@@ -27,11 +27,11 @@ def test_a_cycle_is_what_reaches_its_closing_edge() -> None:
 
 
 def test_cycles_nest() -> None:
-    """A node belongs to its innermost cycle; the chain of cycles leads outwards."""
+    """A node belongs to its innermost cycle; its parent is the one around it."""
     edges = [(0, 1), (1, 2), (2, 3), (3, 2), (3, 4), (4, 1), (4, 5)]
     assert bodies(6, edges) == {2: ({2, 3}, 1), 1: ({1, 4}, -1)}
     nest = nesting(6, 0, edges)
-    assert [[nest.loops[loop].head for loop in nest.chain(node)] for node in (3, 4, 5)] == [[2, 1], [1], []]
+    assert [nest.innermost[node] for node in (3, 4, 5)] == [0, 1, -1]
 
 
 def test_cycles_beside_each_other_are_apart() -> None:
