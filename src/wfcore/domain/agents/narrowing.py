@@ -91,17 +91,6 @@ class Allowance:
         chosen = tuple(dict.fromkeys(one for part in parts for one in part.connections))
         return cls(tools=tools, context_items=items, guardrails=_names(guardrails), connections=chosen)
 
-    def contains(self, other: "Allowance") -> bool:
-        """Whether everything that `other` allows is allowed here too."""
-        return (
-            _within(other.models, self.models)
-            and _at_most(other.context_window, self.context_window)
-            and _tools_within(other.tools, self.tools)
-            and _within(other.context_items, self.context_items)
-            and self.guardrails <= other.guardrails
-            and all(_at_most(other.budget.get(name), most) for name, most in self.budget.items())
-        )
-
 
 def ids_of(selections: Iterable[JSON]) -> Iterator[str]:
     """The ids in selections."""
@@ -289,21 +278,6 @@ def _smaller(a: int | None, b: int | None) -> int | None:
 
 def _smaller_limits(a: Mapping[str, float], b: Mapping[str, float]) -> dict[str, float]:
     return {name: min(limits[name] for limits in (a, b) if name in limits) for name in {**a, **b}}
-
-
-def _within(a: frozenset[str] | None, b: frozenset[str] | None) -> bool:
-    return b is None or (a is not None and a <= b)
-
-
-def _at_most(a: float | None, b: float | None) -> bool:
-    return b is None or (a is not None and a <= b)
-
-
-def _tools_within(a: Mapping[str, bool] | None, b: Mapping[str, bool] | None) -> bool:
-    """A tool with an approval is stricter than one without."""
-    if a is None or b is None:
-        return b is None
-    return all(name in b and needs_approval >= b[name] for name, needs_approval in a.items())
 
 
 def _names(guardrails: Iterable[JSON]) -> frozenset[str]:

@@ -180,26 +180,6 @@ def test_several_agents() -> None:
     assert Allowance.joined([one]).context_items == frozenset("a")
 
 
-@pytest.mark.parametrize(
-    ("other", "contained"),
-    [
-        (Allowance(frozenset("a"), 5, {"t": True}, frozenset("c"), frozenset("g"), {"maxTokens": 5}), True),
-        (Allowance(None, 5, {"t": True}, frozenset("c"), frozenset("g"), {"maxTokens": 5}), False),
-        (Allowance(frozenset("a"), 6, {"t": True}, frozenset("c"), frozenset("g"), {"maxTokens": 5}), False),
-        (Allowance(frozenset("a"), 5, None, frozenset("c"), frozenset("g"), {"maxTokens": 5}), False),
-        (Allowance(frozenset("a"), 5, {"t": False}, frozenset("c"), frozenset("g"), {"maxTokens": 5}), False),
-        (Allowance(frozenset("a"), 5, {"t": True}, frozenset("d"), frozenset("g"), {"maxTokens": 5}), False),
-        (Allowance(frozenset("a"), 5, {"t": True}, frozenset("c"), frozenset(), {"maxTokens": 5}), False),
-        (Allowance(frozenset("a"), 5, {"t": True}, frozenset("c"), frozenset("g"), {}), False),
-    ],
-)
-def test_containment(other: Allowance, contained: bool) -> None:
-    """An allowance contains another if each restriction does; an unrestricted one contains all."""
-    mine = Allowance(frozenset("a"), 5, {"t": True}, frozenset("c"), frozenset("g"), {"maxTokens": 5})
-    assert mine.contains(other) is contained
-    assert Allowance().contains(other)
-
-
 def test_guardrails() -> None:
     """A config adds guardrails after those of the agent, each once."""
     own = ["a", {"name": "b", "x": 1}]
