@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.codec import text_of
 from wfcore.domain.json.schema import compile_schema, schema_issues
 from wfcore.domain.kernel.errors import Issue
 from wfcore.domain.kernel.json_readers import as_list, as_number
@@ -141,7 +141,7 @@ def _parsed(text: str) -> JSON:
 def _shown(value: JSON) -> str:
     if isinstance(value, bool):
         return "y" if value else "n"
-    return value if isinstance(value, str) else dumps(value)
+    return text_of(value)
 
 
 def _object(value: JSON) -> Mapping[str, JSON]:

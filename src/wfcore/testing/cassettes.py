@@ -23,7 +23,7 @@ import attrs
 import msgspec
 
 from wfcore.adapters.tools.functions import tool_of
-from wfcore.domain.json.codec import dumps, fingerprint
+from wfcore.domain.json.codec import dumps, fingerprint, text_of
 from wfcore.domain.json.differences import first_difference
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.json_readers import as_list, as_object, as_objects, as_text, optional_text
@@ -243,9 +243,7 @@ class _RecordedModel:
         if text := as_text(response["content"]):
             yield TextDelta(text)
         for index, call in enumerate(as_objects(response["toolCalls"])):
-            args = call["args"]
-            text = args if isinstance(args, str) else dumps(args)
-            yield ToolCallDelta(index, as_text(call["id"]), as_text(call["name"]), text)
+            yield ToolCallDelta(index, as_text(call["id"]), as_text(call["name"]), text_of(call["args"]))
         if response["usage"] is not None:
             yield TokenUsage(*(int(str(count)) for count in as_list(response["usage"])))
         if "error" in response:

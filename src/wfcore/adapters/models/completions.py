@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from wfcore.domain.json.codec import dumps, fingerprint
+from wfcore.domain.json.codec import fingerprint, text_of
 from wfcore.domain.kernel.json_readers import as_objects
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import INCOMPLETE
@@ -157,7 +157,7 @@ def call_arguments(call: Mapping[str, JSON]) -> Mapping[str, JSON]:
     args = call.get("args")
     if args is None:
         return {}
-    return args if isinstance(args, Mapping) else {"malformed": args if isinstance(args, str) else dumps(args)}
+    return args if isinstance(args, Mapping) else {"malformed": text_of(args)}
 
 
 def calls_of(message: Mapping[str, JSON]) -> Sequence[Mapping[str, JSON]]:

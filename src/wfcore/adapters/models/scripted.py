@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from typing import Final
 
 from wfcore.adapters.models.completions import content_of
-from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.codec import dumps, text_of
 from wfcore.domain.kernel.json_readers import (
     as_list,
     as_number,
@@ -117,7 +117,7 @@ class ScriptedModel:
         for index, call in enumerate(as_objects(message.get("toolCalls") or ())):
             args = call.get("args", {})
             ident = as_text(call.get("id") or f"call_{self._calls_made}_{index + 1}")
-            calls.append((ident, as_text(call["name"]), args if isinstance(args, str) else dumps(args)))
+            calls.append((ident, as_text(call["name"]), text_of(args)))
         return calls
 
 

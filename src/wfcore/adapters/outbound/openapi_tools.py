@@ -12,7 +12,7 @@ import attrs
 from wfcore.adapters.outbound.guard import AddressGuard, AddressRefused
 from wfcore.adapters.outbound.openapi_document import KEY_HEADER, OpenApiDocument, OpenApiOperation, OpenApiParameter
 from wfcore.adapters.outbound.tool import body_of, checked_headers, sent_key
-from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.codec import dumps, text_of
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
@@ -164,25 +164,21 @@ def _pairs(parameter: OpenApiParameter, value: JSON) -> list[tuple[str, str]]:
     name = parameter.name
     if isinstance(value, dict):
         if parameter.style == "deepObject":
-            return [(f"{name}[{key}]", _text(each)) for key, each in value.items()]
+            return [(f"{name}[{key}]", text_of(each)) for key, each in value.items()]
         if parameter.explode:
-            return [(key, _text(each)) for key, each in value.items()]
+            return [(key, text_of(each)) for key, each in value.items()]
     if isinstance(value, list) and parameter.explode:
-        return [(name, _text(each)) for each in value]
+        return [(name, text_of(each)) for each in value]
     separator = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
     return [(name, _joined(value, separator))]
 
 
 def _joined(value: JSON, separator: str = ",") -> str:
     if isinstance(value, list):
-        return separator.join(map(_text, value))
+        return separator.join(map(text_of, value))
     if isinstance(value, dict):
-        return separator.join(f"{key}{separator}{_text(each)}" for key, each in value.items())
-    return _text(value)
-
-
-def _text(value: JSON) -> str:
-    return value if isinstance(value, str) else dumps(value)
+        return separator.join(f"{key}{separator}{text_of(each)}" for key, each in value.items())
+    return text_of(value)
 
 
 def _credentials(

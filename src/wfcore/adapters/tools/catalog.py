@@ -58,9 +58,9 @@ def _transform(params: Mapping[str, JSON], _: ToolCall) -> JSON:
 
 
 def _fail(params: Mapping[str, JSON], _: ToolCall) -> JSON:
-    from wfcore.domain.run.machine.replies import said
+    from wfcore.domain.json.codec import text_of
 
-    raise ToolFailed(said(params.get("message") or "failed by core.fail"))
+    raise ToolFailed(text_of(params.get("message") or "failed by core.fail"))
 
 
 async def _wait(params: Mapping[str, JSON], _: ToolCall) -> JSON:

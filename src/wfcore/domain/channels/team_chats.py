@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, Required, TypedDict
 from msgspec import Meta
 
 from wfcore.domain.channels.interfaces import Interface
-from wfcore.domain.json.codec import NonEmpty, canonical, dumps, read
+from wfcore.domain.json.codec import NonEmpty, canonical, read, text_of
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 
@@ -145,4 +145,4 @@ def _text_of(record: Mapping[str, JSON]) -> str:
     if requests or status in STATUS_TEXTS:
         return "\n".join(requests) or STATUS_TEXTS[status]
     output = record["output"]
-    return output if isinstance(output, str) else "" if output is None else dumps(output)
+    return "" if output is None else text_of(output)

@@ -13,7 +13,7 @@ import attrs
 from wfcore.domain.evaluations.cases import VARIABLES, CheckKind, EvaluationCase, EvaluationCheck
 from wfcore.domain.expressions.cel.library import is_in
 from wfcore.domain.expressions.expression import EvaluationBudget, ExpressionError, compile_expression
-from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.codec import text_of
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.json.values import given
@@ -42,7 +42,7 @@ class Observed:
     @property
     def text(self) -> str:
         """The output as text."""
-        return self.output if isinstance(self.output, str) else dumps(self.output)
+        return text_of(self.output)
 
     def value(self) -> JSON:
         """The output as a JSON value: parsed, if it is a text. Raises Malformed for a text that is not JSON."""

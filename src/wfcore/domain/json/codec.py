@@ -47,6 +47,11 @@ def dumps(value: JSON) -> str:
     return _encode(value).decode()
 
 
+def text_of(value: JSON) -> str:
+    """A string unchanged, any other value as compact JSON text."""
+    return value if isinstance(value, str) else dumps(value)
+
+
 def canonical(value: JSON) -> bytes:
     """The same text for all values that are equal as JSON: no spaces, sorted keys, shortest numbers.
 
@@ -378,7 +383,7 @@ def _option_issue(place: str, rule: str, options: Sequence[JSON], value: JSON) -
     types = sorted({_type_of(option) for option in options})
     if _type_of(value) not in types:
         return _type_issue(place, " or ".join(types), value)
-    shown = ", ".join(f"`{option if isinstance(option, str) else dumps(option)}`" for option in options)
-    given = value if isinstance(value, str) else dumps(value)
+    shown = ", ".join(f"`{text_of(option)}`" for option in options)
+    given = text_of(value)
     given = given if len(given) <= _MAX_VALUE_SHOWN else f"{given[:_MAX_VALUE_SHOWN]}…"
     return Issue(place, f"`{given}` is not {'one of ' if len(options) > 1 else ''}{shown}", rule)

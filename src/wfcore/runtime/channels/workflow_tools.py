@@ -15,7 +15,7 @@ from wfcore.domain.channels.elicitations import decision_of, form_of, question_o
 from wfcore.domain.channels.interfaces import InterfaceKind
 from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.graph.structure import structure_of
-from wfcore.domain.json.codec import dumps, fingerprint
+from wfcore.domain.json.codec import fingerprint, text_of
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import Conflict, Invalid, NotFound, refuse
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_object, optional_text
@@ -306,11 +306,6 @@ def _parameters(nodes: Iterable[tuple[JSON, Mapping[str, JSON]]]) -> Mapping[str
 def run_id_of(me: Principal, id: str, key: str) -> str:
     """The id of a call's run: `mcp-` and 32 hexadecimal digits, a digest of interface, caller and key."""
     return f"mcp-{fingerprint([id, me.user_id, key])[:32]}"
-
-
-def text_of(output: JSON) -> str:
-    """An output as text: itself, or as JSON."""
-    return output if isinstance(output, str) else dumps(output)
 
 
 def _parked(event: Event) -> bool:

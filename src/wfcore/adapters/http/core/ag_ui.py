@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 
 from wfcore.adapters.http.core.sse import frame, message
 from wfcore.domain.channels.ag_ui import PAUSED
-from wfcore.domain.json.codec import JsonObject, dumps
+from wfcore.domain.json.codec import JsonObject, dumps, text_of
 from wfcore.domain.kernel.json_readers import as_integer, as_object, as_objects, as_text, as_texts, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind, ModelUsage
@@ -263,7 +263,7 @@ class AgUiEvents:
     def _tool_result(self, event: Event) -> Iterator[Json]:
         name = self._call_id(_place(event.data), as_text(event.data["toolCallId"]))
         value = {"error": event.error} if event.error else event.output
-        content = value if isinstance(value, str) else dumps(value)
+        content = text_of(value)
         yield {
             "type": "TOOL_CALL_RESULT", "messageId": f"{event.run_id}-{event.seq}", "toolCallId": name,
             "content": content, "role": "tool",

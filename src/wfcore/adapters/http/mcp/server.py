@@ -41,6 +41,7 @@ from mcp.types import (
 
 from wfcore.adapters.http.core.route import Call
 from wfcore.adapters.http.mcp.messages import has_handshake
+from wfcore.domain.json.codec import text_of
 from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound, Unavailable, WfcoreError
 from wfcore.domain.kernel.json_readers import as_objects
 from wfcore.domain.kernel.json_type import JSON
@@ -54,7 +55,6 @@ from wfcore.runtime.channels.workflow_tools import (
     WorkflowTool,
     WorkflowTools,
     end_of,
-    text_of,
 )
 from wfcore.runtime.common.run_views import Turn
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from wfcore.domain.expressions.expression import ExpressionError
+from wfcore.domain.json.codec import text_of
 from wfcore.domain.kernel.json_readers import as_number, as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import FAIL, LOOK_UP, WAIT, WORKFLOW, Address, CallSlot, CallTool, OpenChild
 from wfcore.domain.run.events import place_to_wire
 from wfcore.domain.run.machine.approvals import origin_of, wait
 from wfcore.domain.run.machine.nodes import fail, finish
-from wfcore.domain.run.machine.replies import said
 from wfcore.domain.run.machine.requests import address_of, chosen_connections, request
 from wfcore.domain.run.machine.states.attempts import set_timer
 from wfcore.domain.run.machine.states.interrupts import call_approval_of
@@ -97,7 +97,7 @@ def checked_key(key: JSON) -> str:
     """The rendered `concurrencyKey` of a call. ExpressionError if it is not valid."""
     if isinstance(key, str) and 0 < len(key) <= LONGEST_KEY and key.isprintable():
         return key
-    fault = f"`concurrencyKey` is not a text of 1 to {LONGEST_KEY} printable characters: `{said(key)[:100]}`"
+    fault = f"`concurrencyKey` is not a text of 1 to {LONGEST_KEY} printable characters: `{text_of(key)[:100]}`"
     raise ExpressionError(fault)
 
 
@@ -110,7 +110,7 @@ def _complete(run: RunState, frame: Frame, node: NodePlan) -> None:
     assert node.params is not None  # noqa: S101  (an action has them)
     made = as_object(node.params.render(frame.scope, steps=run.steps))
     if node.tool == FAIL:
-        fail(run, frame, node, said(made.get("message") or "failed by core.fail"), "failed")
+        fail(run, frame, node, text_of(made.get("message") or "failed by core.fail"), "failed")
     else:
         finish(run, frame, node, made.get("value"))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from wfcore.domain.graph.structure import NodeType
-from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.codec import text_of
 from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import CallTool, Effect, OpenChild
@@ -40,8 +40,7 @@ def start_approval(run: RunState, frame: Frame, node: NodePlan) -> None:
 def approval_text(run: RunState, frame: Frame, node: NodePlan) -> str:
     """The message of a humanApproval node, rendered. `ExpressionError` if it cannot be."""
     assert node.message is not None  # noqa: S101  (an approval has one)
-    message = node.message.render(frame.scope, steps=run.steps)
-    return message if isinstance(message, str) else dumps(message)
+    return text_of(node.message.render(frame.scope, steps=run.steps))
 
 
 def origin_of(run: RunState, frame: Frame, node: NodePlan, step: int = -1) -> InterruptOrigin:

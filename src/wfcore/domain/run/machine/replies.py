@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.codec import text_of
 from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.kernel.errors import Invalid, Malformed
@@ -34,7 +34,7 @@ def reply_of(output: JSON, step: int) -> ModelReply:
     the first call.
     """
     if not isinstance(output, dict):
-        return ModelReply(said(output))
+        return ModelReply(text_of(output))
     text, requested = output.get("text"), output.get("toolCalls")
     calls: dict[str, Mapping[str, JSON]] = {}
     for number, call in enumerate(requested if isinstance(requested, list) else (), step):
@@ -71,11 +71,6 @@ def _misfits(tool: Mapping[str, JSON], args: JSON) -> str:
     except Invalid:
         return ""  # the tool reports by itself what it takes
     return "; ".join(f"`{issue.path}`: {issue.message}" for issue in schema.check(args, "params")[:MOST_ISSUES])
-
-
-def said(output: JSON) -> str:
-    """A result as text: itself, or JSON."""
-    return output if isinstance(output, str) else dumps(output)
 
 
 def bounded(text: str) -> str:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from wfcore.domain.agents.context import narrowed_context
 from wfcore.domain.agents.context_attachments import attached
+from wfcore.domain.json.codec import text_of
 from wfcore.domain.kernel.json_readers import as_list, as_object, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
@@ -23,7 +24,7 @@ from wfcore.domain.run.machine.agent.agents import config_of, model_call, replac
 from wfcore.domain.run.machine.agent.budget import check_again, count_usage, spend
 from wfcore.domain.run.machine.approvals import origin_of, wait
 from wfcore.domain.run.machine.nodes import fail, finish
-from wfcore.domain.run.machine.replies import MOST_CALLS, ModelReply, bounded, fit, reply_of, said, tool_of
+from wfcore.domain.run.machine.replies import MOST_CALLS, ModelReply, bounded, fit, reply_of, tool_of
 from wfcore.domain.run.machine.requests import fail_attempt, request
 from wfcore.domain.run.machine.states.attempts import AttemptEvent, complete, expect, moved
 from wfcore.domain.run.machine.states.debugging import show_context
@@ -149,7 +150,7 @@ def _take_reply(
 ) -> None:
     """Go on with the calls of the reply, or with what the user has said meanwhile; else the visit ends."""
     name = message_id(frame, effect)
-    record(run, frame, node, "ai", name, said(reply.text), reply.calls)
+    record(run, frame, node, "ai", name, text_of(reply.text), reply.calls)
     if not (reply.calls or loop.unread):
         advance(loop, RoundEvent.answer)
         del frame.loops[node.index]
@@ -251,7 +252,7 @@ def end_call_in_error(
 
 def end_call_well(run: RunState, frame: Frame, node: NodePlan, loop: AgentLoop, step: int, output: JSON) -> None:
     """One call of the round has succeeded."""
-    _end_call(run, frame, node, loop, step, said(output), {"output": output})
+    _end_call(run, frame, node, loop, step, text_of(output), {"output": output})
 
 
 def _end_call(

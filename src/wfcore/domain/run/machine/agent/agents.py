@@ -11,7 +11,7 @@ from wfcore.domain.agents.context import Composed, CompositionInput, compose, wi
 from wfcore.domain.agents.context_messages import request_of
 from wfcore.domain.agents.end_users import end_user_fact, end_user_id
 from wfcore.domain.agents.narrowing import Allowance, guardrails_under, narrowed
-from wfcore.domain.json.codec import dumps
+from wfcore.domain.json.codec import text_of
 from wfcore.domain.json.values import UNSET, given
 from wfcore.domain.kernel.errors import Invalid
 from wfcore.domain.kernel.json_readers import (
@@ -58,7 +58,7 @@ def _message(run: RunState, frame: Frame, node: NodePlan) -> str:
     assert node.message is not None  # noqa: S101  (an agent has one)
     templated = node.agent.message is not UNSET
     text = node.message.render(frame.scope, steps=run.steps) if templated else _message_of_frame(run, frame)
-    return text if isinstance(text, str) else dumps(text)
+    return text_of(text)
 
 
 def _message_of_frame(run: RunState, frame: Frame) -> JSON:
