@@ -185,7 +185,7 @@ def test_the_expressions_of_a_template_have_a_limit(source: str) -> None:
     one = f"{{{{{source}}}}}"
     most = MAX_SOURCES // len(one)
     valid = source != "1 +"
-    texts = ["x" * MAX_SOURCES + one] * (most - 1)
+    texts = ["x" * MAX_SOURCES + one, *[one] * (most - 2)]
     assert len(template_issues({"a": [texts, one]}, "")) == (0 if valid else most)
     assert [issue.path for issue in template_issues({"a": [texts, one, one]}, "p")][-1] == "p.a[2]"
     with pytest.raises(ExpressionError, match="at most 65,536 characters" if valid else "syntax error"):
