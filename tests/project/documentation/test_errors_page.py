@@ -20,7 +20,9 @@ NOT_COMPARED = {
 
 
 def test_every_rule_is_described() -> None:
-    """Each rule of an issue, in calls with a position or a keyword and in dictionaries, has a row that says what to do."""
+    """Each rule of an issue has a row that says what to do. They are found in calls with a position or a keyword, and
+    in dictionaries.
+    """
     found = values("rule")
     assert {"required", "reachable", "cycle", "self_revoking"} <= set(found)
     assert {rule: modules for rule, modules in found.items() if rule not in DESCRIBED} == {}

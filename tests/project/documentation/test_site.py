@@ -1,7 +1,5 @@
 """The site of the documentation: it builds without a warning, and its generated pages are complete."""
 
-import fcntl
-import os
 import re
 import subprocess
 import sys
@@ -48,39 +46,30 @@ def read(page: Path) -> Links:
     return found
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site: the first process of the suite that needs it builds it for all."""
-    own = tmp_path_factory.getbasetemp()
-    place = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "site"
-    place.mkdir(exist_ok=True)
-    with (place / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / "built").exists():
-            _build(place)
-            (place / "built").touch()
-    return place / "html"
+def test_the_site(tmp_path: Path) -> None:
+    """It is built without a warning, and has every page of `docs/`, with the changelog, and state diagrams as pictures.
+    Its links lead somewhere, and no page loads a script, a style sheet or an image from another server.
 
-
-def _build(place: Path) -> None:
+    One test: in several, other processes would wait half a minute for the one that builds.
+    """
+    site = tmp_path / "html"
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-d", place / "trees",
-         ROOT / "docs", place / "html"],
+        [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", "-d", tmp_path / "trees",
+         ROOT / "docs", site],
         capture_output=True, text=True, check=False,  # a busy machine builds longer than `HANG`
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_site_is_built_without_a_warning(site: Path) -> None:
-    """Every page of `docs/` is in it, with the changelog, and state diagrams as pictures."""
     pages = {page.relative_to(ROOT / "docs").with_suffix("") for page in ROOT.glob("docs/**/*.md")}
     assert {page for page in pages if not (site / page).with_suffix(".html").exists()} == set()
     assert "semantic versioning" in (site / "project/changelog.html").read_text()
     assert (site / "explanation/machine.html").read_text().count('<img class="picture"') == 7
+    assert broken_links(site) == []
+    loads = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"')
+    assert [page.name for page in site.rglob("*.html") if loads.search(page.read_text())] == []
 
 
-def test_links_of_the_site_lead_somewhere(site: Path) -> None:
-    """Each link leads to a page or file of the site, and to an id that is there."""
+def broken_links(site: Path) -> list[str]:
+    """Those that lead to no page or file of the site, or to an id that is not there."""
     pages = {page: read(page) for page in site.rglob("*.html")}
     assert len(pages) > 60
     broken = set[str]()
@@ -90,13 +79,7 @@ def test_links_of_the_site_lead_somewhere(site: Path) -> None:
             target = (page.parent / path).resolve() if path else page
             if not target.exists() or (anchor and target in pages and anchor not in pages[target].ids):
                 broken.add(f"{page.relative_to(site)}: {link}")
-    assert sorted(broken) == []
-
-
-def test_the_pages_need_no_other_server(site: Path) -> None:
-    """No page loads a script, a style sheet or an image from another server."""
-    loads = re.compile(r'<(?:script|link|img|iframe)[^>]+(?:src|href)="(?:https?:)?//[^"]+"')
-    assert [page.name for page in site.rglob("*.html") if loads.search(page.read_text())] == []
+    return sorted(broken)
 
 
 def test_every_front_name_is_on_a_page() -> None:
