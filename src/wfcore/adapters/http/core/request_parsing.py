@@ -118,10 +118,11 @@ def whole_number(text: str) -> int:
     return int(text) if len(text) <= 18 else 10**18
 
 
-def page_size(text: str) -> int:
+def page_size(text: str, most: int = MAX_PAGE) -> int:
+    """From 1 on; more than `most` is read as `most`."""
     if not (size := whole_number(text)):
         raise ValueError("must be at least 1")
-    return min(size, MAX_PAGE)
+    return min(size, most)
 
 
 def one_of(*options: str) -> Callable[[str], str]:

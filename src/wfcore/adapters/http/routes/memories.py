@@ -1,6 +1,7 @@
 """The routes of a skill's memories (interface, List memories of a scope, Update a memory of a scope)."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -14,7 +15,6 @@ from wfcore.adapters.http.core.request_parsing import (
     if_match,
     opaque_id,
     page_size,
-    whole_number,
 )
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGE_TOKEN, Call, Handler, Route
@@ -32,17 +32,12 @@ MAX_LIMIT = 1_000
 """Maximum of the deprecated `limit`; that of `pageSize` is 100."""
 
 
-def _limit(text: str) -> int:
-    if not (limit := whole_number(text)):
-        raise ValueError("must be at least 1")
-    return min(limit, MAX_LIMIT)
-
-
 _WHOLE: Final[Mapping[str, JSON]] = {"type": "integer", "minimum": 1}
 _SIZE = Query("pageSize", page_size, _WHOLE, "Items of a page; more than 100 is read as 100. Default: 100 without "
               "`pageToken` and `limit`, else 25")  # fmt: skip
 _LIMIT = Query(
-    "limit", _limit, _WHOLE, "Use `pageSize`, which wins. More than 1000 is read as 1000", deprecated=True
+    "limit", partial(page_size, most=MAX_LIMIT), _WHOLE, "Use `pageSize`, which wins. More than 1000 is read as 1000",
+    deprecated=True,
 )  # fmt: skip
 _USER = Query("userId", opaque_id, OPAQUE_ID, "Only those of this end user")
 _MASK = Query("updateMask", str, {"type": "string"}, "What to change, separated by commas: `memory`, `metadata`, "
