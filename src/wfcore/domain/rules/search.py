@@ -18,12 +18,12 @@ import attrs
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.rules.reach import UNREACHED, Ways, distances, leading_to
 from wfcore.domain.run.effects import Address
-from wfcore.domain.run.entries import Actor, Entry, Failed, Started, Succeeded
+from wfcore.domain.run.entries import Actor, Entry, Started
 from wfcore.domain.run.flow import HELD_TAKEN
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.state import NodeState
 from wfcore.domain.run.plan import Plan
-from wfcore.domain.run.rehearsal import Rehearsal, Way
+from wfcore.domain.run.rehearsal import Rehearsal, Way, all_before
 from wfcore.domain.run.replay import step
 
 IDLE, RUNNING = NodeState.idle, NodeState.running
@@ -135,12 +135,7 @@ class Search:
 
     def _after(self, number: int, address: Address, way: Way) -> _State:
         state, part = self._states[number], self._parts[address[0]]
-        node, visit, index = address
-        entry: Entry
-        if way.fails:
-            entry = Failed(0, node, visit, index, 1, way.name, way.name, retryable=False)
-        else:
-            entry = Succeeded(0, node, visit, index, 1, part.exits.index(way.exit))
+        entry = self._rehearsal.ending(address, way)
         return _State(step(state.machine, entry), number, entry, (part.node.id, way), state.depth + 1)
 
     def _arrive(self, state: _State) -> None:
@@ -165,15 +160,11 @@ class Search:
             return 0
         if machine.ended:
             return UNREACHED
-        ends = [1 + self._distances[self._place(index)] for index, *_ in machine.pending]
+        ends = [1 + self._distances[self._rehearsal.place(index)] for index, *_ in machine.pending]
         led = [index for index, taken in enumerate(frame.flow.taken) if taken and frame.nodes[index] is IDLE]
         led += [edge.target for edge in self._held if frame.flow.edges.get(edge.index) == HELD_TAKEN]
-        places = map(self._place, led)
+        places = map(self._rehearsal.place, led)
         return min([*ends, *(1 if one == goal.node else 2 + self._distances[one] for one in places)], default=UNREACHED)
-
-    def _place(self, index: int) -> int:
-        """The node of the workflow that this node of the rehearsal stands for."""
-        return self._parts[index].node.index if index in self._parts else index
 
     def _key(self, machine: Machine) -> Hashable:
         """All that the future depends on."""
@@ -198,13 +189,8 @@ class Search:
         """A state that leads to no end, the nearest to the start; only an end as the goal visits all of them."""
         if self._goal.node is not None:
             return None
-        lead = {number for number, state in enumerate(self._states) if state.machine.ended}
-        waiting = list(lead)
-        while waiting:
-            for number in self._led_from[waiting.pop()]:
-                if number not in lead:
-                    lead.add(number)
-                    waiting.append(number)
+        ends = (number for number, state in enumerate(self._states) if state.machine.ended)
+        lead = all_before(ends, self._led_from)
         others = (number for number in range(len(self._states)) if number not in lead)
         return min(others, key=lambda number: self._states[number].depth, default=None)
 

@@ -6,7 +6,7 @@ exits becomes such a call, whose result is the number of the exit, and a conditi
 rest of the graph is the same, so that the machine itself decides joins, cycles, dead paths and ends.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
@@ -14,7 +14,8 @@ from wfcore.domain.expressions.expression import Expression, ExpressionError
 from wfcore.domain.graph.node_types import ELSE, NodeType
 from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.run.effects import FAIL, TRANSFORM, WAIT
+from wfcore.domain.run.effects import FAIL, TRANSFORM, WAIT, Address
+from wfcore.domain.run.entries import Entry, Failed, Succeeded
 from wfcore.domain.run.machine.actions import checked_key
 from wfcore.domain.run.machine.states.interrupts import InterruptOrigin, approval_of, expiry
 from wfcore.domain.run.plan import NodePlan, Plan, compile_plan
@@ -67,6 +68,29 @@ class Rehearsal:
     workflow: Plan
     plan: Plan
     parts: Mapping[int, RehearsedNode]
+
+    def place(self, index: int) -> int:
+        """The node of the workflow that this node of the plan stands for."""
+        return self.parts[index].node.index if index in self.parts else index
+
+    def ending(self, address: Address, way: Way) -> Entry:
+        """The entry with which the call at this address ends in this way."""
+        node, visit, step = address
+        if way.fails:
+            return Failed(0, node, visit, step, 1, way.name, way.name, retryable=False)
+        return Succeeded(0, node, visit, step, 1, self.parts[node].exits.index(way.exit))
+
+
+def all_before(states: Iterable[int], led_from: Sequence[Sequence[int]]) -> set[int]:
+    """These states of a search and all from which one of them is reached; `led_from` has those just before each."""
+    found = set(states)
+    waiting = list(found)
+    while waiting:
+        for number in led_from[waiting.pop()]:
+            if number not in found:
+                found.add(number)
+                waiting.append(number)
+    return found
 
 
 def rehearse(structure: Mapping[str, JSON], given: JSON = None) -> Rehearsal:

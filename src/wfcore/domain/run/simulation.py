@@ -22,10 +22,10 @@ from wfcore.domain.graph.structure import NodeType
 from wfcore.domain.kernel.errors import refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.effects import Address
-from wfcore.domain.run.entries import Actor, Entry, Failed, Started, Succeeded
+from wfcore.domain.run.entries import Actor, Entry, Started
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import NodePlan, Plan
-from wfcore.domain.run.rehearsal import DENIED, EXPIRED, EXPRESSION, Rehearsal, Way, rehearse
+from wfcore.domain.run.rehearsal import DENIED, EXPIRED, EXPRESSION, Rehearsal, Way, all_before, rehearse
 from wfcore.domain.run.replay import step
 from wfcore.domain.run.state import RunStatus
 
@@ -170,12 +170,7 @@ class _Search:
     def _after(self, number: int, address: Address, way: Way) -> _State:
         state, part = self._states[number], self._parts[address[0]]
         self._left[part.node.index, way] = None
-        node, visit, index = address
-        entry: Entry
-        if way.fails:
-            entry = Failed(0, node, visit, index, 1, way.name, way.name, retryable=False)
-        else:
-            entry = Succeeded(0, node, visit, index, 1, part.exits.index(way.exit))
+        entry = self._rehearsal.ending(address, way)
         after = step(state.machine, entry)
         ways = {**state.ways, part.node.id: way.name}
         return _State(after, ways, number, entry, (part.node.id, way.name), state.depth + 1)
@@ -187,7 +182,8 @@ class _Search:
         if number == len(self._states):
             self._states.append(state)
             self._led_from.append([])
-            self._visited |= {self._place(index) for index, visits in enumerate(state.machine.root.visits) if visits}
+            place = self._rehearsal.place
+            self._visited |= {place(index) for index, visits in enumerate(state.machine.root.visits) if visits}
             if state.machine.ended:
                 self._ends[key] = number
             else:
@@ -207,19 +203,9 @@ class _Search:
         counts = tuple(flow.need), tuple(flow.taken), tuple(flow.unsettled)
         return shown, tuple(root.nodes), counts, frozenset(root.flow.edges.items())
 
-    def _place(self, index: int) -> int:
-        """The node of the workflow that this node of the rehearsal stands for."""
-        return self._parts[index].node.index if index in self._parts else index
-
     def _stuck(self) -> int | None:
         """The last found of the states that lead to no end."""
-        lead = set(self._ends.values())
-        waiting = list(lead)
-        while waiting:
-            for number in self._led_from[waiting.pop()]:
-                if number not in lead:
-                    lead.add(number)
-                    waiting.append(number)
+        lead = all_before(self._ends.values(), self._led_from)
         return max(set(range(len(self._states))) - lead, default=None)
 
     def _path(self, number: int) -> Path:
