@@ -142,7 +142,7 @@ class PostgresDatabase:
         )
         sa.event.listen(self._engine.sync_engine, "checkout", check_alive)
         dialect = self._engine.sync_engine.dialect
-        dialect.identifier_preparer = TableNames(dialect, metadata, self.schema)
+        dialect.identifier_preparer = TableNames(dialect, self.schema)
 
     async def close(self) -> None:
         await shielded(self._close())

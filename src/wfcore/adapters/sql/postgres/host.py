@@ -31,7 +31,6 @@ from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.postgres.connections import domain_errors
 from wfcore.adapters.sql.postgres.names import TableNames
 from wfcore.adapters.sql.schema.statement import Statement, Values, named
-from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.store import CommitTransaction, Cursor, Result, Store
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.ports.journal import JournalConflict
@@ -53,7 +52,7 @@ _ASYNC_ENGINE: Final = sa.create_engine("postgresql+psycopg_async://", use_nativ
 def _in_schema(engine: sa.Engine, connection: Any, schema: str) -> sa.Connection:
     """SQLAlchemy's connection on one of a driver, whose constructed statements name the tables of the schema."""
     dialect = copy(engine.dialect)
-    dialect.identifier_preparer = TableNames(dialect, metadata, schema)
+    dialect.identifier_preparer = TableNames(dialect, schema)
     return on_driver(sa.Engine(engine.pool, dialect, engine.url), connection)
 
 

@@ -6,12 +6,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql.base import PGIdentifierPreparer
 
 from wfcore.adapters.sql.schema.statement import own_name
+from wfcore.adapters.sql.schema.tables import metadata
 
 
 class TableNames(PGIdentifierPreparer):
-    """Names in constructed statements on PostgreSQL: the tables of `metadata` are in the schema, without the prefix."""
+    """Names in constructed statements on PostgreSQL: wfcore's tables are in the schema, without the prefix."""
 
-    def __init__(self, dialect: sa.Dialect, metadata: sa.MetaData, schema: str) -> None:
+    def __init__(self, dialect: sa.Dialect, schema: str) -> None:
         super().__init__(dialect)
         self._schema = schema
         self.schema_for_object = self._schema_of

@@ -24,8 +24,8 @@ class Dialect(Protocol):
         """The name of a table, or a parameter: numbered from 1, or named. A statement has one kind of parameters."""
         ...
 
-    def values(self, texts: str, alias: str = "given") -> str:
-        """Rows for FROM, one for each text of a JSON array, in the column `value`."""
+    def values(self, texts: str) -> str:
+        """Rows `given` for FROM, one for each text of a JSON array, in the column `value`."""
         ...
 
     def array(self, column: str) -> str:
@@ -76,8 +76,8 @@ class SqliteDialect:
             return f"?{what}"
         return f":{what}" if isinstance(what, str) else what.name
 
-    def values(self, texts: str, alias: str = "given") -> str:
-        return f"json_each({texts}) {alias}"
+    def values(self, texts: str) -> str:
+        return f"json_each({texts}) given"
 
     def array(self, column: str) -> str:
         return f"json_group_array({column})"
@@ -123,8 +123,8 @@ class PostgresDialect:
             return self.number(what)
         return f":{what}" if isinstance(what, str) else f'"{self.schema}".{own_name(what)}'
 
-    def values(self, texts: str, alias: str = "given") -> str:
-        return f"json_array_elements_text(CAST({texts} AS json)) {alias}(value)"
+    def values(self, texts: str) -> str:
+        return f"json_array_elements_text(CAST({texts} AS json)) given(value)"
 
     def array(self, column: str) -> str:
         return f"CAST(coalesce(json_agg({column}), '[]') AS text)"

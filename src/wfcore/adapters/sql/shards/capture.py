@@ -18,7 +18,6 @@ from sqlalchemy.dialects.postgresql import psycopg as dialects
 from wfcore.adapters.sql.maintenance.tenancy import TABLES, deletion_order, of_organization
 from wfcore.adapters.sql.postgres.names import TableNames
 from wfcore.adapters.sql.schema.statement import PostgresDialect, own_name
-from wfcore.adapters.sql.schema.tables import metadata
 
 LOCK: Final = 7_766_070_004
 
@@ -76,7 +75,7 @@ class TenantRows:
     def condition(self, table: sa.Table, row: str = "") -> str:
         """The condition for its rows, as text. `row` is put before the name of the first column."""
         dialect: sa.Dialect = dialects.dialect()  # type: ignore[no-untyped-call]
-        dialect.identifier_preparer = TableNames(dialect, metadata, self.schema)
+        dialect.identifier_preparer = TableNames(dialect, self.schema)
         options = {"literal_binds": True}
         text = str(of_organization(table, self.org).compile(dialect=dialect, compile_kwargs=options))
         return row + text.partition(f"{own_name(table)}.")[2]

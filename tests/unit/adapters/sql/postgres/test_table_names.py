@@ -7,13 +7,13 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as PostgresPsycopg  #
 
 from wfcore.adapters.sql.postgres.names import TableNames
 from wfcore.adapters.sql.schema.names import VERSION_TABLE
-from wfcore.adapters.sql.schema.tables import metadata, organizations, runs
+from wfcore.adapters.sql.schema.tables import organizations, runs
 
 
 def test_constructed_statements_name_tables_in_the_schema() -> None:
     """Only tables of wfcore: the version table and those of others keep their names and schemas; so do aliases."""
     dialect: Any = PostgresPsycopg()
-    dialect.identifier_preparer = TableNames(dialect, metadata, "s")
+    dialect.identifier_preparer = TableNames(dialect, "s")
     version = sa.table(VERSION_TABLE, sa.column("version_num"), schema="v")
     alias = runs.alias("wf")
     found = sa.select(organizations.c.key, alias.c.id, version.c.version_num).where(alias.c.org == organizations.c.key)
