@@ -7,9 +7,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_repair_laws import changed, changes, is_start_first, reaches_all
 from test_run_laws import Watcher, well_formed
-from worlds import ANN, FATES, ORDERS, Structure, World, structured, tangled
+from worlds import ANN, FATES, ORDERS, CompletingWorld, Structure, structured, tangled
 
-from wfcore.domain.run.entries import Entry, Moved, Succeeded
+from wfcore.domain.run.entries import Entry, Moved
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan
 from wfcore.domain.run.replay import fold
@@ -18,7 +18,7 @@ from wfcore.domain.run.state import IllegalEntry, RunStatus
 SOME = settings(max_examples=80)
 
 
-class MovingWorld(World):
+class MovingWorld(CompletingWorld):
     """A world whose run moves to another graph whenever it is parked, if it fits; `moved` counts how often."""
 
     def __init__(self, structure: Structure, fates: list[int], order: list[int], others: list[Structure]) -> None:
@@ -29,15 +29,6 @@ class MovingWorld(World):
         self.machine.plans = self.plans
         self.moved = 0
         self.misfits: list[Any] = []
-        self.completed: set[str] = set()
-
-    def apply(self, entry: Entry) -> None:
-        """Also hold against the law: an effect with a result is not requested again."""
-        if isinstance(entry, Succeeded):
-            address = (*entry.within, entry.node, entry.visit, entry.step)
-            self.completed.add(self.machine.pending[address].key)
-        super().apply(entry)
-        assert self.completed.isdisjoint(effect.key for effect in self.machine.pending.values())
 
     def options(self) -> list[Entry]:
         if not self.machine.turn_open:

@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from reference import FAILED
 from test_run_laws import Watcher, well_formed
-from worlds import ANN, FATES, ORDERS, Structure, World, structured, tangled
+from worlds import ANN, FATES, ORDERS, CompletingWorld, Structure, World, structured, tangled
 
-from wfcore.domain.run.entries import Cancelled, Entry, Failed, Forked, Retried, Succeeded
+from wfcore.domain.run.entries import Cancelled, Failed, Forked, Retried
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.rewind import differences
@@ -24,22 +24,13 @@ MOST_STEPS = 2_000 * MOST_TURNS
 """As many for each retry as for a run without one: the bound of node visits counts from the beginning of each."""
 
 
-class RepairedWorld(World):
+class RepairedWorld(CompletingWorld):
     """A world whose run is cancelled after some entries, and retried whenever it has failed or was cancelled."""
 
     def __init__(self, structure: Structure, fates: list[int], order: list[int], cancels: list[int]) -> None:
         super().__init__(structure, fates, order)
         self.cancels, self.turns = cancels, 1
-        self.completed: set[str] = set()
         self.mended: Structure | None = None
-
-    def apply(self, entry: Entry) -> None:
-        """Also hold against the law: an effect with a result is not requested again."""
-        if isinstance(entry, Succeeded):
-            address = (*entry.within, entry.node, entry.visit, entry.step)
-            self.completed.add(self.machine.pending[address].key)
-        super().apply(entry)
-        assert self.completed.isdisjoint(effect.key for effect in self.machine.pending.values())
 
     def run(self) -> Machine:
         self.start()

@@ -258,6 +258,21 @@ class World:
         return Resumed(self.at, turn, by, (Decision(interrupt.id, fate),))
 
 
+class CompletingWorld(World):
+    """A world that is held against the law: an effect with a result is not requested again."""
+
+    def __init__(self, structure: Structure, fates: list[int], order: list[int]) -> None:
+        super().__init__(structure, fates, order)
+        self.completed: set[str] = set()
+
+    def apply(self, entry: Entry) -> None:
+        if isinstance(entry, Succeeded):
+            address = (*entry.within, entry.node, entry.visit, entry.step)
+            self.completed.add(self.machine.pending[address].key)
+        super().apply(entry)
+        assert self.completed.isdisjoint(effect.key for effect in self.machine.pending.values())
+
+
 FATES = st.lists(st.integers(0, 4), min_size=1, max_size=9)
 ORDERS = st.lists(st.integers(0, 5), min_size=1, max_size=9)
 
