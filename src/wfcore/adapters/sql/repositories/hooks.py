@@ -32,7 +32,7 @@ SELECT CAST({d[1]} AS bigint), {hook}, {handler}, {d[2]}, CAST({d[3]} AS bigint)
 ADD: Final = Statement(
     lambda d: (
         f"""{_add(d, "s.hook", "s.handler")}
-FROM {d[subscriptions]} s{d.given(",")} WHERE s.org IN (0, {d[1]}) AND s.event = {d[2]}
+FROM {d[subscriptions]} s{d.given(",")} WHERE s.org {d.one_of("0", d[1])} AND s.event = {d[2]}
   AND (s.workflow_id IS NULL OR ({d[4]} = 'workflow' AND s.workflow_id = CAST({d[5]} AS bigint)))"""
     ),
     types="bigint text bigint text bigint text text text text text",

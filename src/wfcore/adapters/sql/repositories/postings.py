@@ -28,7 +28,7 @@ ORDER BY p.next_at LIMIT {d[2]}"""
 
 def _due_of_one(d: Dialect) -> str:
     return f"""
-SELECT q.id FROM {d[postings]} q WHERE q.org = w.org AND q.next_at <= {d[1]} AND (
+SELECT {d.selected("q", "id")} FROM {d[postings]} q WHERE q.org = w.org AND q.next_at <= {d[1]} AND (
     SELECT r.status NOT IN ('queued', 'running') AND (r.resumed_by IS NOT NULL OR q.told IS NULL OR q.told <> r.status)
     FROM {d[runs]} r WHERE r.org = q.org AND r.id = q.run_id
 ) ORDER BY q.next_at LIMIT {d[2]}"""
@@ -43,9 +43,8 @@ WITH RECURSIVE waiting (org) AS (
     SELECT (SELECT min(org) FROM {d[postings]} WHERE org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
-SELECT o.uuid, p.id FROM {d.for_each("waiting w", _due_of_one(d), d[postings], "x.org = w.org AND x.id")}
-{d.join()} {d[organizations]} o ON o.key = w.org
-{d.join()} {d[postings]} p ON p.org = w.org AND p.id = x.id ORDER BY p.next_at"""
+SELECT o.uuid, x.id FROM {d.for_each("waiting w", _due_of_one(d), d[postings], "x.org = w.org AND x.id")}
+{d.join()} {d[organizations]} o ON o.key = w.org ORDER BY x.next_at"""
     )
 )
 """The same with the limit for each organization."""

@@ -24,7 +24,8 @@ WHERE s.next_at <= {d[1]} ORDER BY s.next_at LIMIT {d[2]}"""
 
 def _due_of_one(d: Dialect) -> str:
     return f"""
-SELECT workflow_id FROM {d[schedules]} WHERE org = w.org AND next_at <= {d[1]} ORDER BY next_at LIMIT {d[2]}"""
+SELECT {d.selected("q", "workflow_id")} FROM {d[schedules]} q WHERE q.org = w.org AND q.next_at <= {d[1]}
+ORDER BY q.next_at LIMIT {d[2]}"""
 
 
 DUE_OF_EACH: Final = Statement(
@@ -36,10 +37,9 @@ WITH RECURSIVE waiting (org) AS (
     SELECT (SELECT min(org) FROM {d[schedules]} WHERE org > w.org AND next_at IS NOT NULL)
     FROM waiting w WHERE w.org IS NOT NULL
 )
-SELECT o.uuid, s.workflow_id
+SELECT o.uuid, x.workflow_id
 FROM {d.for_each("waiting w", _due_of_one(d), d[schedules], "x.org = w.org AND x.workflow_id")}
-{d.join()} {d[organizations]} o ON o.key = w.org
-{d.join()} {d[schedules]} s ON s.org = w.org AND s.workflow_id = x.workflow_id ORDER BY s.next_at"""
+{d.join()} {d[organizations]} o ON o.key = w.org ORDER BY x.next_at"""
     )
 )
 """The same with the limit for each organization."""

@@ -40,6 +40,10 @@ class Dialect(Protocol):
         """The day in UTC of seconds since the Unix epoch: `2026-01-31`."""
         ...
 
+    def one_of(self, *values: str) -> str:
+        """The condition on the column before it that it has one of these integers, for an index."""
+        ...
+
     def join(self) -> str:
         """An inner join whose order SQLite keeps; PostgreSQL chooses the order."""
         ...
@@ -52,6 +56,12 @@ class Dialect(Protocol):
         """For FROM: the rows of `source`, each with those of `table` whose `key` the query `rows` finds for it, as `x`.
 
         `rows` can refer to `source`, and have a limit. `key` can have a condition before it: `x.org = w.org AND x.id`.
+        """
+        ...
+
+    def selected(self, alias: str, key: str) -> str:
+        """What the `rows` of `for_each` select of a table, so that `x` has its columns: the key by which SQLite looks
+        a row up again, and the row on PostgreSQL.
         """
         ...
 
@@ -88,6 +98,9 @@ class SqliteDialect:
     def day(self, seconds: str) -> str:
         return f"date({seconds}, 'unixepoch')"
 
+    def one_of(self, *values: str) -> str:
+        return f"IN ({', '.join(values)})"
+
     def join(self) -> str:
         return "CROSS JOIN"
 
@@ -96,6 +109,9 @@ class SqliteDialect:
 
     def for_each(self, source: str, rows: str, table: str, key: str = "x.key") -> str:
         return f"{source} CROSS JOIN {table} x ON {key} IN ({rows})"
+
+    def selected(self, alias: str, key: str) -> str:
+        return f"{alias}.{key}"
 
     def locked(self, clause: str) -> str:
         return ""
@@ -135,6 +151,10 @@ class PostgresDialect:
     def day(self, seconds: str) -> str:
         return f"to_char(to_timestamp({seconds}) AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
 
+    def one_of(self, *values: str) -> str:
+        """It makes an OR of IN with values of other rows, which takes a bitmap scan."""
+        return f"= ANY (ARRAY[{', '.join(f'CAST({value} AS bigint)' for value in values)}])"
+
     def join(self) -> str:
         return "JOIN"
 
@@ -143,6 +163,9 @@ class PostgresDialect:
 
     def for_each(self, source: str, rows: str, table: str, key: str = "x.key") -> str:
         return f"{source} CROSS JOIN LATERAL ({rows}) x"
+
+    def selected(self, alias: str, key: str) -> str:
+        return f"{alias}.*"
 
     def locked(self, clause: str) -> str:
         return f" {clause}"
