@@ -32,9 +32,10 @@ _BEGIN: Final = Statement(lambda _: "BEGIN")
 _COMMIT: Final = Statement(lambda _: "COMMIT")
 _ROLL_BACK: Final = Statement(lambda _: "ROLLBACK")
 
-BY_KEY: Final = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off"
+BY_KEY: Final = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off"
 """Settings of the planner for statements that find their rows by an index, for any values, even if the planner saw a
-small table.
+small table. A bitmap scan would not mark the entries of dead rows, and read those of all claims since the last vacuum
+at each look at the claims.
 """
 
 BY_VALUES: Final = "SET default_transaction_read_only = on"
