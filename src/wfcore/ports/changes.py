@@ -53,11 +53,17 @@ def resource_removed(
     `grants` are subject, use and manage of each grant. The runs are shown to who could use it, and itself to who could
     manage it: its access cannot be read any more.
     """
-    rows, target = list(grants), target_subject(kind, number)
-    users = tuple(subject for subject, use, _ in rows if use)
+    rows = list(grants)
     managers = tuple(subject for subject, _, manage in rows if manage)
-    shown = [structs.replace(one, subjects=(*one.subjects, *users)) if target in one.subjects else one for one in runs]
-    return [*shown, FeedChange(kind, number, "deleted", subjects=managers)]
+    return [*runs_removed(kind, number, rows, runs), FeedChange(kind, number, "deleted", subjects=managers)]
+
+
+def runs_removed(
+    kind: str, number: int, grants: Iterable[tuple[str, bool, bool]], runs: Iterable[FeedChange]
+) -> list[FeedChange]:
+    """The changes of its runs alone, when they are removed before it."""
+    users, target = tuple(subject for subject, use, _ in grants if use), target_subject(kind, number)
+    return [structs.replace(one, subjects=(*one.subjects, *users)) if target in one.subjects else one for one in runs]
 
 
 class MissedChanges(Exception):

@@ -56,7 +56,9 @@ class Sizes:
 
 
 class Maintenance(Protocol):
-    """Implementers: each call is one transaction, which other writers can precede and follow."""
+    """Implementers: each call is one transaction, which other writers can precede and follow. One that deletes many
+    rows can be several, so that other writers do not wait for it; a later call continues one that was interrupted.
+    """
 
     async def count(self, org: str, kind: Expiring, before: int, without: Mapping[Expiring, int] = NOTHING) -> int:
         """How many there are that `prune` would delete until none is left.

@@ -1,15 +1,28 @@
 """The maintenance contract for each adapter."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
+import sqlalchemy as sa
 from sql_stores import on_postgres, on_sqlite
+from sql_texts import statement
 
 from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.maintenance import MemoryMaintenance, texts_in
 from wfcore.adapters.inmemory.storage import MemoryStorage
+from wfcore.adapters.sql.maintenance import pruning
+from wfcore.adapters.sql.maintenance.maintenance import BATCH
+from wfcore.adapters.sql.postgres.database import PostgresTransaction
+from wfcore.adapters.sql.sqlite.database import SqliteTransaction
+from wfcore.domain.json.codec import from_ms
+from wfcore.domain.resources.lifecycle import Status
+from wfcore.domain.resources.resource import Kind
+from wfcore.ports.maintenance import Sizes
+from wfcore.testing.contracts.storage.values import ORG, new_organization, new_resource
 from wfcore.testing.contracts.stores.maintenance import MaintenanceContract, Stores
 
 
@@ -31,6 +44,76 @@ class TestSqliteMaintenance(MaintenanceContract):
 class TestPostgresMaintenance(MaintenanceContract):
     def open_stores(self, place: Path) -> AbstractAsyncContextManager[Stores]:
         return on_postgres()
+
+
+MANY = 1_200
+FILL = [
+    """
+INSERT INTO wfcore_executions (id, org, kind, resource_id, is_draft, user_id, thread_id, started_by, epoch)
+SELECT g, (SELECT key FROM wfcore_organizations WHERE uuid = ?), 'workflow', 1, 1 = 0, 'ann', 't' || g, 'person', 1""",
+    """
+INSERT INTO wfcore_runs (org, id, execution, user_id, fingerprint, status, created_at, finished_at, started_by, origin,
+    target, is_draft, forked_from)
+SELECT (SELECT key FROM wfcore_organizations WHERE uuid = ?), 'r' || g, g, CASE g WHEN 1 THEN 'bob' ELSE 'ann' END, '',
+    'done', g, g, '', '', 1, 1 = 0, CASE WHEN g = 7 THEN 'r6' END""",
+    """
+INSERT INTO wfcore_conversations (org, thread_id, user_id, created_at, updated_at)
+SELECT (SELECT key FROM wfcore_organizations WHERE uuid = ?), 't' || g, 'ann', g, g""",
+]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.service)])
+@pytest.mark.anyio
+async def test_much_is_deleted_in_parts(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No statement has more than a batch of parameters, whose number databases limit, and no transaction deletes more:
+    of the rows of a person, of a removed resource, and of one that was deleted long ago.
+    """
+    lists, deleted = list[int](), list[int]()
+
+    def spied(execute: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def spy(self: Any, given: Any, parameters: Any = None) -> Any:
+            values = given.compile().params.values() if isinstance(given, sa.sql.ClauseElement) else ()
+            lists.extend(len(one) for one in values if isinstance(one, list | tuple))
+            return await execute(self, given, parameters)
+
+        return spy
+
+    def counted(delete: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def count(connection: Any, org: int, found: Sequence[int]) -> Any:
+            deleted.append(len(found))
+            return await delete(connection, org, found)
+
+        return count
+
+    for transaction in (SqliteTransaction, PostgresTransaction):
+        monkeypatch.setattr(transaction, "execute", spied(transaction.execute))
+    monkeypatch.setattr(pruning, "delete_executions", counted(pruning.delete_executions))
+    async with on_sqlite(tmp_path) if kind == "sqlite" else on_postgres() as (storage, _):
+        await storage.add_organization(new_organization(ORG))
+
+        async def fill() -> None:
+            async with storage.database.writing() as connection:
+                for text in FILL:
+                    rows = f"(WITH RECURSIVE n(g) AS (SELECT 1 UNION ALL SELECT g + 1 FROM n WHERE g < {MANY})"
+                    await connection.run(statement(f"{text} FROM {rows} SELECT g FROM n) AS given"), (ORG,))
+            async with storage.transaction(ORG) as work:
+                await work.workflows.next_id()
+                gone = attrs.evolve(new_resource(1), status=Status.DELETED, deleted_at=from_ms(1))
+                await work.workflows.add(gone)
+
+        await fill()
+        maintenance = storage.maintenance
+        assert [one.is_own for one in await maintenance.executions_of(ORG, "ann")] == [True] * MANY
+        await maintenance.forget_user(ORG, "ann")
+        assert await maintenance.conversations(ORG, "ann", limit=9) == []
+        changes = await maintenance.remove_resource(ORG, Kind.WORKFLOW, 1)
+        assert len({one.id for one in changes if one.kind == "run"}) == MANY
+        await fill()
+        pruned = await maintenance.prune(ORG, "deleted", 9, limit=9)
+        assert (pruned.count, len({one.id for one in pruned.changes if one.kind == "run"})) == (1, MANY)
+        assert await maintenance.sizes(ORG) == Sizes(0, 0, 0, 0)
+    assert max(lists) <= BATCH
+    assert (sum(deleted), max(deleted)) == (2 * MANY, BATCH)
 
 
 def test_texts_of_all_kinds_of_values() -> None:

@@ -1,6 +1,7 @@
 """The port `Maintenance` on a database."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -11,7 +12,9 @@ from wfcore.adapters.sql.maintenance.pruning import (
     RULES,
     delete_conversations,
     delete_executions,
+    delete_executions_of,
     delete_resource,
+    executions_of_resource,
     rows_to_prune,
     unused_resources,
 )
@@ -41,7 +44,9 @@ _MESSAGES: Final = metadata.tables["wfcore_messages"]
 _ERASURES: Final = metadata.tables["wfcore_erasures"]
 
 BATCH: Final = 500
-"""Rows of one read."""
+"""Rows of one read, and the most executions or conversations that one transaction deletes: other writers wait for it,
+and the number of parameters has a limit.
+"""
 
 
 @attrs.frozen
@@ -63,6 +68,8 @@ class SqlMaintenance:
 
     async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> Pruned:
         done, changes = 0, list[FeedChange]()
+        if kind == "deleted":
+            changes += await self._empty_deleted(org, before, limit)
         async with self.database.writing() as connection:
             key = await _key(connection, org)
             for rule in RULES[kind]:
@@ -73,6 +80,35 @@ class SqlMaintenance:
                     changes += deleted.changes
         return Pruned(done, changes)
 
+    async def _empty_deleted(self, org: str, before: int, limit: int) -> list[FeedChange]:
+        """Delete the executions of deleted resources that nothing uses, as far as those are still deleted."""
+        async with self.database.reading() as connection:
+            unused = RULES["deleted"][0].old(await _key(connection, org), before).limit(limit)
+            of = resources.c
+            found = sa.select(of.key, of.kind, of.id).where(of.key.in_(unused))
+            rows = (await connection.execute(found)).all()
+        changes = list[FeedChange]()
+        for key, kind, number in rows:
+            still = sa.select(of.key).where(of.key == key, of.status == "deleted")
+            changes += await self._empty(org, kind, number, still)
+        return changes
+
+    async def _empty(
+        self, org: str, kind: str, number: int, still: sa.Select[tuple[int]] | None = None
+    ) -> list[FeedChange]:
+        """Delete the executions of a resource, some in each transaction; with `still`, while it finds a row."""
+        async with self.database.reading() as connection:
+            key = await _key(connection, org)
+            own = [row[0] for row in await connection.execute(executions_of_resource(key, kind, number))]
+        changes = list[FeedChange]()
+        for batch in _batches(own):
+            async with self.database.writing() as connection:
+                if still is not None and (await connection.execute(still)).first() is None:
+                    break
+                key = await _key(connection, org)
+                changes += await delete_executions_of(connection, key, kind, number, batch)
+        return changes
+
     async def texts(self, org: str, without: Mapping[Expiring, int] = NOTHING) -> AsyncIterator[Sequence[str]]:
         async with self.database.reading() as connection:
             key = await _key(connection, org)
@@ -80,10 +116,10 @@ class SqlMaintenance:
         for table in TABLES:
             columns = [] if table is _ERASURES else text_columns(table)
             by, values = gone.get(table, (next(iter(table.primary_key)), frozenset()))
-            async for rows in self._batches(table, key, [by, *columns] if columns else []):
+            async for rows in self._pages(table, key, [by, *columns] if columns else []):
                 yield [text for of, *texts in rows if of not in values for text in texts if text is not None]
 
-    async def _batches(
+    async def _pages(
         self, table: sa.Table, org: int, columns: Sequence[sa.Column[Any]]
     ) -> AsyncIterator[Sequence[Sequence[Any]]]:
         """The values of these columns, by primary key; each batch is a read of its own."""
@@ -136,11 +172,14 @@ class SqlMaintenance:
             key = await _key(connection, org)
             started = sa.select(executions.c.id).where(executions.c.org == key, executions.c.user_id == user_id)
             own = {row[0] for row in await connection.execute(started)}
-            new = own
+            forks = defaultdict[int, set[int]](set)
+            for origin, fork in await connection.execute(_forks(key)):
+                forks[origin].add(fork)
+            new = own & forks.keys()
             while new:
-                forked = await connection.execute(_forks(key, new))
-                new = {row[0] for row in forked} - own
+                new = set[int]().union(*(forks[number] for number in new)) - own
                 own |= new
+                new &= forks.keys()
             part = sa.select(runs.c.execution).where(runs.c.org == key, runs.c.user_id == user_id)
             took_part = {row[0] for row in await connection.execute(part)} - {0}
         return [PersonalExecution(number, number in own) for number in sorted(own | took_part)]
@@ -154,15 +193,20 @@ class SqlMaintenance:
         return ()
 
     async def remove_resource(self, org: str, kind: Kind, id: int) -> Sequence[FeedChange]:
+        changes = await self._empty(org, kind.value, id)
         async with self.database.writing() as connection:
-            return await delete_resource(connection, await _key(connection, org), kind.value, id)
+            return changes + await delete_resource(connection, await _key(connection, org), kind.value, id)
 
     async def forget_user(self, org: str, user_id: str) -> None:
+        async with self.database.reading() as connection:
+            own = _conversations_of(await _key(connection, org), user_id)
+            found = [row[0] for row in await connection.execute(own)]
+        for batch in _batches(found):
+            async with self.database.writing() as connection:
+                await delete_conversations(connection, batch)
         async with self.database.writing() as connection:
             key = await _key(connection, org)
-            of = _CONVERSATIONS.c
-            rows = await connection.execute(sa.select(of.key).where(of.org == key, of.user_id == user_id))
-            await delete_conversations(connection, [row[0] for row in rows])
+            await delete_conversations(connection, [row[0] for row in await connection.execute(own)])
             for table in (kept, tokens, connection_grants):
                 await connection.execute(table.delete().where(table.c.org == key, table.c.user_id == user_id))
 
@@ -224,11 +268,21 @@ class SqlMaintenance:
         await self.database.scrub()
 
 
-def _forks(org: int, of: Collection[int]) -> sa.Select[tuple[int]]:
-    """The executions that are forks of runs of these."""
+def _batches(keys: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (keys[first : first + BATCH] for first in range(0, len(keys), BATCH))
+
+
+def _conversations_of(org: int, user_id: str) -> sa.Select[tuple[int]]:
+    return sa.select(_CONVERSATIONS.c.key).where(_CONVERSATIONS.c.org == org, _CONVERSATIONS.c.user_id == user_id)
+
+
+def _forks(org: int) -> sa.Select[tuple[int, int]]:
+    """The execution of each run that was forked, and that of the fork."""
     origin = runs.alias("origin")
-    own = sa.select(origin.c.id).where(origin.c.org == org, origin.c.execution.in_(of))
-    return sa.select(runs.c.execution).where(runs.c.org == org, runs.c.forked_from.in_(own))
+    of_run = origin.c.org == org, origin.c.id == runs.c.forked_from
+    return sa.select(origin.c.execution, runs.c.execution).where(
+        runs.c.org == org, runs.c.forked_from.is_not(None), *of_run
+    )
 
 
 async def _key(connection: Transaction, org: str) -> int:

@@ -28,7 +28,7 @@ from wfcore.adapters.sql.schema.tables import (
     webhooks,
 )
 from wfcore.adapters.sql.store import Transaction
-from wfcore.ports.changes import FeedChange, interrupt_change, resource_removed, run_change
+from wfcore.ports.changes import FeedChange, interrupt_change, resource_removed, run_change, runs_removed
 from wfcore.ports.maintenance import Expiring, Pruned
 
 _VERDICTS: Final = metadata.tables["wfcore_verdicts"]
@@ -216,10 +216,17 @@ class DeletedResources:
         return Pruned(len(found), [one for of_one in changes for one in of_one])
 
 
-async def delete_resource(connection: Transaction, org: int, kind: str, number: int) -> list[FeedChange]:
-    """Delete a workflow or skill with its executions and all of its rows. Returns the changes; none for no such one."""
+def executions_of_resource(org: int, kind: str, number: int) -> sa.Select[tuple[int]]:
+    """The executions of a workflow or skill."""
     of = executions.c.org == org, executions.c.kind == kind, executions.c.resource_id == number
-    own = [row[0] for row in await connection.execute(sa.select(executions.c.id).where(*of))]
+    return sa.select(executions.c.id).where(*of)
+
+
+async def delete_resource(connection: Transaction, org: int, kind: str, number: int) -> list[FeedChange]:
+    """Delete a workflow or skill with its executions, which must be few, and all of its rows. Returns the changes; none
+    for no such one.
+    """
+    own = [row[0] for row in await connection.execute(executions_of_resource(org, kind, number))]
     deleted = await delete_executions(connection, org, own)
     if kind == "skill":
         for table in (memory_words, memories, _VERDICTS):
@@ -231,13 +238,27 @@ async def delete_resource(connection: Transaction, org: int, kind: str, number: 
     await connection.execute(interfaces.delete().where(*offered))
     gone = variations.c.org == org, variations.c.kind == kind, variations.c.resource_id == number
     await connection.execute(variations.delete().where(*gone))
+    lines = await _grants(connection, org, kind, number)
     this = resources.c.org == org, resources.c.kind == kind, resources.c.id == number
-    granted = grants.c.resource.in_(sa.select(resources.c.key).where(*this))
-    seen_by = await connection.execute(sa.select(grants.c.subject, grants.c.use, grants.c.manage).where(granted))
-    lines = [(subject, bool(use), bool(manage)) for subject, use, manage in seen_by]
-    await connection.execute(grants.delete().where(granted))
+    await connection.execute(grants.delete().where(grants.c.resource.in_(sa.select(resources.c.key).where(*this))))
     await connection.execute(resources.delete().where(*this))
     return resource_removed(kind, number, lines, deleted) if lines else deleted
+
+
+async def delete_executions_of(
+    connection: Transaction, org: int, kind: str, number: int, found: Sequence[int]
+) -> list[FeedChange]:
+    """Delete some executions of a workflow or skill before itself. Returns the changes."""
+    lines = await _grants(connection, org, kind, number)
+    return runs_removed(kind, number, lines, await delete_executions(connection, org, found))
+
+
+async def _grants(connection: Transaction, org: int, kind: str, number: int) -> list[tuple[str, bool, bool]]:
+    """Subject, use and manage of each grant of a resource."""
+    this = resources.c.org == org, resources.c.kind == kind, resources.c.id == number
+    granted = grants.c.resource.in_(sa.select(resources.c.key).where(*this))
+    found = await connection.execute(sa.select(grants.c.subject, grants.c.use, grants.c.manage).where(granted))
+    return [(subject, bool(use), bool(manage)) for subject, use, manage in found]
 
 
 RULES: Final[dict[Expiring, Sequence[PruningRule]]] = {
