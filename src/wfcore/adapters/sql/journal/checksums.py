@@ -87,10 +87,7 @@ class LastChecksums:
         """
         known = self._known.get(execution)
         if known is None or known[0] <= after:
-            new = self._known[execution] = after + count, checksum, after, before
-            if known is None and len(self._known) > CACHED:
-                del self._known[next(iter(self._known))]
-            return new
+            return self._keep(execution, (after + count, checksum, after, before))
         if known[2] == after:
             self._known[execution] = known[0], None, after, before
         return None
@@ -110,4 +107,10 @@ class LastChecksums:
         """The journal has at least the entry at this position."""
         known = self._known.get(execution)
         if known is None or known[0] <= pos:
-            self._known[execution] = pos, checksum, pos, checksum
+            self._keep(execution, (pos, checksum, pos, checksum))
+
+    def _keep(self, execution: int, known: Known) -> Known:
+        self._known[execution] = known
+        if len(self._known) > CACHED:
+            del self._known[next(iter(self._known))]
+        return known

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wfcore.adapters.sql.journal.checksums import Known, LastChecksums
+from wfcore.adapters.sql.journal.checksums import CACHED, Known, LastChecksums
 
 EXECUTION = 1
 
@@ -83,3 +83,14 @@ def test_an_append_of_unknown_outcome() -> None:
     assert cache.get(EXECUTION, 1) == 5
     cache.refuse(EXECUTION, 1)
     assert cache.get(EXECUTION, 1) is None
+
+
+def test_the_cache_is_bounded() -> None:
+    """Whatever it learns of an execution first: a worker that claims runs has read each one before it appends."""
+    cache = LastChecksums()
+    for number in range(1, CACHED + 101):
+        if number % 3:
+            cache.reach(number, 1, number)
+        cache.put(number, 1, number, 1, number)
+    kept = [number for number in range(1, CACHED + 101) if cache.get(number, 2) is not None]
+    assert kept == [*range(101, CACHED + 101)]
