@@ -253,6 +253,7 @@ function Sharing({ editor, state, editing }: Props) {
   const access = typed.value;
   const groups = useLoaded("groups", () => editing.groups().catch(() => []));
   const { problem, saved, send, change } = useUpdate(editor, "accessConfig");
+  const input = useRef<HTMLInputElement>(null);
   const [email, setEmail, forgetEmail] = useKept(`access of ${workflow.id}: person`, "");
   const edit = (next: Partial<AccessConfig>) => {
     typed.edit(next);
@@ -272,6 +273,7 @@ function Sharing({ editor, state, editing }: Props) {
     if (!person) return;
     edit({ sharedWith: people });
     forgetEmail();
+    input.current?.focus(); // the button is disabled without a text
   };
   const discard = () => {
     typed.discard();
@@ -299,7 +301,7 @@ function Sharing({ editor, state, editing }: Props) {
           ))}
         </div>
       ) : (
-        <div className="stack" style={{ gap: 6 }}>
+        <div className="stack" style={{ gap: 6 }} role="group" aria-label={t("settings.people")}>
           {access.sharedWith.map((person, index) => (
             <div className="row between" key={person.email}>
               <span className="clip">{brief(person.email, 120)}</span>
@@ -309,7 +311,7 @@ function Sharing({ editor, state, editing }: Props) {
           ))}
           <div className="row">
             <label className="sr" htmlFor="share-with">{t("settings.email")}</label>
-            <input id="share-with" type="email" className="input" placeholder={t("settings.email")} value={email} onChange={(event) => { setEmail(() => event.target.value); change(); }} onKeyDown={(event) => event.key === "Enter" && addPerson()} />
+            <input id="share-with" ref={input} type="email" className="input" placeholder={t("settings.email")} value={email} onChange={(event) => { setEmail(() => event.target.value); change(); }} onKeyDown={(event) => event.key === "Enter" && addPerson()} />
             <button type="button" className="button" disabled={!email.trim()} onClick={addPerson}><Icon name="plus" />{t("form.add")}</button>
           </div>
         </div>

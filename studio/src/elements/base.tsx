@@ -8,6 +8,7 @@ import base from "../kit/base.css?inline";
 import { Failure, Loading, type Problem } from "../kit/kit";
 import { type Host, HostContext, type Place, problemOf, type View } from "./context";
 import type { Deferred } from "./deferred";
+import { keepFocus } from "./focus";
 import { Leave } from "./Leave";
 import { Unsaved } from "./unsaved";
 
@@ -239,6 +240,7 @@ export abstract class PageElement extends HTMLElement {
       container.className = "wf";
       container.setAttribute("part", "panel");
       shadow.append(container);
+      keepFocus(shadow);
       this.#root = createRoot(container);
     }
     const host = this.host();

@@ -177,7 +177,7 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
       {skin === "detailed" && host.wants("runs") && (
         <div><PlaceLink to={{ page: "run", id: item.runId }} className="button small"><Icon name="link" />{t("approval.openRun")}</PlaceLink></div>
       )}
-      <div className="decide" role="group" aria-label={t("approval.default")}>
+      <div className="decide" role="group" aria-label={t(decided ? "inbox.decided" : "approval.default")}>
         {errors.size > 0 && <p className="problem" role="alert"><Icon name="error" />{t("approval.fix")}</p>}
         {problem && !(problem.status === 0 && decided) && <Refused problem={problem} />}
         {done !== null ? (

@@ -1,4 +1,4 @@
-import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { flushSync } from "react-dom";
 import { mayPass, randomId, type Tagged } from "../../api/client";
 import { MOST_CHOICES, Records } from "../../api/records";
@@ -33,7 +33,7 @@ export function useContextOf(me: Caller, choices = NO_CHOICES): Context {
 export function useFocusReturn(open: string | null) {
   const box = useRef<HTMLDivElement>(null);
   const last = useRef<string | null>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const page = box.current;
     const closed = last.current;
     last.current = open;
@@ -191,7 +191,7 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
   const [refused, setRefused] = useState<string | null>(null);
   const edit = useRef<HTMLButtonElement>(null);
   const wasEditing = useRef(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     // Unless the form was left by something that has the focus.
     const page = edit.current?.getRootNode() as ShadowRoot | undefined;
     if (wasEditing.current && !editing && !page?.activeElement) edit.current?.focus();

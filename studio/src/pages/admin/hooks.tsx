@@ -106,7 +106,7 @@ function Deliveries({ one, context, mayChange }: { one: Hook; context: Context; 
         </ul>
       </div>
       {mayChange && (
-        <div className="section">
+        <section className="section" aria-label={t("hooks.secret")} aria-live="polite">
           <h3>{t("hooks.secret")}</h3>
           {secret === null ? <div><button type="button" className="button" onClick={() => setAsking(true)}><Icon name="key" />{t("hooks.rotate")}</button></div> : (
             <>
@@ -114,7 +114,7 @@ function Deliveries({ one, context, mayChange }: { one: Hook; context: Context; 
               <div className="block secret"><CopyButton text={() => secret} /><code>{secret}</code></div>
             </>
           )}
-        </div>
+        </section>
       )}
       {asking && (
         <Dialog title={t("hooks.rotateAsk")} onClose={() => setAsking(false)} actions={

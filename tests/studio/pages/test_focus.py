@@ -1,0 +1,85 @@
+"""For keyboards and screen readers: the focus stays when its control goes away, and errors belong to their fields."""
+
+import re
+
+import demo
+from playwright.sync_api import Locator, Page, expect
+from servers import Server
+from watching import Open
+
+
+def press(control: Locator, key: str = "Enter") -> None:
+    control.focus()
+    control.press(key)
+
+
+def settings(page: Page, tab: str) -> Locator:
+    press(page.get_by_role("button", name="Settings"))
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("tab", name=tab).click()
+    expect(dialog.get_by_role("tabpanel", name=tab)).to_be_visible()
+    return dialog
+
+
+def drafted(server: Server, name: str) -> str:
+    with server.client() as client:
+        body = {"name": name, "type": "workflow", "workflowStructure": demo.QUICK}
+        return str(client.post("/api/v1/workflows", json=body).json()["id"])
+
+
+def waiting_run(server: Server, ids: dict[str, str], order: int) -> tuple[str, str]:
+    """The ids of a run that waits for a decision, and of its request."""
+    with server.client() as client:
+        run_id = demo.run(client, int(ids["plain_workflow"]), order=order)
+        (waiting,) = demo.settle(client, run_id)["interrupts"]
+    return run_id, waiting["interruptId"]
+
+
+def test_a_decision(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The buttons go away: the part of the page where they were has the focus."""
+    page = open_page(f"/studio/inbox/{waiting_run(server, ids, 31)[1]}")
+    expect(page.get_by_role("button", name="Deny")).to_be_enabled()
+    press(page.get_by_role("button", name="Deny"))
+    expect(page.get_by_role("group", name="Decided")).to_be_focused()
+
+
+def test_a_cancelled_run(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The dialog gives the focus back to a button that goes away."""
+    page = open_page(f"/studio/runs/{waiting_run(server, ids, 32)[0]}")
+    press(page.get_by_role("button", name="Cancel run"))
+    press(page.get_by_role("dialog").get_by_role("button", name="Cancel run"))
+    expect(page.get_by_role("heading", name="Publish release", level=1)).to_be_focused()
+
+
+def test_a_new_secret_of_a_hook(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """It takes the place of the button, and is read out."""
+    with server.client() as client:
+        body = {"url": "https://hooks.invalid/secret", "events": ["run.failed"]}
+        hook = client.post("/api/v1/hooks", json=body).json()["id"]
+        page = open_page(f"/studio/hooks/{hook}")
+        press(page.get_by_role("button", name="New secret"))
+        press(page.get_by_role("dialog").get_by_role("button", name="New secret"))
+        part = page.get_by_role("region", name="Secret")
+        expect(part.locator("code")).to_have_text(re.compile("^whsec_"))
+        expect(part).to_be_focused()
+        expect(part).to_have_attribute("aria-live", "polite")
+        client.delete(f"/api/v1/hooks/{hook}")
+
+
+def test_removed_entries_and_people(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """The focus stays in the list of what is removed."""
+    page = open_page(f"/studio/workflows/{drafted(server, 'Removed entries')}")
+    dialog = settings(page, "Trigger")
+    dialog.get_by_label("Runs are started by").select_option("schedule")
+    dialog.get_by_label("Frequency").select_option("Cron")
+    press(dialog.get_by_role("button", name="Add entry"))
+    press(dialog.get_by_role("button", name="Remove entry 1"))
+    expect(dialog.get_by_role("group", name="Cron expressions")).to_be_focused()
+    dialog.get_by_role("tab", name="Sharing").click()
+    dialog.get_by_role("radio").last.check()
+    person = dialog.locator("input[type=email]")
+    person.fill("grace@acme.test")
+    press(dialog.get_by_role("button", name="Add entry"))
+    expect(person).to_be_focused()
+    press(dialog.get_by_role("button", name="Remove grace@acme.test"))
+    expect(dialog.get_by_role("group", name="People")).to_be_focused()
