@@ -28,7 +28,7 @@ export function SettingsDialog({ editor, state, editing, onClose }: Props & { on
   return (
     <Dialog title={t("settings.title")} onClose={onClose} actions={<button type="button" className="button" onClick={onClose}>{t("common.close")}</button>}>
       <Tabs label={t("settings.title")} value={tab} onChange={setTab} panel="settings" items={["general", "trigger", "versions", "sharing"].map((id) => ({ id, text: t(`settings.${id}`) }))} />
-      <div id="settings" role="tabpanel" className="stack settings">
+      <div id="settings" role="tabpanel" aria-label={t(`settings.${tab}`)} className="stack settings">
         {tab === "general" ? <General {...given} /> : tab === "trigger" ? <Trigger {...given} /> : tab === "versions" ? <Versions {...given} onClose={onClose} /> : <Sharing {...given} />}
       </div>
     </Dialog>

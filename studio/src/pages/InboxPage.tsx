@@ -93,7 +93,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
           <option value="deadline">{t("inbox.deadline")}</option>
         </select>
       </div>
-      <Tabs label={t("inbox.title")} value={box} onChange={(one) => host.unsaved.leave(() => change(one as Box))} panel="inbox-list" items={[
+      <Tabs label={t("inbox.title")} value={box} onChange={(one) => host.unsaved.leave(() => change(one as Box))} {...(list.rows.length || shown ? { panel: "inbox-list" } : {})} items={[
         { id: "open", text: t("inbox.open") }, { id: "decided", text: t("inbox.decided") },
       ]} />
       {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
@@ -101,7 +101,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
         : !list.rows.length && !shown ? <Empty icon="inbox" title={t(box === "open" ? "inbox.empty" : "inbox.emptyDecided")} {...(box === "open" ? { hint: t("inbox.emptyHint") } : {})} />
         : (
           <div className={`inbox${shown ? " has-detail" : ""}`}>
-            <div className="list" id="inbox-list" role="tabpanel" onKeyDown={onKey} ref={rows}>
+            <div className="list" id="inbox-list" role="tabpanel" aria-label={t(`inbox.${box}`)} onKeyDown={onKey} ref={rows}>
               {picked.length > 0 && !host.readonly && <Batch count={picked.length} onAsk={(decision) => setAsked({ decision, items: picked })} />}
               <VirtualRows count={list.rows.length} height={ROW} label={t("inbox.list")} pages={list} row={(index) => {
                 const item = list.rows[index]!;

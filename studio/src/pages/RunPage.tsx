@@ -118,7 +118,7 @@ function OneRun({ runId }: RunProps) {
       {path.length > 0 && <Crumbs path={path} onPath={(at) => select(at, null)} />}
       <div ref={parts} className={`split${selected === null ? " alone" : ""}`}>
         <div className="main">
-          <div className="panelbody" id="run-view" role="tabpanel" tabIndex={-1} ref={shownView}>
+          <div className="panelbody" id="run-view" role="tabpanel" aria-label={t(`run.${view}`)} tabIndex={-1} ref={shownView}>
             {!snapshot.loaded ? <Loading rows={8} />
               : view === "graph" && structure ? <Overlay {...inputs} onSelect={(id) => select(path, id)} />
               : view === "output" ? <Output run={run} />

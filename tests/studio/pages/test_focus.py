@@ -3,6 +3,7 @@
 import re
 
 import demo
+from appearance import check_accessibility
 from playwright.sync_api import Locator, Page, expect
 from servers import Server
 from watching import Open
@@ -83,3 +84,12 @@ def test_removed_entries_and_people(open_page: Open, server: Server, ids: dict[s
     expect(person).to_be_focused()
     press(dialog.get_by_role("button", name="Remove grace@acme.test"))
     expect(dialog.get_by_role("group", name="People")).to_be_focused()
+
+
+def test_an_empty_inbox(open_page: Open, ids: dict[str, str]) -> None:
+    """The tabs control nothing then."""
+    page = open_page("/studio/inbox")
+    page.route("**/agent/v1/interrupts?*", lambda route: route.fulfill(json={"interrupts": [], "nextPageToken": None}))
+    page.get_by_role("tab", name="Decided").click()
+    expect(page.locator(".state strong")).to_be_visible()
+    check_accessibility(page)

@@ -55,7 +55,7 @@ export function SchedulesPage({ me }: { me: Caller }) {
       <div className="head"><h1>{t("nav.schedules")}</h1></div>
       <Tabs label={t("schedules.views")} value={view} onChange={setView} panel="schedules" items={["list", "calendar"].map((name) => ({ id: name, text: t(`schedules.${name}`) }))} />
       <div className={`split${one ? "" : " alone"}`}>
-        <div className="main" id="schedules" role="tabpanel">
+        <div className="main" id="schedules" role="tabpanel" aria-label={t(`schedules.${view}`)}>
           {problem && !value ? <Failure problem={problem} onRetry={reload} /> : loading && !value ? <Loading rows={8} />
             : !value?.schedules.length ? <><Empty icon="clock" title={t("schedules.empty")} hint={t("schedules.hint")} />{cut}</>
             : view === "list" ? <List found={value} chosen={chosen} context={context} cut={cut} onChoose={setChosen} />

@@ -46,7 +46,7 @@ export function UsagePage({ me }: { me: Caller }) {
         </div>
       </div>
       <Tabs label={t("usage.by")} value={by} onChange={setBy} panel="usage" items={GROUPS.map((one) => ({ id: one, text: t(`usage.by.${one}`) }))} />
-      <div className="scroll" id="usage" role="tabpanel" tabIndex={0}>
+      <div className="scroll" id="usage" role="tabpanel" aria-label={t(`usage.by.${by}`)} tabIndex={0}>
         {problem && !value ? <Failure problem={problem} onRetry={reload} /> : loading && !value ? <Loading rows={8} />
           : !value?.usage.length ? <Empty icon="usage" title={t("usage.empty")} hint={t("usage.hint")} /> : (
             <div className="usage">
