@@ -301,11 +301,11 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
     }
   }, [props.onSelect, props.onMove, structure]);
 
-  // The canvas would take the focus from the node too: on nothing, further keys would be lost.
+  // The canvas would take the focus from the node too: on nothing, further keys would be lost. One that is not selected, it would select.
   const onEscape = (event: KeyboardEvent) => {
-    if (event.key !== "Escape" || !selected.length) return;
+    if (event.key !== "Escape") return;
     event.stopPropagation();
-    props.onSelect([]);
+    if (selected.length) props.onSelect([]);
   };
   const onDrop = (event: DragEvent) => {
     const text = event.dataTransfer.getData(DRAGGED);

@@ -2,7 +2,7 @@ import {
   type Edge, Handle, MarkerType, type Node, type NodeHandle, type NodeProps, Position, ReactFlow, ReactFlowProvider,
   useReactFlow, type Viewport, type XYPosition,
 } from "@xyflow/react";
-import { createContext, memo, useContext, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { type KeyboardEvent, createContext, memo, useContext, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { toneOf } from "../kit/kit";
@@ -184,9 +184,15 @@ function Canvas({ nodes, lines, fit, first, start, selected, onSelect }: {
     if (selected !== null && selected !== own.current) jump(selected);
     own.current = selected;
   }, [selected, jump]);
+  // The canvas would select the node, or take the focus from it.
+  const onEscape = (event: KeyboardEvent) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    if (selected !== null) choose(null);
+  };
   const picked = useMemo(() => (selected === null ? nodes : nodes.map((node) => (node.id === selected ? { ...node, selected: true } : node))), [nodes, selected]);
   return (
-    <div className="drop" ref={box} {...scrolls}>
+    <div className="drop" ref={box} onKeyDownCapture={onEscape} {...scrolls}>
       <ReactFlow
         nodes={picked} edges={lines} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={false} nodesConnectable={false} elementsSelectable edgesFocusable={false} autoPanOnNodeFocus={false} deleteKeyCode={null} selectionKeyCode={null}

@@ -67,6 +67,21 @@ def test_a_new_secret_of_a_hook(open_page: Open, server: Server, ids: dict[str, 
         client.delete(f"/api/v1/hooks/{hook}")
 
 
+def test_escape_leaves_the_focus_on_the_node_of_a_run(open_page: Open, ids: dict[str, str]) -> None:
+    """It closes the details; on a node that is not selected it does nothing."""
+    page = open_page(f"/studio/runs/{ids['failed']}")
+    node = page.locator(".react-flow__node[data-id=label]")
+    heading = page.locator("wfcore-run aside h2")
+    press(node)
+    expect(heading).to_have_text("label")
+    for _ in range(2):
+        page.keyboard.press("Escape")
+        expect(heading).to_have_count(0)
+        page.evaluate("() => new Promise(requestAnimationFrame).then(() => new Promise(requestAnimationFrame))")
+        expect(node).to_be_focused()
+        expect(heading).to_have_count(0)
+
+
 def test_removed_entries_and_people(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """The focus stays in the list of what is removed."""
     page = open_page(f"/studio/workflows/{drafted(server, 'Removed entries')}")
