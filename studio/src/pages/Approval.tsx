@@ -180,17 +180,20 @@ export function Approval({ item, skin, inline = false, send, onDecided }: {
       <div className="decide" role="group" aria-label={t(decided ? "inbox.decided" : "approval.default")}>
         {errors.size > 0 && <p className="problem" role="alert"><Icon name="error" />{t("approval.fix")}</p>}
         {problem && !(problem.status === 0 && decided) && <Refused problem={problem} />}
-        {done !== null ? (
-          <p className="status ok" role="status"><Icon name="done" />{t("approval.done")} <span className="muted">{t(needsMore ? "approval.needsMore" : "approval.continued")}</span></p>
-        ) : item.status === "closed" ? (
-          <p className="status" role="status"><Icon name="done" />{t("approval.closed")}</p>
-        ) : decided ? (
-          <p className={`status ${item.decision === "deny" ? "bad" : "ok"}`} role="status"><Icon name={item.decision === "deny" ? "error" : "done"} />{t(item.decision === "deny" ? "approval.denied" : item.decision === "approve" || !item.decision ? "approval.approved" : `approval.${item.decision}`)}</p>
-        ) : expired ? (
-          <p className="status wait" role="status"><Icon name="clock" />{t("approval.expired")}</p>
-        ) : item.canDecide === false ? (
-          <p className="status wait" role="status"><Icon name="waiting" />{t("approval.others")}</p>
-        ) : mayDecide && buttons.map(([decision, text, tone]) => (
+        <div className="outcome" role="status">
+          {done !== null ? (
+            <p className="status ok"><Icon name="done" />{t("approval.done")} <span className="muted">{t(needsMore ? "approval.needsMore" : "approval.continued")}</span></p>
+          ) : item.status === "closed" ? (
+            <p className="status"><Icon name="done" />{t("approval.closed")}</p>
+          ) : decided ? (
+            <p className={`status ${item.decision === "deny" ? "bad" : "ok"}`}><Icon name={item.decision === "deny" ? "error" : "done"} />{t(item.decision === "deny" ? "approval.denied" : item.decision === "approve" || !item.decision ? "approval.approved" : `approval.${item.decision}`)}</p>
+          ) : expired ? (
+            <p className="status wait"><Icon name="clock" />{t("approval.expired")}</p>
+          ) : item.canDecide === false ? (
+            <p className="status wait"><Icon name="waiting" />{t("approval.others")}</p>
+          ) : null}
+        </div>
+        {mayDecide && buttons.map(([decision, text, tone]) => (
           <button key={decision} type="button" className={`button ${tone}`} data-decision={decision} disabled={sending !== null} onClick={() => void decide(decision)}>
             {sending === decision ? <><Icon name="running" spin />{t("approval.sending")}</> : t(text)}
           </button>

@@ -183,7 +183,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
       <div className="head">
         <div style={{ minWidth: 0, marginInlineEnd: "auto" }} className="row wrap">
           <h1 className="clip">{name}</h1>
-          <Status value={run.status} />
+          <span role="status"><Status value={run.status} /></span>
           {under && <span className={`live live-${snapshot.stream}`} role="status" aria-label={t("run.live")}>
             {t(snapshot.stream === "waiting" ? "live.waiting" : snapshot.stream === "live" ? "live.live" : "live.connecting")}
           </span>}

@@ -67,6 +67,22 @@ def test_a_new_secret_of_a_hook(open_page: Open, server: Server, ids: dict[str, 
         client.delete(f"/api/v1/hooks/{hook}")
 
 
+def test_outcomes_are_announced(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A decision, and the status of a run, are written into regions that were there before."""
+    run_id, request = waiting_run(server, ids, 33)
+    run = open_page(f"/studio/runs/{run_id}")
+    status = run.locator("wfcore-run .head").get_by_role("status").first
+    expect(status).to_have_text("Waiting")
+    page = open_page(f"/studio/inbox/{request}")
+    outcome = page.locator(".decide [role=status]")
+    expect(page.get_by_role("button", name="Deny")).to_be_enabled()
+    expect(outcome).to_have_text("")
+    press(page.get_by_role("button", name="Deny"))
+    expect(outcome).to_contain_text("Your decision is recorded")
+    expect(status).to_have_text("Done")
+    check_accessibility(page)
+
+
 def test_escape_leaves_the_focus_on_the_node_of_a_run(open_page: Open, ids: dict[str, str]) -> None:
     """It closes the details; on a node that is not selected it does nothing."""
     page = open_page(f"/studio/runs/{ids['failed']}")
