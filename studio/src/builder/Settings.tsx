@@ -3,7 +3,7 @@ import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
 import type { AccessConfig, GraphDiff, Json, JsonObject, Variation } from "../api/types";
 import { problemOf, useHost, useKept, useLoaded, useUnsaved } from "../elements/context";
-import { focusUnreadable, Form } from "../forms/Form";
+import { focusUnreadable, Form, Message, useInvalidFocus } from "../forms/Form";
 import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -35,11 +35,13 @@ export function SettingsDialog({ editor, state, editing, onClose }: Props & { on
   );
 }
 
-/** Sends changes of the workflow, and keeps what the server says about each field. `prefix` is the path of the fields. */
+/** Sends changes of the workflow, and keeps what the server says about each field of `box`. `prefix` is the path of the fields. */
 function useUpdate(editor: Editor, prefix: string) {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [errors, setErrors] = useState<Map<string, FieldError>>(new Map());
   const [saved, setSaved] = useState(false);
+  const box = useRef<HTMLDivElement>(null);
+  const focusInvalid = useInvalidFocus(box, errors, false);
   /** `then` is called once the server has the changes. */
   const send = async (work: () => Promise<unknown>, then?: () => void) => {
     setProblem(null);
@@ -53,13 +55,15 @@ function useUpdate(editor: Editor, prefix: string) {
     } catch (error) {
       setProblem(problemOf(error));
       const found = error instanceof ApiError && Array.isArray(error.info.errors) ? (error.info.errors as { path: string; message: string }[]) : [];
-      setErrors(new Map(found.map((one): [string, FieldError] => {
+      const issues = new Map(found.map((one): [string, FieldError] => {
         const rest = one.path.startsWith(prefix) ? one.path.slice(prefix.length).replace(/^\./, "").replace(/\[(\d+)\]/g, ".$1") : "";
         return [rest ? `/${rest.split(".").join("/")}` : "", { rule: "server", message: one.message }];
-      })));
+      }));
+      setErrors(issues);
+      focusInvalid(issues);
     }
   };
-  return { problem, errors, saved, send, change: () => setSaved(false) };
+  return { problem, errors, saved, send, box, change: () => setSaved(false) };
 }
 
 /** What a tab shows: what is typed and not saved, whichever tab or page is shown meanwhile, else what the server has. */
@@ -81,6 +85,15 @@ function Save({ onSave, onDiscard, isTyped, saved }: { onSave: () => void; onDis
   );
 }
 
+const FIELDS = ["name", "description"];
+
+/** Whether all errors are at these fields, which show them. */
+const areAt = (names: string[], errors: Map<string, FieldError>) => errors.size > 0 && [...errors.keys()].every((pointer) => names.includes(pointer.split("/")[1] ?? ""));
+
+/** How the field of a workflow tells its error; `Message` shows it. */
+const wrong = (errors: Map<string, FieldError>, name: string) =>
+  errors.has(`/${name}`) ? { "aria-invalid": true, "aria-describedby": `workflow-${name}-problem` } : {};
+
 /** The name and the description, and the end of the workflow. */
 function General({ editor, state, editing }: Props) {
   const { t } = useLanguage();
@@ -88,7 +101,7 @@ function General({ editor, state, editing }: Props) {
   const workflow = state.workflow!;
   const typed = useTyped(`general of ${workflow.id}`, { name: workflow.name, description: workflow.description ?? "" });
   const { name, description } = typed.value;
-  const { problem, errors, saved, send, change } = useUpdate(editor, "");
+  const { problem, errors, saved, send, change, box } = useUpdate(editor, "");
   const [isAsking, setAsking] = useState(false);
   const edit = (next: { name?: string; description?: string }) => {
     typed.edit(next);
@@ -105,15 +118,19 @@ function General({ editor, state, editing }: Props) {
   };
   return (
     <>
-      <div className="field">
-        <label htmlFor="workflow-name">{t("workflows.name")}</label>
-        <input id="workflow-name" className="input" maxLength={200} value={name} aria-invalid={errors.has("/name") || undefined} onChange={(event) => edit({ name: event.target.value })} />
+      <div className="stack" ref={box}>
+        <div className="field">
+          <label htmlFor="workflow-name">{t("workflows.name")}</label>
+          <input id="workflow-name" className="input" maxLength={200} value={name} {...wrong(errors, "name")} onChange={(event) => edit({ name: event.target.value })} />
+          <Message error={errors.get("/name")} id="workflow-name-problem" />
+        </div>
+        <div className="field">
+          <label htmlFor="workflow-description">{t("settings.description")} <span className="hint">· {t("form.optional")}</span></label>
+          <textarea id="workflow-description" className="input" value={description} {...wrong(errors, "description")} onChange={(event) => edit({ description: event.target.value })} />
+          <Message error={errors.get("/description")} id="workflow-description-problem" />
+        </div>
       </div>
-      <div className="field">
-        <label htmlFor="workflow-description">{t("settings.description")} <span className="hint">· {t("form.optional")}</span></label>
-        <textarea id="workflow-description" className="input" value={description} aria-invalid={errors.has("/description") || undefined} onChange={(event) => edit({ description: event.target.value })} />
-      </div>
-      <Refusal text={problem?.message} />
+      <Refusal text={areAt(FIELDS, errors) ? t("approval.fix") : problem?.message} />
       <Save isTyped={typed.isTyped} onDiscard={typed.discard} saved={saved && t("builder.saving.saved")} onSave={() => void save()} />
       <div><button type="button" className="button danger small" onClick={() => setAsking(true)}>{t("settings.delete")}</button></div>
       {isAsking && (
@@ -165,10 +182,9 @@ function Trigger({ editor, state, editing }: Props) {
     typed.discard();
     setEdition(edition + 1); // the inputs keep what is typed
   };
-  const { problem, errors, saved, send, change } = useUpdate(editor, "trigger.schedule");
+  const { problem, errors, saved, send, change, box } = useUpdate(editor, "trigger.schedule");
   const field = useMemo(() => fieldOf(scheduleSchema(String(schedule.frequency), t)), [schedule.frequency, t]);
   const next = useLoaded(`next ${workflow.activeVariationId} ${workflow.isEnabled}`, () => editing.nextRuns(workflow.id));
-  const box = useRef<HTMLDivElement>(null);
   const names = field.kind === "group" ? field.fields.map((one) => one.name) : [];
   const trigger: JsonObject = kind === "schedule"
     ? { trigger_type: kind, schedule: Object.fromEntries(Object.entries(schedule).filter(([name]) => names.includes(name))) } : { ...(given?.trigger_type === kind ? given : {}), trigger_type: kind };
@@ -185,7 +201,7 @@ function Trigger({ editor, state, editing }: Props) {
           <Form key={edition} field={field} value={schedule} errors={errors} disabled={false} onChange={(pointer, value) => { change(); typed.edit({ schedule: (withValue(schedule, pointer, value) ?? {}) as JsonObject }); }} />
         </div>
       )}
-      <Refusal text={problem?.message} />
+      <Refusal text={kind === "schedule" && areAt(names, errors) ? t("approval.fix") : problem?.message} />
       <Save isTyped={typed.isTyped} onDiscard={discard} saved={saved && t("settings.savedDraft")} onSave={() => focusUnreadable(box.current) || void send(() => editor.update({ trigger }), typed.discard)} />
       {kind === "webhook" && <WebhookAddress editor={editor} state={state} editing={editing} />}
       {kind === "chatapp" && <ChatAddress editor={editor} state={state} editing={editing} />}

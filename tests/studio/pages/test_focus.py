@@ -14,6 +14,13 @@ def press(control: Locator, key: str = "Enter") -> None:
     control.press(key)
 
 
+def description(control: Locator) -> str:
+    """The texts that `aria-describedby` names."""
+    found = """(one) => (one.getAttribute('aria-describedby') ?? '').split(' ')
+      .map((id) => one.getRootNode().getElementById(id)?.textContent).join(' ')"""
+    return str(control.evaluate(found))
+
+
 def settings(page: Page, tab: str) -> Locator:
     press(page.get_by_role("button", name="Settings"))
     dialog = page.get_by_role("dialog")
@@ -115,6 +122,20 @@ def test_removed_entries_and_people(open_page: Open, server: Server, ids: dict[s
     expect(person).to_be_focused()
     press(dialog.get_by_role("button", name="Remove grace@acme.test"))
     expect(dialog.get_by_role("group", name="People")).to_be_focused()
+
+
+def test_errors_of_settings_belong_to_their_fields(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """They had no text at the field, and a message that names keys of the API."""
+    page = open_page(f"/studio/workflows/{drafted(server, 'Errors of settings')}")
+    dialog = settings(page, "General")
+    name = dialog.get_by_label("Name", exact=True)
+    name.fill("")
+    press(dialog.get_by_role("button", name="Save"))
+    expect(name).to_be_focused()
+    expect(name).to_have_attribute("aria-invalid", "true")
+    assert "must not be empty" in description(name)
+    expect(dialog.get_by_role("alert")).to_have_text("Check the marked fields")
+    check_accessibility(page)
 
 
 def test_an_empty_inbox(open_page: Open, ids: dict[str, str]) -> None:
