@@ -209,7 +209,7 @@ function Trigger({ editor, state, editing }: Props) {
         <div className="stack" style={{ gap: 6 }}>
           <div className="row between">
             <h3>{t("settings.nextRuns")}</h3>
-            <button type="button" className="button small" aria-pressed={workflow.isEnabled === true} onClick={() => void send(() => editor.toggle())}>
+            <button type="button" className="button small" onClick={() => void send(() => editor.toggle())}>
               {t(workflow.isEnabled ? "settings.switchOff" : "settings.switchOn")}
             </button>
           </div>
