@@ -32,7 +32,7 @@ export const KeepsText = createContext(false);
 const INPUT_TYPES: Record<string, string> = { date: "date", time: "time", "date-time": "datetime-local", email: "email", uri: "url", password: "password" };
 
 /** The inputs with an error, of a choice its first one. */
-const INVALID = "[aria-invalid=true], [data-invalid]";
+const INVALID = "[aria-invalid=true]:not(fieldset), [data-invalid]";
 
 /**
  * Focuses the first invalid field of the box, once its error is rendered and it is not disabled. Returns what requests
@@ -194,12 +194,13 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
     const held = many ? (Array.isArray(value) ? value : []) : value === undefined ? [] : [value];
     const chosen = new Set(held.map((one) => choiceOf(field.choices, one)));
     return (
-      <fieldset className="field" data-at={at} aria-describedby={described}>
+      <fieldset className="field" data-at={at} aria-describedby={described} {...(many ? {} : { role: "radiogroup", "aria-required": shared["aria-required"], "aria-invalid": shared["aria-invalid"] })}>
         <legend>{label}</legend>
         {field.choices.map((choice, index) => (
           <div className="check" key={index}>
             <input type={many ? "checkbox" : "radio"} id={`${id}-${index}`} name={id} disabled={disabled} checked={chosen.has(index)}
-              data-invalid={(error && !error.isWarning && index === 0) || undefined}
+              data-invalid={(error && !error.isWarning && index === 0) || undefined} aria-invalid={(many && shared["aria-invalid"]) || undefined}
+              aria-describedby={error && `${id}-problem`}
               onChange={() => onChange(!many ? choice : chosen.has(index) ? held.filter((one) => choiceOf(field.choices, one) !== index) : [...held, choice])} />
             <label htmlFor={`${id}-${index}`}>{text(index)}</label>
           </div>

@@ -97,7 +97,7 @@ def test_delegations(open_page: Open, client: httpx.Client, mia: str) -> None:
 
 def choose(page: Page, label: str, text: str) -> None:
     """Of radio buttons, or of a longer list."""
-    group = page.get_by_role("group", name=label)
+    group = page.get_by_role("radiogroup", name=label)
     expect(group.or_(page.get_by_role("combobox", name=label))).to_be_visible()
     if group.count():
         group.get_by_label(text).check()

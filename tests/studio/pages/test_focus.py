@@ -138,6 +138,22 @@ def test_errors_of_settings_belong_to_their_fields(open_page: Open, server: Serv
     check_accessibility(page)
 
 
+def test_a_choice_says_that_it_is_required_and_missing(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A group of radio buttons, and each of several boxes."""
+    page = open_page("/studio/hooks")
+    press(page.get_by_role("button", name="New hook").first)
+    page.get_by_label("URL").fill("https://hooks.invalid/choice")
+    press(page.get_by_role("button", name="Create"))
+    box = page.get_by_label("Approval waits")
+    expect(box).to_be_focused()
+    expect(box).to_have_attribute("aria-invalid", "true")
+    assert "This field is required" in description(box)
+    press(page.get_by_role("button", name="Cancel"))
+    page.goto(f"{server.url}/studio/policies")
+    press(page.get_by_role("button", name="New policy").first)
+    expect(page.get_by_role("radiogroup", name="Effect")).to_have_attribute("aria-required", "true")
+
+
 def test_an_empty_inbox(open_page: Open, ids: dict[str, str]) -> None:
     """The tabs control nothing then."""
     page = open_page("/studio/inbox")
