@@ -24,7 +24,7 @@ function InAddress({ base, ...props }: Props & { base: string }) {
 function Pages(props: Props & { navigation: Navigation; path: string }) {
   const { api } = useHost();
   const { value: me, problem, reload } = useLoaded("me", () => api.me());
-  if (problem) return <Failure problem={problem} onRetry={reload} />;
+  if (problem) return <Failure isPage problem={problem} onRetry={reload} />;
   if (!me) return <Loading rows={8} />;
   return <Shell key={personOf(me)} {...props} me={me} />;
 }

@@ -173,7 +173,7 @@ function Page({ route, navigation, element }: { route: Route; navigation: Naviga
     if (scheme) shown.current?.setAttribute("color-scheme", scheme);
   });
   if (!name) {
-    return <Empty icon="error" title={t("page.notFound")} action={<PlaceLink to={START} className="button">{t("page.toRuns")}</PlaceLink>} />;
+    return <Empty isPage icon="error" title={t("page.notFound")} action={<PlaceLink to={START} className="button">{t("page.toRuns")}</PlaceLink>} />;
   }
   return <div ref={box} style={{ height: "100%" }} />;
 }

@@ -24,11 +24,13 @@ export function Status({ value }: { value: string }) {
   );
 }
 
-export function Empty({ icon, title, hint, action }: { icon: string; title: string; hint?: string; action?: ReactNode }) {
+/** With `isPage` it takes the place of a page, which has no other heading. */
+export function Empty({ icon, title, hint, action, isPage = false }: { icon: string; title: string; hint?: string; action?: ReactNode; isPage?: boolean }) {
+  const Heading = isPage ? "h1" : "strong";
   return (
     <div className="state">
       <Icon name={icon} />
-      <strong>{title}</strong>
+      <Heading>{title}</Heading>
       {hint && <span>{hint}</span>}
       {action}
     </div>
@@ -41,14 +43,16 @@ export interface Problem {
   requestId?: string;
 }
 
-export function Failure({ problem, onRetry }: { problem: Problem; onRetry?: () => void }) {
+/** Why something could not be shown; `isPage` as of `Empty`. */
+export function Failure({ problem, onRetry, isPage = false }: { problem: Problem; onRetry?: () => void; isPage?: boolean }) {
   const { t } = useLanguage();
   const known: Record<number, string> = { 0: "error.offline", 401: "error.auth", 403: "error.forbidden", 404: "error.notFound" };
   const text = known[problem.status];
+  const Heading = isPage ? "h1" : "strong";
   return (
     <div className="state" role="alert">
       <Icon name="error" />
-      <strong>{text ? t(text) : t("error.title")}</strong>
+      <Heading>{text ? t(text) : t("error.title")}</Heading>
       {!text && <span className="text"><Named text={visible(problem.message)} /></span>}
       {problem.requestId && <span className="mono">{t("error.requestId", { id: problem.requestId })}</span>}
       {onRetry && problem.status !== 401 && (

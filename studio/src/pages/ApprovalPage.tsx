@@ -13,7 +13,7 @@ export default function ApprovalPage({ interruptId, skin }: { interruptId: strin
   useChanges(["interrupt"], (changes) => {
     if (!mine && changes.some((change) => change.id === undefined || change.id === interruptId)) found.reload();
   });
-  if (found.problem && found.value === undefined) return <Failure problem={found.problem} onRetry={found.reload} />;
+  if (found.problem && found.value === undefined) return <Failure isPage problem={found.problem} onRetry={found.reload} />;
   if (found.value === undefined) return <Loading rows={7} />;
   if (found.value === null) return <Empty icon="inbox" title={t("approval.notFound")} />;
   return (

@@ -269,9 +269,9 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   };
 
   if (!state.workflow) {
-    return state.error ? <Failure problem={problemOf(state.error)} onRetry={() => void editor.start()} /> : <Loading rows={9} />;
+    return state.error ? <Failure isPage problem={problemOf(state.error)} onRetry={() => void editor.start()} /> : <Loading rows={9} />;
   }
-  if (problem && !catalog.types.size) return <Failure problem={problem} onRetry={reload} />;
+  if (problem && !catalog.types.size) return <Failure isPage problem={problem} onRetry={reload} />;
   if (!catalog.types.size) return <Loading rows={9} />;
   if (runId !== null && isRunShown) {
     return (

@@ -55,7 +55,7 @@ function OneRun({ runId }: RunProps) {
     if (changes.some((change) => change.kind === "poll" || mine.has(String(change.id)))) void execution.refresh();
   });
   const run = snapshot.record;
-  if (!run) return snapshot.error ? <Failure problem={problemOf(snapshot.error)} onRetry={() => void execution.start()} /> : <Loading rows={9} />;
+  if (!run) return snapshot.error ? <Failure isPage problem={problemOf(snapshot.error)} onRetry={() => void execution.start()} /> : <Loading rows={9} />;
 
   const model = execution.model;
   const structure = structureAt(execution, snapshot, path);

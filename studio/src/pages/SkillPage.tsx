@@ -56,7 +56,7 @@ function One({ id }: { id: number }) {
     if (tab === "settings" || isEdited) setNews(true);
     else found.reload();
   });
-  if (found.problem && !found.value) return <Failure problem={found.problem} onRetry={found.reload} />;
+  if (found.problem && !found.value) return <Failure isPage problem={found.problem} onRetry={found.reload} />;
   if (!found.value) return <Loading rows={8} />;
   const { value: skill, etag } = found.value;
   const mayEdit = skill.canManage && !host.readonly && skill.status !== "deleted";

@@ -5,7 +5,7 @@ import re
 import demo
 from appearance import check_accessibility
 from playwright.sync_api import Locator, Page, expect
-from servers import Server
+from servers import ORG, Server
 from watching import Open
 
 
@@ -152,6 +152,13 @@ def test_a_choice_says_that_it_is_required_and_missing(open_page: Open, server: 
     page.goto(f"{server.url}/studio/policies")
     press(page.get_by_role("button", name="New policy").first)
     expect(page.get_by_role("radiogroup", name="Effect")).to_have_attribute("aria-required", "true")
+
+
+def test_a_page_that_is_not_there_has_a_heading(open_page: Open, ids: dict[str, str]) -> None:
+    for path in ("/studio/nothing", f"/studio/runs/{ORG}", "/studio/workflows/99999"):
+        page = open_page(path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        check_accessibility(page)
 
 
 def test_an_empty_inbox(open_page: Open, ids: dict[str, str]) -> None:

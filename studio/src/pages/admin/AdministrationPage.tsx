@@ -40,7 +40,7 @@ function Section({ section, recordId }: AdministrationProps) {
   const { t } = useLanguage();
   const { api } = useHost();
   const { value: me, problem, reload } = useLoaded("me", () => api.me());
-  if (problem) return <Failure problem={problem} onRetry={reload} />;
+  if (problem) return <Failure isPage problem={problem} onRetry={reload} />;
   if (!me) return <Loading rows={8} />;
   const of = Object.hasOwn(COLLECTIONS, section) ? COLLECTIONS[section] : undefined;
   if (of) return <CollectionPage key={section} of={of} me={me} section={section} recordId={recordId} />;
