@@ -238,8 +238,10 @@ export class Records {
     return (await this.client.post<{ secret: string }>(`/api/v1/hooks/${one(hookId)}/rotate`)).secret;
   }
 
-  async deliveries(hookId: string): Promise<Delivery[]> {
-    return (await this.client.get<{ deliveries: Delivery[] }>(`/api/v1/hooks/${one(hookId)}/deliveries`, { pageSize: 30 })).deliveries;
+  /** The deliveries of a hook, the newest first. */
+  async deliveries(hookId: string, pageToken: string | null): Promise<{ rows: Delivery[]; next: string | null }> {
+    const found = await this.client.get<{ deliveries: Delivery[]; nextPageToken: string | null }>(`/api/v1/hooks/${one(hookId)}/deliveries`, { pageSize: 30, pageToken });
+    return { rows: found.deliveries, next: found.nextPageToken };
   }
 
   redeliver(hookId: string, deliveryId: string): Promise<Delivery> {

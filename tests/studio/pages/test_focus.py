@@ -1,10 +1,11 @@
 """For keyboards and screen readers: the focus stays when its control goes away, and errors belong to their fields."""
 
 import re
+from typing import Any
 
 import demo
 from appearance import check_accessibility
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 from servers import ORG, Server
 from watching import Open
 
@@ -168,3 +169,76 @@ def test_an_empty_inbox(open_page: Open, ids: dict[str, str]) -> None:
     page.get_by_role("tab", name="Decided").click()
     expect(page.locator(".state strong")).to_be_visible()
     check_accessibility(page)
+
+
+def test_all_deliveries_of_a_hook(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """Page after page; one that is sent again keeps the focus in the list."""
+    status = {"now": "failed"}
+
+    def one(number: int) -> dict[str, Any]:
+        at = "2026-01-01T00:00:00.000Z"
+        return {
+            "id": f"d{number}", "event": "run.finished", "webhookId": "m", "status": status["now"], "attempts": [],
+            "createdAt": at, "nextAttemptAt": None,
+        }  # fmt: skip
+
+    def deliveries(route: Route) -> None:
+        begin, following = (30, None) if "pageToken=next" in route.request.url else (0, "next")
+        rows = [one(number) for number in range(begin, begin + 30)]
+        route.fulfill(json={"deliveries": rows, "nextPageToken": following})
+
+    def redeliver(route: Route) -> None:
+        status["now"] = "pending"
+        route.fulfill(status=202, json=one(0))
+
+    with server.client() as client:
+        body = {"url": "https://hooks.invalid/further", "events": ["run.failed"]}
+        hook = client.post("/api/v1/hooks", json=body).json()["id"]
+        page = open_page("/studio/hooks")
+        page.route("**/deliveries?*", deliveries)
+        page.route("**/redeliver", redeliver)
+        page.locator(".record").filter(has_text="/further").click()
+        expect(page.locator(".delivery")).to_have_count(30)
+        more = page.get_by_role("button", name="Show more")
+        press(more)
+        expect(page.locator(".delivery")).to_have_count(60)
+        expect(more).to_have_count(0)
+        part = page.get_by_role("region", name="Deliveries")
+        expect(part).to_be_focused()
+        press(part.get_by_role("button", name="Send again").first)
+        expect(part.get_by_role("button", name="Send again")).to_have_count(0)
+        expect(part).to_be_focused()
+        expect(page.locator(".delivery")).to_have_count(60)
+        client.delete(f"/api/v1/hooks/{hook}")
+
+
+def test_all_workflows_of_the_usage_have_names(open_page: Open, ids: dict[str, str]) -> None:
+    """Also those of the chart, which are the largest; further rows are shown on demand."""
+    usage = {"inputTokens": 1, "outputTokens": 1, "durationMs": 1, "cost": None}
+    rows = [{"key": str(number), "calls": number, **usage} for number in range(1, 121)]
+
+    def report(route: Route) -> None:
+        by = "workflow" if "groupBy=workflow" in route.request.url else "day"
+        at = {"from": "2026-01-01T00:00:00.000Z", "to": "2026-01-02T00:00:00.000Z"}
+        totals = {"calls": 1, **usage}
+        route.fulfill(json={"usage": rows if by == "workflow" else [], "totals": totals, "groupBy": by, **at})
+
+    def workflow(route: Route) -> None:
+        number = route.request.url.rsplit("/", 1)[1].split("?")[0]
+        route.fulfill(json={"id": int(number), "name": f"Flow {number}."})
+
+    page = open_page("/studio/audit")
+    page.route("**/api/v1/usage?*", report)
+    page.route("**/api/v1/workflows/*", workflow)
+    page.get_by_role("link", name="Usage").click()
+    page.get_by_role("tab", name="Workflow").click()
+    page.get_by_label("Measure").select_option("calls")
+    expect(page.locator(".hbar").first).to_contain_text("Flow 120.")
+    rows_shown = page.locator("tbody tr")
+    expect(rows_shown).to_have_count(50)
+    press(page.get_by_role("button", name="70 more entries"))
+    expect(rows_shown).to_have_count(100)
+    expect(rows_shown.last).to_contain_text("Flow 100.")
+    press(page.get_by_role("button", name="20 more entries"))
+    expect(rows_shown.last).to_contain_text("Flow 120.")
+    expect(page.get_by_role("region", name="Workflow")).to_be_focused()

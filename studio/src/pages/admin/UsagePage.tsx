@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState } from "react";
 import type { UsageGroup, UsageReport } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
 import { useChanges, useHost, useLoaded } from "../../elements/context";
@@ -26,8 +26,11 @@ export function UsagePage({ me }: { me: Caller }) {
   const from = useMemo(() => new Date(Math.floor(context.now() / 60_000 - days * 1_440) * 60_000).toISOString(), [days]);
   const { value, problem, loading, reload } = useLoaded(`${from} ${by}`, () => records.usage(from, by));
   useChanges(["run"], reload, RELOAD_MS);
-  const names = useNames(value, context);
   const measure = chosen ?? (value && value.totals.cost === null ? "tokens" : "cost");
+  const [shown, setShown] = useState(ROWS);
+  useEffect(() => setShown(ROWS), [by]);
+  const rows = value?.usage ?? [];
+  const names = useNames(value?.groupBy, [...largest(rows, measure), ...rows.slice(0, shown)].map((one) => one.key), context);
   return (
     <div className="page admin">
       <div className="head"><h1>{t("nav.usage")}</h1></div>
@@ -52,7 +55,7 @@ export function UsagePage({ me }: { me: Caller }) {
             <div className="usage">
               <Totals report={value} context={context} />
               <Chart report={value} measure={measure} names={names} context={context} />
-              <Table report={value} names={names} context={context} />
+              <Table report={value} shown={shown} names={names} context={context} onMore={() => setShown(shown + ROWS)} />
             </div>
           )}
       </div>
@@ -60,23 +63,23 @@ export function UsagePage({ me }: { me: Caller }) {
   );
 }
 
-/** The names of users and workflows that the report has only the ids of. */
-function useNames(report: UsageReport | undefined, { records, t }: Context): (key: string | null) => string {
+/** The names of users and workflows that the report has only the ids of; of workflows, those of `keys`. */
+function useNames(groupBy: string | undefined, keys: (string | null)[], { records, t }: Context): (key: string | null) => string {
   const { api } = useHost();
   const [names, setNames] = useState<Record<string, string>>({});
+  const known = useRef(names);
+  const wanted = groupBy === "workflow" ? [...new Set(keys)].filter((key) => Number(key) > 0).join() : "";
   useEffect(() => {
     let live = true;
-    const keep = (found: Record<string, string>) => void (live && setNames(found));
-    setNames({});
-    if (report?.groupBy === "user") {
-      void records.all<JsonObject>("members").then((all) => keep(Object.fromEntries(all.map((one) => [one.userId, String(one.name || one.email || one.userId)]))), () => undefined);
-    } else if (report?.groupBy === "workflow") {
-      const ids = report.usage.map((one) => Number(one.key)).filter((id) => id > 0).slice(0, 50);
-      void Promise.all(ids.map(async (id) => [String(id), (await api.workflow(id))?.name ?? String(id)])).then((all) => keep(Object.fromEntries(all)), () => undefined);
+    const keep = (found: Record<string, string>) => void (live && setNames((known.current = { ...known.current, ...found })));
+    if (groupBy === "user") {
+      void records.all<JsonObject>("members").then((all) => keep(Object.fromEntries(all.map((one) => [`user ${one.userId}`, String(one.name || one.email || one.userId)]))), () => undefined);
     }
+    const ids = wanted.split(",").filter((id) => id && known.current[`workflow ${id}`] === undefined);
+    void Promise.all(ids.map(async (id) => [`workflow ${id}`, (await api.workflow(Number(id)))?.name ?? id])).then((all) => keep(Object.fromEntries(all)), () => undefined);
     return () => void (live = false);
-  }, [report, records, api]);
-  return (key) => brief(key === null ? t("common.none") : (names[key] ?? key), 60);
+  }, [groupBy, wanted, records, api]);
+  return (key) => brief(key === null ? t("common.none") : (names[`${groupBy} ${key}`] ?? key), 60);
 }
 
 const money = (context: Context, value: number | null) => (value === null ? "–" : context.number(value, { maximumFractionDigits: value < 1 ? 4 : 2 }));
@@ -91,12 +94,15 @@ function Totals({ report, context }: { report: UsageReport; context: Context }) 
 }
 
 const MOST_BARS = 92;
+const LARGEST = 12;
+
+const largest = (rows: UsageGroup[], measure: Measure) => [...rows].sort((a, b) => valueOf(b, measure) - valueOf(a, measure)).slice(0, LARGEST);
 
 /** Bars over days, or from the largest to the smallest. The table below has the same figures. */
 function Chart({ report, measure, names, context }: { report: UsageReport; measure: Measure; names: (key: string | null) => string; context: Context }) {
   const { t, number } = context;
   const daily = report.groupBy === "day";
-  const rows = daily ? everyDay(report) : [...report.usage].sort((a, b) => valueOf(b, measure) - valueOf(a, measure)).slice(0, 12);
+  const rows = daily ? everyDay(report) : largest(report.usage, measure);
   const most = Math.max(...rows.map((one) => valueOf(one, measure)), 0) || 1;
   const shown = (one: UsageGroup) => (measure === "cost" ? money(context, one.cost) : number(valueOf(one, measure)));
   const label = t("usage.chart", { measure: t(`usage.${measure}`), by: t(`usage.by.${report.groupBy}`) });
@@ -144,8 +150,12 @@ export function everyDay(report: UsageReport): UsageGroup[] {
   return days;
 }
 
-function Table({ report, names, context }: { report: UsageReport; names: (key: string | null) => string; context: Context }) {
+/** How many rows are shown, and how many more each time. */
+const ROWS = 50;
+
+function Table({ report, shown, names, context, onMore }: { report: UsageReport; shown: number; names: (key: string | null) => string; context: Context; onMore: () => void }) {
   const { t, number } = context;
+  const further = report.usage.length - shown;
   return (
     <div className="tablebox" role="region" aria-label={t(`usage.by.${report.groupBy}`)} tabIndex={0}>
       <table>
@@ -155,13 +165,14 @@ function Table({ report, names, context }: { report: UsageReport; names: (key: s
           </tr>
         </thead>
         <tbody>
-          {report.usage.slice(0, 500).map((one) => (
+          {report.usage.slice(0, shown).map((one) => (
             <tr key={String(one.key)}>
               <th scope="row">{names(one.key)}</th><td>{number(one.calls)}</td><td>{number(one.inputTokens)}</td><td>{number(one.outputTokens)}</td><td>{money(context, one.cost)}</td>
             </tr>
           ))}
         </tbody>
       </table>
+      {further > 0 && <button type="button" className="button small" onClick={onMore}>{t("common.moreRows", { count: further })}</button>}
     </div>
   );
 }

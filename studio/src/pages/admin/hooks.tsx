@@ -1,6 +1,7 @@
-import { useCallback, useEffect, useState } from "react";
+import { useState } from "react";
 import type { Delivery, Hook } from "../../api/records";
 import { problemOf } from "../../elements/context";
+import { usePages } from "../../elements/paging";
 import { Icon } from "../../kit/icons";
 import { CopyButton, Dialog } from "../../kit/kit";
 import { Refusal } from "../../kit/named";
@@ -46,41 +47,34 @@ export const hooks: Collection<Hook> = {
   Extra: Deliveries,
 };
 
-/** The newest messages of a hook, with their attempts; a new secret. */
+/** The messages of a hook, the newest first, with their attempts; a new secret. */
 function Deliveries({ one, context, mayChange }: { one: Hook; context: Context; mayChange: boolean }) {
   const { t, ago, dateTime, duration } = context;
-  const [rows, setRows] = useState<Delivery[] | null>(null);
+  const list = usePages<Delivery>(`deliveries ${one.id}`, (pageToken) => context.records.deliveries(one.id, pageToken), (row) => row.id, []);
   const [problem, setProblem] = useState<string | null>(null);
   const [secret, setSecret] = useState<string | null>(null);
   const [asking, setAsking] = useState(false);
-  const read = useCallback(async () => {
-    try {
-      setRows(await context.records.deliveries(one.id));
-    } catch (error) {
-      setProblem(problemOf(error).message);
-    }
-  }, [one.id, context.records]);
-  useEffect(() => void read(), [read]);
   const act = async (action: () => Promise<unknown>) => {
     setProblem(null);
     try {
       await action();
-      await read();
+      list.reload();
     } catch (error) {
       setProblem(problemOf(error).message);
     }
   };
   return (
     <>
-      <div className="section">
+      <section className="section" aria-label={t("hooks.deliveries")}>
         <div className="row between">
           <h3>{t("hooks.deliveries")}</h3>
-          <button type="button" className="button plain small" onClick={() => void read()}><Icon name="retry" />{t("common.refresh")}</button>
+          <button type="button" className="button plain small" onClick={list.renew}><Icon name="retry" />{t("common.refresh")}</button>
         </div>
-        <Refusal text={problem} />
-        {rows?.length === 0 && <p className="muted">{t("hooks.noDeliveries")}</p>}
+        <Refusal text={problem ?? list.problem?.message} />
+        {list.isOutdated && <p className="hint" role="status">{t("common.outdated")}</p>}
+        {!list.loading && !list.problem && !list.rows.length && <p className="muted">{t("hooks.noDeliveries")}</p>}
         <ul className="stack">
-          {rows?.map((row) => (
+          {list.rows.map((row) => (
             <li key={row.id} className="delivery">
               <div className="row wrap">
                 <span className={`status ${TONES[row.status] ?? ""}`}><Icon name={row.status === "delivered" ? "done" : row.status === "failed" ? "error" : "waiting"} />{t(`hooks.${row.status}`)}</span>
@@ -104,7 +98,9 @@ function Deliveries({ one, context, mayChange }: { one: Hook; context: Context; 
             </li>
           ))}
         </ul>
-      </div>
+        {list.failed && <Refusal text={t("common.moreFailed")} />}
+        {list.next !== null && <div><button type="button" className="button small" onClick={list.failed ? list.retry : list.more}>{t("common.more")}</button></div>}
+      </section>
       {mayChange && (
         <section className="section" aria-label={t("hooks.secret")} aria-live="polite">
           <h3>{t("hooks.secret")}</h3>
