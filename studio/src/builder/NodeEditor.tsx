@@ -1,4 +1,4 @@
-import { type ReactNode, useId, useMemo, useState } from "react";
+import { type KeyboardEvent, type ReactNode, useId, useMemo, useState } from "react";
 import type { GraphLimits, GraphNode, Json, JsonObject, NodeType, Skill, Structure, Tool } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
 import { Form, KeepsText, Message, type TextInput, TextInputs } from "../forms/Form";
@@ -199,6 +199,20 @@ function IdInput({ id, value, taken, disabled, onRename }: { id: string; value: 
   );
 }
 
+/**
+ * Opens the list of a choice that acts at once: in a closed list, as in Chrome on Windows and Linux, the first arrow key or letter
+ * would choose already, and the next entry could not be reached. Where a browser does not open it, the keys do what they did.
+ */
+function openList(event: KeyboardEvent<HTMLSelectElement>) {
+  if (event.ctrlKey || event.metaKey || event.altKey || !/^(Arrow\w+|Page\w+|Home|End|\S)$/u.test(event.key)) return;
+  try {
+    event.currentTarget.showPicker();
+    event.preventDefault();
+  } catch {
+    // A page in a frame of another origin, or a browser without it.
+  }
+}
+
 function Connections({ node, structure, catalog, canEdit, onConnect, onCut, onSelect }: Pick<Props, "node" | "structure" | "catalog" | "canEdit" | "onConnect" | "onCut" | "onSelect">) {
   const { t } = useLanguage();
   const id = useId();
@@ -213,8 +227,8 @@ function Connections({ node, structure, catalog, canEdit, onConnect, onCut, onSe
     <div className="section">
       <h3>{t("builder.connections")}</h3>
       {handles.map((handle, index) => (
-        <div className="field" key={handle ?? ""}>
-          <span className="label">{handle === null ? t("builder.next") : t("builder.on", { handle: brief(handle, 40) })}</span>
+        <div className="field" key={handle ?? ""} role="group" aria-labelledby={`${id}-${index}-handle`}>
+          <span className="label" id={`${id}-${index}-handle`}>{handle === null ? t("builder.next") : t("builder.on", { handle: brief(handle, 40) })}</span>
           {out.filter((edge) => (edge.sourceHandle ?? null) === handle).map((edge) => (
             <div className="row between" key={edge.id}>
               <button type="button" className="child" onClick={() => onSelect(edge.target)}><Icon name="chevron" /><span className="clip">{named(edge.target)}</span></button>
@@ -224,7 +238,7 @@ function Connections({ node, structure, catalog, canEdit, onConnect, onCut, onSe
           {canEdit && known.includes(handle) && targets.length > 0 && (
             <>
               <label className="sr" htmlFor={`${id}-${index}`}>{t("builder.connectFrom", { handle: handle === null ? t("builder.next") : brief(handle, 40) })}</label>
-              <select id={`${id}-${index}`} className="input" value="" onChange={(event) => event.target.value && onConnect(handle, event.target.value)}>
+              <select id={`${id}-${index}`} className="input" value="" onKeyDown={openList} onChange={(event) => event.target.value && onConnect(handle, event.target.value)}>
                 <option value="">{t("builder.connect")}</option>
                 {targets.filter((one) => !out.some((edge) => edge.target === one.id && (edge.sourceHandle ?? null) === handle))
                   .map((one) => <option key={one.id} value={one.id}>{named(one.id)}</option>)}

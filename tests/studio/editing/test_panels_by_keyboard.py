@@ -1,0 +1,63 @@
+"""The panels of the builder, forms and attachments by keyboard and with a screen reader."""
+
+from pathlib import Path
+from typing import Any
+
+import demo
+import pytest
+from appearance import APPEARANCES, check_accessibility
+from playwright.sync_api import Locator, Page, expect
+from servers import Server
+from watching import Open
+
+LOOKS: dict[str, dict[str, Any]] = {
+    **{name: APPEARANCES[name] for name in ("light", "dark", "forced colours")},
+    "200 %": {"viewport": {"width": 640, "height": 400}},
+}
+
+
+def drafted(server: Server, name: str) -> str:
+    """A draft of an approval and two nodes beside it."""
+    nodes = [demo.node("ask", "humanApproval", message="Go?"), demo.transform("pay", 1), demo.transform("log", 2)]
+    graph = demo.graph(nodes, ("start", "ask"), ("start", "pay"), ("start", "log"))
+    body = {"name": name, "type": "workflow", "workflowStructure": graph}
+    with server.client() as client:
+        return str(client.post("/api/v1/workflows", json=body).json()["id"])
+
+
+def opened(page: Page, node: str) -> Locator:
+    """The details of a node."""
+    page.locator(f".react-flow__node[data-id={node}]").focus()
+    page.keyboard.press("Enter")
+    panel = page.locator(".nodeeditor")
+    expect(panel.get_by_role("heading", name=node, exact=True)).to_be_visible()
+    return panel
+
+
+def press(control: Locator, key: str = "Enter") -> None:
+    control.focus()
+    control.press(key)
+
+
+def test_connections(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """An arrow key opens the list of nodes, of which Enter takes one: it connected the first one at once, and the next
+    could not be reached. The focus stays with the connections when one is removed.
+    """
+    page = open_page(f"/studio/workflows/{drafted(server, 'Connections by keyboard')}")
+    panel = opened(page, "ask")
+    edges = page.locator(".react-flow__edge")
+    expect(edges).to_have_count(3)
+    choice = panel.get_by_label("Connect approved to")
+    press(choice, "ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(edges).to_have_count(3)
+    page.keyboard.press("Enter")
+    approved = panel.get_by_role("group", name="On approved")
+    cut = approved.get_by_role("button", name="Remove the connection to log")
+    expect(cut).to_be_visible()
+    expect(edges).to_have_count(4)
+    expect(choice).to_be_focused()
+    press(cut)
+    expect(edges).to_have_count(3)
+    expect(approved).to_be_focused()
