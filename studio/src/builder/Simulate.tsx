@@ -78,7 +78,7 @@ export function Simulate({ structure, editing, policies, input, onMarks, onSelec
         {input !== null && <label className="check"><input type="checkbox" checked={isBound} onChange={(event) => setBound(event.target.checked)} />{t("simulate.bound")}</label>}
         <div><button type="button" className="button" disabled={busy} onClick={() => void run()}><Icon name="retry" />{t("simulate.run")}</button></div>
         <Refusal text={problem && brief(problem.message, 400)} />
-        {isStale && <p className="hint" role="status">{t("simulate.stale")}</p>}
+        <p className={isStale ? "hint" : "sr"} role="status">{isStale ? t("simulate.stale") : found && !busy ? summaryOf(found, t) : ""}</p>
       </div>
       {play && !isStale && <Player play={play} at={at} names={names} onAt={setAt} />}
       {found && !isStale && <Broken found={found} structure={structure} onPlay={(next) => show(next, Math.min(1, next.steps.length))} />}
@@ -107,6 +107,12 @@ function Player({ play, at, names, onAt }: { play: Play; at: number; names: Map<
 type Translate = ReturnType<typeof useLanguage>["t"];
 const KNOWN = new Set(["done", "failed", "approved", "denied", "expired", "expression"]);
 const outcomeText = (step: Step, t: Translate) => (KNOWN.has(step.outcome) ? t(`outcome.${step.outcome}`) : brief(step.outcome, 40));
+
+/** What came out, as a screen reader says it: how many ends there are, and which rules and policies are not kept. */
+function summaryOf({ simulation, policies }: Found, t: Translate): string {
+  const unmet = [...simulation.rules.map(({ rule, status }) => ({ name: rule, status: status as string })), ...policies].filter(({ status }) => status === "broken" || status === "unknown");
+  return [t("simulate.ends", { count: simulation.paths.length }), ...unmet.map(({ name, status }) => `${visible(brief(name, 80))}: ${t(`verdict.${status}`)}`)].join(". ");
+}
 
 /** Rules and policies with their verdicts; a broken one is played. */
 function Broken({ found, structure, onPlay }: { found: Found; structure: Structure; onPlay: (play: Play) => void }) {

@@ -1,4 +1,4 @@
-import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { type ClipboardEvent, type KeyboardEvent, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Editing } from "../api/editing";
 import type { Structure } from "../api/types";
 import { Ask, type Preview } from "../builder/Ask";
@@ -261,7 +261,16 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const chosen = new Set(one ? [] : members(structure, selected));
   const several = structure.nodes.filter((node) => chosen.has(node.id));
   const isAside = Boolean(one ?? note) || several.length > 0;
-  usePanelInSight(parts, isAside ? selected.join("\n") : open === "simulate" || open === "ask" ? open : null);
+  const isTool = open === "simulate" || open === "ask";
+  // Between the button that opens it and the panel are all nodes of the graph.
+  useLayoutEffect(() => {
+    if (isTool) parts.current?.querySelector<HTMLElement>(":scope > .side:not([hidden])")?.focus({ preventScroll: true });
+  }, [open, isTool]);
+  const closeTool = () => {
+    parts.current?.closest(".page")?.querySelector<HTMLElement>(".head [aria-expanded=true]")?.focus();
+    setOpen(null);
+  };
+  usePanelInSight(parts, isAside ? selected.join("\n") : isTool ? open : null);
   const close = () => {
     const last = selected.at(-1);
     setSelected([]);
@@ -288,7 +297,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
       <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} unpasted={unpasted}
         onPasted={() => { setUnpasted([]); canvas.current?.show(selected.at(-1) ?? structure.nodes[0]?.id ?? ""); }} />
       {open === "problems" && <Problems issues={state.issues} structure={structure} onSelect={lead} />}
-      <div ref={parts} className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || open === "simulate" || open === "ask" ? " chosen" : ""}`}>
+      <div ref={parts} className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || isTool ? " chosen" : ""}`}>
         <div className="left"><Palette nodes={structure.nodes} onFind={select} types={[...catalog.types.values()]} hasStart={structure.nodes.some((each) => each.type === "start")} tools={catalog.tools} onAdd={canEdit ? (entry) => add(entry) : undefined} /></div>
         <EditorCanvas ref={canvas} structure={preview?.structure ?? structure} types={catalog.types} problems={problems} marks={preview?.marks ?? marks} selected={selected} canEdit={canEdit && !preview} label={t("run.graph")}
           onSelect={choose} onMove={move} onConnect={link} onDelete={remove} onDrop={drop} />
@@ -310,14 +319,14 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
           </aside>
         )}
         {open === "ask" && (
-          <aside className="side" aria-label={t("ask.title")} hidden={isAside}>
-            <Ask workflowId={id} structure={structure} models={catalog.models} editing={editing} save={save} onPreview={setPreview} onClose={() => setOpen(null)}
-              onApply={(next) => { editor.change(next); setOpen(null); requestAnimationFrame(() => canvas.current?.fit()); }} />
+          <aside className="side" aria-label={t("ask.title")} tabIndex={-1} hidden={isAside}>
+            <Ask workflowId={id} structure={structure} models={catalog.models} editing={editing} save={save} onPreview={setPreview} onClose={closeTool}
+              onApply={(next) => { editor.change(next); closeTool(); requestAnimationFrame(() => canvas.current?.fit()); }} />
           </aside>
         )}
         {open === "simulate" && (
-          <aside className="side" aria-label={t("simulate.title")} hidden={isAside}>
-            <Simulate structure={structure} editing={editing} input={isObject(last?.input) ? last.input : null} onMarks={setMarks} onSelect={select} onClose={() => setOpen(null)}
+          <aside className="side" aria-label={t("simulate.title")} tabIndex={-1} hidden={isAside}>
+            <Simulate structure={structure} editing={editing} input={isObject(last?.input) ? last.input : null} onMarks={setMarks} onSelect={select} onClose={closeTool}
               policies={async () => { await save(); return canEdit ? (await editing.impact(id)).value.policies : []; }} />
           </aside>
         )}

@@ -61,3 +61,24 @@ def test_connections(open_page: Open, server: Server, ids: dict[str, str]) -> No
     press(cut)
     expect(edges).to_have_count(3)
     expect(approved).to_be_focused()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_simulate(open_page: Open, server: Server, ids: dict[str, str], look: str) -> None:
+    """The panel gets the focus, says what came out, and gives the focus back to its button."""
+    page = open_page(f"/studio/workflows/{drafted(server, f'Simulated in {look}')}", **LOOKS[look])
+    button = page.get_by_role("button", name="Simulate", exact=True)
+    press(button)
+    panel = page.get_by_role("complementary", name="Simulate")
+    expect(panel).to_be_focused()
+    said = panel.get_by_role("status").first
+    expect(said).to_have_text("2 ends")
+    check_accessibility(page)
+    panel.get_by_label("Rules, one a line").fill("never pay without approved ask")
+    press(panel.get_by_role("button", name="Simulate again"))
+    expect(said).to_have_text("2 ends. never pay without approved ask: broken")
+    expect(panel.get_by_role("button", name="Simulate again")).to_be_focused()
+    press(panel.get_by_role("button", name="Play the run that breaks"))
+    expect(panel.get_by_role("group", name="Step by step")).to_be_visible()
+    press(panel.get_by_role("button", name="Close"))
+    expect(button).to_be_focused()
