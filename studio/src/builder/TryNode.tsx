@@ -71,14 +71,16 @@ export function TryNode({ workflowId, node, structure, editing, save, sample, la
           {onRunFrom && <button type="button" className="button" disabled={busy} onClick={onRunFrom}>{t("builder.runFrom")}</button>}
         </div>
         <Refusal text={problem?.message} />
-        {result && (
-          <div className="stack" role="status">
-            {result.error && <p className="problem"><Icon name="error" /><span className="text"><Named text={visible(result.error.message)} /></span></p>}
-            {result.handle !== null && <p>{t("builder.on", { handle: visible(result.handle) })}</p>}
-            {result.wouldSend.length > 0 && <JsonBlock value={result.wouldSend} label={t("try.wouldSend")} open={3} />}
-            {result.output !== null && <JsonBlock value={result.output} label={t("node.output")} open={3} />}
-          </div>
-        )}
+        <div className="stack" role="status">
+          {result && (
+            <>
+              {result.error && <p className="problem"><Icon name="error" /><span className="text"><Named text={visible(result.error.message)} /></span></p>}
+              {result.handle !== null && <p>{t("builder.on", { handle: visible(result.handle) })}</p>}
+              {result.wouldSend.length > 0 && <JsonBlock value={result.wouldSend} label={t("try.wouldSend")} open={3} />}
+              {result.output !== null && <JsonBlock value={result.output} label={t("node.output")} open={3} />}
+            </>
+          )}
+        </div>
       </div>
     </details>
   );
