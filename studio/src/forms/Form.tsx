@@ -1,4 +1,4 @@
-import { createContext, type ReactNode, type RefObject, useContext, useEffect, useId, useRef, useState } from "react";
+import { createContext, type ReactNode, type RefObject, useContext, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 import type { Json, JsonObject } from "../api/types";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -109,8 +109,15 @@ function List({ field, value, errors, disabled, onChange, at }: Omit<Props, "fie
   const items = Array.isArray(value) ? value : [];
   // The inputs keep what is typed: with its place as the key, an entry would show the text of the one before.
   const { keys, remove } = useKeys(items.length);
+  const box = useRef<HTMLFieldSetElement>(null);
+  const isAdded = useRef(false);
+  useLayoutEffect(() => {
+    if (!isAdded.current) return;
+    isAdded.current = false;
+    [...(box.current?.querySelectorAll(":scope > .entry") ?? [])].at(-1)?.querySelector<HTMLElement>("input, select, textarea")?.focus();
+  }, [items.length]);
   return (
-    <fieldset className="group" data-at={at}>
+    <fieldset className="group" data-at={at} ref={box}>
       <legend>{visible(field.title)}</legend>
       {field.description && <p className="hint text">{visible(field.description)}</p>}
       {items.map((one, index) => (
@@ -127,7 +134,7 @@ function List({ field, value, errors, disabled, onChange, at }: Omit<Props, "fie
       ))}
       <div>
         <button type="button" className="button small" disabled={disabled}
-          onClick={() => onChange(at, [...items, initial(field.item) ?? (field.item.kind === "group" ? {} : "")])}>
+          onClick={() => { isAdded.current = true; onChange(at, [...items, initial(field.item) ?? (field.item.kind === "group" ? {} : "")]); }}>
           <Icon name="plus" /> {t("form.add")}
         </button>
       </div>

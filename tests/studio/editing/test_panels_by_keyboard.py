@@ -115,3 +115,27 @@ def test_a_trial_and_a_fork(open_page: Open, server: Server, ids: dict[str, str]
     expect(page.locator(".crumbs")).to_be_visible()
     expect(heading).to_be_focused()
     check_accessibility(page)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_an_approval_with_a_form(open_page: Open, server: Server, ids: dict[str, str], look: str) -> None:
+    """The first invalid field gets the focus, an added entry too, and the part of the decision after it."""
+    with server.client() as client:
+        run_id = demo.run(client, int(ids["refund_workflow"]), order=77)
+        (waiting,) = demo.settle(client, run_id)["interrupts"]
+    page = open_page(f"/studio/inbox/{waiting['interruptId']}", **LOOKS[look])
+    approve = page.get_by_role("button", name="Approve")
+    press(approve)
+    expect(page.get_by_label("Reason")).to_be_focused()
+    expect(page.get_by_role("alert")).to_have_text("Check the marked fields")
+    check_accessibility(page)
+    page.keyboard.type("It was broken")
+    page.get_by_role("combobox", name="Account", exact=True).select_option("main")
+    page.get_by_role("textbox", name="Email").fill("ada@acme.test")
+    press(page.get_by_role("group", name="Phones").get_by_role("button", name="Add entry"))
+    expect(page.get_by_role("group", name="Phones").get_by_role("textbox")).to_be_focused()
+    page.keyboard.type("1")
+    press(page.get_by_label("I checked the account"), "Space")
+    press(approve)
+    expect(page.get_by_role("group", name="Decided")).to_be_focused()
+    check_accessibility(page)
