@@ -208,6 +208,7 @@ function Composer({ session, chats, busy, connection, box, autoFocus, onSend }: 
       <p className="hint" role="status">
         {connection === "offline" ? t("chat.offline") : connection === "reconnecting" ? t("chat.reconnecting") : busy ? t("chat.working") : ""}
       </p>
+      <p className="sr" role="status">{files.length > 0 && (waiting ? t("chat.uploading") : t("chat.attached", { count: files.filter((file) => file.upload).length }))}</p>
       {files.length > 0 && (
         <ul className="files" aria-label={t("chat.attachments")}>
           {files.map((file) => (

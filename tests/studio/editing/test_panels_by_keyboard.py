@@ -139,3 +139,25 @@ def test_an_approval_with_a_form(open_page: Open, server: Server, ids: dict[str,
     press(approve)
     expect(page.get_by_role("group", name="Decided")).to_be_focused()
     check_accessibility(page)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_an_attachment(open_page: Open, chats: dict[str, Any], tmp_path: Path, look: str) -> None:
+    """It is said when a file is attached, and the focus goes to the message when it is removed."""
+    (tmp_path / "order.txt").write_text("7")
+    url = f"/studio/chat?skillId={chats['helper']}"
+    page = open_page(url, token=chats["token"], origin=chats["url"], **LOOKS[look])
+    message = page.get_by_label("Message", exact=True)
+    expect(message).to_be_focused()
+    page.keyboard.press("Shift+Tab")
+    with page.expect_file_chooser() as chooser:
+        page.keyboard.press("Enter")
+    chooser.value.set_files(tmp_path / "order.txt")
+    said = page.locator(".composer").get_by_role("status").filter(has_text="1 file is attached")
+    expect(said).to_be_attached()
+    check_accessibility(page)
+    page.keyboard.press("Shift+Tab")
+    expect(page.get_by_role("button", name="Remove order.txt")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(said).to_have_count(0)
+    expect(message).to_be_focused()
