@@ -205,6 +205,14 @@ class Journal(Protocol):
         """
         ...
 
+    async def find_interrupt(self, principal: Principal, interrupt_id: str) -> OpenInterrupt | None:
+        """The open or closed interrupt of this id with named approvers, of a target that the principal can use.
+
+        The principal need not be among the approvers. Interrupts without them are in its `inbox`. What exists beyond
+        what the principal can use changes neither the result nor how many reads it takes.
+        """
+        ...
+
     async def lengths(self, executions: Sequence[ExecutionRef]) -> dict[ExecutionRef, int]:
         """How many entries each journal has now; executions that do not exist are left out."""
         ...

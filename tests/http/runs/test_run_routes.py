@@ -214,6 +214,35 @@ class TestDecisions:
             answer = await bob.post("/agent/v1/interrupts/decide", json={"decisions": decisions})
             assert answer.status_code == 422
 
+    async def test_an_interrupt_of_other_approvers(self, either: World) -> None:
+        """403 for each user who sees the run, by use or as approver of another interrupt, and 409 once it is decided.
+        For others it is as an id that is unknown.
+        """
+        ada, bob, eve, zoe = [await either.user(name) for name in ("ada", "bob", "eve", "zoe")]
+        asks = [node(name, "humanApproval", approvers={"emails": [f"{name}@x.org"]}) for name in ("bob", "eve")]
+        edges = [{"id": one["id"], "source": "start", "target": one["id"]} for one in asks]
+        structure = {"nodes": [node("start", "start"), *asks], "edges": edges}
+        private = {"visibility": "private", "groupPermissions": {}, "sharedWith": []}
+        await start(ada, await deployed(ada, structure, accessConfig=private), "r")
+        (item,) = (await bob.get("/agent/v1/interrupts")).json()["interrupts"]
+
+        async def error(client: httpx.AsyncClient, name: str) -> tuple[Any, ...]:
+            body = {"decisions": [{"interruptId": name, "decision": "approve"}]}
+            (outcome,) = (await client.post("/agent/v1/interrupts/decide", json=body)).json()["outcomes"]
+            refused = outcome["error"]
+            return refused["code"], refused["message"], refused.get("info")
+
+        for who in (ada, eve):
+            code, _, info = await error(who, item["interruptId"])
+            assert (code, info["reason"]) == ("FORBIDDEN", "not_an_approver")
+        assert await error(zoe, item["interruptId"]) == await error(zoe, "int_none")
+        decision = {"decision": "approve", "interruptId": item["interruptId"]}
+        await bob.post("/agent/v1/runs/r/resume", json=decision, headers=POLL)
+        for who in (ada, bob):
+            code, _, info = await error(who, item["interruptId"])
+            assert (code, info["reason"]) == ("CONFLICT", "already_resumed")
+        assert (await error(zoe, item["interruptId"]))[0] == "NOT_FOUND"
+
 
 class TestKeys:
     """The run id is the Idempotency-Key, else the body's `runId`."""

@@ -34,6 +34,7 @@ from wfcore.ports.storage import Storage
 from wfcore.runtime.common.installation import Retention, Settings
 from wfcore.runtime.common.ports import Overrides
 from wfcore.runtime.resources.interfaces import SignedInterface
+from wfcore.runtime.runs.inbox import Inbox
 from wfcore.testing.fakes import FakeClock, SequentialIds
 
 pytestmark = pytest.mark.anyio
@@ -187,6 +188,8 @@ USE_CASES: dict[str, UseCase] = {
     "journal.is_deleted": lambda core, me: core.ports.journal.is_deleted(ORG, "talk-1"),
     "runs.page": lambda core, me: core.runs.page(me),
     "runs.interrupts": lambda core, me: core.runs.interrupts(me),
+    "inbox.decide": lambda core, me: Inbox(core.ports, core.runs).decide(
+        me, decisions=[{"interruptId": "none", "decision": "deny"}]),
     "runs.stats": lambda core, me: core.runs.stats(me),
     "runs.graph": lambda core, me: core.runs.graph(me, "parked"),
     "runs.events": lambda core, me: core.runs.events(me, "parked"),

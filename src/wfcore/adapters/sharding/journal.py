@@ -60,6 +60,7 @@ class ShardedJournal(Routed[Journal]):
     count_runs = reads("count_runs")
     open_interrupts = reads("open_interrupts")
     inbox = reads("inbox")
+    find_interrupt = reads("find_interrupt")
 
     async def damaged(self, on_read: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
         for journal in self._shards.parts.values():

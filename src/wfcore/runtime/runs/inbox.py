@@ -1,6 +1,6 @@
 """The inbox of a caller: what waits for its decision, what was decided, and decisions over several runs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import attrs
@@ -144,6 +144,8 @@ class Inbox:
         """
         wanted = parsed(DecideInterrupts, body, fields)
         runs = {item.found.interrupt.id: item.found.run_id for item in await self._runs.decidable(me)}
+        if any(one.interrupt_id not in runs for one in wanted.decisions):
+            runs = {**await self._runs_in_sight(me), **runs}  # `resume` says why the caller cannot decide them
         outcomes = []
         for one in wanted.decisions:
             try:
@@ -155,19 +157,38 @@ class Inbox:
     async def _decide(
         self, me: Principal, runs: Mapping[str, str], interrupt_id: str, decision: str, data: JSON
     ) -> DecisionOutcome:
-        run_id = runs.get(interrupt_id) or (await self._seen(me, interrupt_id)).run_id
+        run_id = runs.get(interrupt_id) or await self._run_of_others(me, interrupt_id)
         row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
         body = {"decision": decision, "interruptId": interrupt_id, **({} if data is None else {"data": data})}
         view = await self._runs.resume(me, run_id if row is None else row.id, body)
         return DecisionOutcome(interrupt_id, view.id, str(view.status))
 
+    async def _runs_in_sight(self, me: Principal) -> dict[str, str]:
+        """The runs of interrupts that the caller can see, and of others that are open in the same executions."""
+        seen = [found async for found in self._all_seen(me)]
+        waiting = list({found.execution.ref: None for found in seen if found.decision is None})
+        beside = await self._ports.journal.open_interrupts(me.org_uuid, limit=MOST_OPEN, of=waiting)
+        return {found.interrupt.id: found.run_id for found in [*beside, *seen]}
+
+    async def _run_of_others(self, me: Principal, interrupt_id: str) -> str:
+        """The run of an interrupt with other approvers, if the caller can see it by use of its target. NotFound."""
+        found = await self._ports.journal.find_interrupt(me, interrupt_id)
+        if found is None or not reached(me, [found]):
+            raise NotFound
+        return found.run_id
+
     async def _seen(self, me: Principal, interrupt_id: str) -> OpenInterrupt:
         """The interrupt that the caller can see, whether or not it can decide it now. NotFound."""
+        async for found in self._all_seen(me):
+            if found.interrupt.id == interrupt_id:
+                return found
+        raise NotFound
+
+    async def _all_seen(self, me: Principal) -> AsyncIterator[OpenInterrupt]:
+        """The interrupts that the caller can see, the open ones first."""
         for decided, most in ((False, MOST_OPEN), (True, MOST)):
             for found in reached(me, await self._ports.journal.inbox(me, limit=most, before=LATEST, decided=decided)):
-                if found.interrupt.id == interrupt_id:
-                    return found
-        raise NotFound
+                yield found
 
     async def _decided(self, me: Principal, workflow: int | None) -> list[InboxItem]:
         rows = await self._ports.journal.inbox(me, limit=MOST, before=LATEST, decided=True, workflow=workflow)

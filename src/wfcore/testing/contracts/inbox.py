@@ -69,6 +69,25 @@ class InboxContract:
         await journal.append(ref, Append(2, (TimePassed(NOW + 2),), interrupts=[anybody]))
         assert (await seen(journal, boss), await seen(journal, bob)) == ([], ["one"])
 
+    async def test_an_interrupt_of_other_approvers(self, journal: Journal) -> None:
+        """It is found by its id by who can use the target, while it is open and once it is closed, with its run."""
+        ref = await begin(journal, interrupts=[interrupt("named"), structs.replace(interrupt("other"), groups=())])
+        await begin(journal, "r-3", resource_id=2, interrupts=[interrupt("hidden")])
+        await begin(journal, "r-4", resource_id=None, interrupts=[interrupt("own")])
+        user, outsider = reader("eve", READERS), reader("eve", READERS, org=OTHER_ORG)
+        opened = {name: await journal.find_interrupt(user, name) for name in ("named", "other", "hidden", "own", "no")}
+        assert {name: item.run_id for name, item in opened.items() if item} == {"named": "r-1", "other": "r-1"}
+        assert [await journal.find_interrupt(one, "named") for one in (outsider, reader("zoe"))] == [None, None]
+        assert await seen(journal, reader("zoe", READERS)) == ["own", "hidden", "named"]
+        anybody = structs.replace(interrupt("other"), groups=(), emails=())
+        turn = Resumed(NOW + 1, "r-2", ANN, (Decision("named", "deny"),))
+        await journal.append(ref, Append(1, (turn,), interrupts=[anybody]))
+        closed = await journal.find_interrupt(user, "named")
+        assert closed
+        assert (closed.interrupt.id, closed.decision, closed.decided_at) == ("named", "deny", NOW + 1)
+        assert await journal.find_interrupt(user, "other") is None  # it is in the inbox of who can use the target
+        assert await seen(journal, user) == ["own", "hidden", "other"]
+
     async def test_the_inbox_is_paged_and_filtered(self, journal: Journal) -> None:
         """Newest first, by key, with the latest run; `workflow` leaves out others."""
         for number in range(3):

@@ -90,17 +90,24 @@ class MemoryRunReads:
     async def inbox(
         self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
     ) -> list[OpenInterrupt]:
-        stored = self._executions.values()
-        opened = [OpenInterrupt(one, "", each.row, key) for each in stored for key, one in each.interrupts.values()]
         found = [
-            structs.replace(item, run_id=self._find_known(item).runs[-1], execution=row_of(self._find_known(item)))
-            for item in (self._closed if decided else opened)
+            self._up_to_date(item)
+            for item in (self._closed if decided else self._opened())
             if item.execution.ref.org == principal.org_uuid
             and item.key < before
             and (workflow is None or (item.execution.kind, item.execution.resource_id) == ("workflow", workflow))
             and self._sees(principal, item)
         ]
         return sorted(found, key=lambda row: row.key, reverse=True)[:limit]
+
+    async def find_interrupt(self, principal: Principal, interrupt_id: str) -> OpenInterrupt | None:
+        org = principal.org_uuid
+        for item in (*self._opened(), *self._closed):
+            execution, number = item.execution, item.execution.resource_id
+            if (execution.ref.org, item.interrupt.id) == (org, interrupt_id) and item.interrupt.named:
+                is_usable = number is not None and self._usable(org, principal, execution.kind, number)
+                return self._up_to_date(item) if is_usable else None
+        return None
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
@@ -119,8 +126,15 @@ class MemoryRunReads:
         stored = self._executions.get(execution.id)
         return stored if stored and stored.row.ref == execution else None
 
-    def _find_known(self, item: OpenInterrupt) -> StoredExecution:
-        return self._executions[item.execution.ref.id]
+    def _opened(self) -> list[OpenInterrupt]:
+        """The open interrupts, without their runs."""
+        stored = self._executions.values()
+        return [OpenInterrupt(one, "", each.row, key) for each in stored for key, one in each.interrupts.values()]
+
+    def _up_to_date(self, item: OpenInterrupt) -> OpenInterrupt:
+        """The item with the latest run and the row of its execution now."""
+        stored = self._executions[item.execution.ref.id]
+        return structs.replace(item, run_id=stored.runs[-1], execution=row_of(stored))
 
     def _sees(self, principal: Principal, item: OpenInterrupt) -> bool:
         execution = item.execution

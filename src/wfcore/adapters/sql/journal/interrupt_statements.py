@@ -16,6 +16,12 @@ from wfcore.adapters.sql.schema.named_tables import (
 from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
 from wfcore.adapters.sql.schema.usable import exists_for
 
+
+def subject_of(interrupt_id: str) -> str:
+    """The subject, of nobody, by which an interrupt with named approvers is found."""
+    return f"i:{interrupt_id}"
+
+
 INTERRUPTS_OF: Final = Statement(
     lambda d: (
         f"""
@@ -119,6 +125,23 @@ WHERE CAST({d[5]} AS bigint) IS NULL
 OR CASE WHEN found.key > 0 THEN e.kind = 'workflow' AND e.resource_id = CAST({d[5]} AS bigint) END
 ORDER BY found.key + 0 DESC LIMIT {d[4]}"""
 
+
+def _find(d: Dialect, table: "sa.Table", decision: str) -> str:
+    """An interrupt of an organization, for some subjects as JSON, by its own subject, of a usable resource."""
+    return f"""
+SELECT {_interrupt(d)}, {decision} FROM {d[approvers]} a {d.join()} {d[table]} i ON i.key = a.interrupt
+{d.join()} {d[executions]} e ON e.id = i.execution
+{d.join()} {d[resources]} s ON s.org = e.org AND s.kind = e.kind AND s.id = e.resource_id
+WHERE a.org = {d[1]} AND a.subject = {d[3]} AND a.closed = {int(table is closed_interrupts)} AND {exists_for(d, d[2])}
+AND EXISTS (SELECT 1 FROM {d[grants]} g WHERE g.resource = s.key AND g.use
+    AND g.subject IN (SELECT value FROM {d.values(d[2])}))"""
+
+
+FIND_INTERRUPT: Final = Statement(lambda d: _find(d, interrupts, "NULL, NULL"))
+"""An open interrupt with named approvers."""
+
+FIND_CLOSED_INTERRUPT: Final = Statement(lambda d: _find(d, closed_interrupts, "i.decision, i.decided_at"))
+"""One that was decided or has expired."""
 
 INBOX: Final = Statement(lambda d: _inbox(d, interrupts, "NULL, NULL"))
 """Open interrupts."""

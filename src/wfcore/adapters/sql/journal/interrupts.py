@@ -50,7 +50,7 @@ def write(
     else:
         target = new.kind, new.resource_id, new.user_id
     for one, old in changed:
-        subjects = _listed(approvers_of(one, *target))
+        subjects = _subjects(one, target)
         is_of_users = not one.named and target[1] is not None
         if old is None:
             text = interrupt_text(one) if new is None or run is None else first_interrupt_text(one, run)
@@ -58,7 +58,7 @@ def write(
         else:
             key = old.key
             transaction.executemany(inbox.CHANGE_INTERRUPT, [(key, number, interrupt_text(one), is_of_users)])
-            if not set(subjects).issuperset(_listed(approvers_of(old.interrupt, *target))):
+            if not set(subjects).issuperset(_subjects(old.interrupt, target)):
                 transaction.executemany(inbox.DROP_APPROVERS, [(key,)])
         _add_approvers(transaction, org, key, subjects, closed=0)
     if before:
@@ -80,9 +80,13 @@ def _close(transaction: CommitTransaction, org: int | None, append: Append, befo
     transaction.executemany(inbox.DROP_INTERRUPT, [(stored.key,) for stored in before.values()])
 
 
-def _listed(subjects: Iterable[str]) -> list[str]:
-    """The approvers with rows of their own; those who can use the resource are found by it."""
-    return [subject for subject in subjects if not is_target(subject)]
+def _subjects(interrupt: Interrupt, target: tuple[Any, ...]) -> list[str]:
+    """The approvers with rows of their own; those who can use the resource are found by it, if no approver is named.
+
+    If some are, a row for the id of the interrupt stands beside theirs: others who can use the resource find it so.
+    """
+    listed = [subject for subject in approvers_of(interrupt, *target) if not is_target(subject)]
+    return [*listed, inbox.subject_of(interrupt.id)] if interrupt.named else listed
 
 
 def _add_approvers(

@@ -98,6 +98,15 @@ class SqlRunReads:
         rows = await self._database.scan(inbox.CLOSED_INBOX if decided else inbox.INBOX, *values)
         return [conversion.to_inbox_item(org, row) for row in rows]
 
+    async def find_interrupt(self, principal: Principal, interrupt_id: str) -> OpenInterrupt | None:
+        org = principal.org_uuid
+        subjects = conversion.to_json(sorted(principal.subjects))
+        values = await self._org(org), subjects, inbox.subject_of(interrupt_id)
+        for statement in (inbox.FIND_INTERRUPT, inbox.FIND_CLOSED_INTERRUPT):
+            for row in await self._database.look_up(statement, *values):
+                return conversion.to_inbox_item(org, row)
+        return None
+
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
     ) -> list[OpenInterrupt]:
