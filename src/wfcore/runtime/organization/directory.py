@@ -332,7 +332,7 @@ async def check_departure(work: UnitOfWork, org: str, old: Member, new: Member |
     """
     owned = old.role is Role.OWNER and (new is None or new.role is not Role.OWNER)
     if owned and not await work.directory.members(limit=1, role=Role.OWNER):
-        raise conflict(f"`{old.user_id}` is the last owner", "last_owner")
+        raise conflict(f"`{old.user_id}` is the last owner: make another member an owner first", "last_owner")
     kept = frozenset[str]() if new is None else principal_of(org, new).subjects
     await check_still_managed(work, principal_of(org, old).subjects - kept)
 
