@@ -34,6 +34,7 @@ from wfcore.imports import without_collections
 from wfcore.opening import AsyncOpening
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.changes import ChangeFeed
+from wfcore.ports.faults import Outage
 from wfcore.ports.guardrails import Guardrail
 from wfcore.ports.hints import Hints
 from wfcore.ports.journal import Journal
@@ -149,6 +150,7 @@ class _Delivery:
     dispatcher: "EmbeddedDispatcher | NatsDispatcher | TemporalDispatcher"
     events: EventHub
     changes: ChangeFeed
+    outage: Outage
 
 
 @asynccontextmanager
@@ -187,14 +189,16 @@ def _delivery(
     file = None if hints or given.stored is None else file_of(given.stored)
     changes = given.ports.changes or ChangeHub(hints or (ChangeFile(file) if file else None))
     journal = publishing_journal(journal, changes)
-    dispatcher = _dispatcher(given, journal, clock, hints, broker, temporal)
-    return _Delivery(journal, dispatcher, EventHub(hints), changes)
+    outage = Outage(clock)
+    dispatcher = _dispatcher(given, journal, clock, outage, hints, broker, temporal)
+    return _Delivery(journal, dispatcher, EventHub(hints), changes, outage)
 
 
 def _dispatcher(
     given: _Given,
     journal: Journal,
     clock: Clock,
+    outage: Outage,
     hints: Hints | None,
     broker: "NatsConnection | None",
     temporal: "TemporalConnection | None",
@@ -203,12 +207,12 @@ def _dispatcher(
     if temporal:
         from wfcore.adapters.dispatch.temporal.dispatcher import TemporalDispatcher
 
-        return TemporalDispatcher(journal, clock, temporal, concurrency=concurrency, notify=notify)
+        return TemporalDispatcher(journal, clock, temporal, concurrency=concurrency, notify=notify, outage=outage)
     if broker and hints:
         from wfcore.adapters.dispatch.nats.dispatcher import NatsDispatcher
 
-        return NatsDispatcher(journal, clock, broker, hints, concurrency=concurrency)
-    return EmbeddedDispatcher(journal, clock, concurrency=concurrency, notify=notify)
+        return NatsDispatcher(journal, clock, broker, hints, concurrency=concurrency, outage=outage)
+    return EmbeddedDispatcher(journal, clock, concurrency=concurrency, notify=notify, outage=outage)
 
 
 def _ports(
@@ -245,6 +249,7 @@ def _ports(
         outbound=own.outbound or GuardedOutbound(guard),
         rate_limiter=_rate_limiter(given, clock) if own.rate_limiter is None else own.rate_limiter,
         changes=delivery.changes,
+        outage=delivery.outage,
         loop=asyncio.get_running_loop(),
     )
 

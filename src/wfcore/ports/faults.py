@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from logging import Logger
+from typing import Final
 
 from wfcore.domain.kernel.errors import Unavailable, WfcoreError
+from wfcore.ports.system import Clock
 
 
 class StoreUnavailable(Exception):
@@ -39,6 +41,44 @@ def is_failure(error: BaseException) -> bool:
 def log_failure(log: Logger, what: str, error: BaseException, **extra: object) -> None:
     """Log a failure of work that is repeated. An outage is one line, without a traceback: it fails every attempt."""
     log.error("%s: %s", what, error, exc_info=None if isinstance(error, Unavailable) else error, extra=extra)
+
+
+class Outage:
+    """The lines in the log about an outage of the installation's own store, in which all work of a process fails again
+    and again: one when it begins, one each minute, and one when it is over.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun_by = ""
+        self._begun = self._logged = 0
+
+    def failed(self, log: Logger, what: str, error: BaseException, **extra: object) -> None:
+        """Log a failure of work that is repeated. It is left out if it adds nothing to an outage that is in the log."""
+        if not (self._begun_by and isinstance(error, Unavailable)):
+            log_failure(log, what, error, **extra)
+            return
+        now = self._clock.monotonic()
+        if now - self._logged >= REMIND:
+            self._logged = now
+            log.error("%s, for %d seconds now: %s", what, (now - self._begun) // 1000, error)
+
+    def failed_again(self, log: Logger, what: str, error: BaseException) -> None:
+        """As `failed`, for work that is repeated every second or so, and reports when it has `worked`."""
+        self.failed(log, what, error)
+        if isinstance(error, Unavailable) and not self._begun_by:
+            self._begun_by = what
+            self._begun = self._logged = self._clock.monotonic()
+
+    def worked(self, log: Logger, what: str) -> None:
+        """The work succeeded. If the outage began with it, the outage is over."""
+        if self._begun_by == what:
+            log.warning("the store works again, after %d seconds", (self._clock.monotonic() - self._begun) // 1000)
+            self._begun_by = ""
+
+
+REMIND: Final = 60_000
+"""Milliseconds between two lines about an outage that lasts."""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ import attrs
 
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.dispatcher import Capabilities, Handler
-from wfcore.ports.faults import is_failure, log_failure
+from wfcore.ports.faults import Outage, is_failure
 from wfcore.ports.journal import Claimed, ExecutionRef, Holder, Journal
 from wfcore.ports.system import Clock
 
@@ -52,6 +52,8 @@ and must not conclude that the others are dead.
 STUCK_AFTER = 60.0
 """Seconds without a heartbeat after which a worker counts as dead even if its process exists."""
 
+ROUND_FAILED = "a round of the dispatcher failed"
+
 RETRY_DELAY = 10.0
 """Seconds before the next attempt at an execution that could not be driven."""
 
@@ -68,15 +70,19 @@ class EmbeddedDispatcher:
         notify: Callable[[ExecutionRef, int | None], object] | None = None,
         engine_lag: Callable[[], float] | None = None,
         on_polled: Callable[[ExecutionRef], object] = lambda _: None,
+        outage: Outage | None = None,
     ) -> None:
         """`notify` is called with each execution that other processes must check, and the length of its journal, if
         that is known: there it reaches `receive`.
+
+        `outage` is that of the process; None is one of its own.
 
         With `engine_lag`, an engine delivers what is due to `claim`: polls only find what it has not delivered for so
         many seconds, and call `on_polled` with it.
         """
         self._journal = journal
         self._clock = clock
+        self._outage = outage or Outage(clock)
         self._concurrency = concurrency
         self._notify = notify
         self._engine_lag = engine_lag
@@ -200,7 +206,7 @@ class EmbeddedDispatcher:
         for task in tasks.values():
             task.cancel()
         await asyncio.gather(*tasks.values(), return_exceptions=True)
-        with _logged("executions could not be released: others claim them once this worker counts as dead"):
+        with self._logged("executions could not be released: others claim them once this worker counts as dead"):
             await self._journal.release(worker)
         for execution in tasks:
             self.wake(execution)
@@ -211,7 +217,7 @@ class EmbeddedDispatcher:
         end = loop.time() + grace
         while self._active and (left := end - loop.time()) > 0:
             await asyncio.wait(self._active.values(), timeout=min(HEARTBEAT, left))
-            with _logged("a heartbeat failed"):
+            with self._logged("a heartbeat failed"):
                 await self._journal.heartbeat(worker)
 
     # Rounds
@@ -224,8 +230,10 @@ class EmbeddedDispatcher:
                 await self._round()
                 moment = await self._next_round_at()
             except Exception as error:  # noqa: BLE001 - logged
-                log_failure(log, "a round of the dispatcher failed", error)
+                self._outage.failed_again(log, ROUND_FAILED, error)
                 moment = self._clock.monotonic() + int(HEARTBEAT * 1000)
+            else:
+                self._outage.worked(log, ROUND_FAILED)
             await self._wait_for_wake(moment)
 
     async def _wait_for_wake(self, moment: int) -> None:
@@ -388,7 +396,7 @@ class EmbeddedDispatcher:
         except BaseException as error:
             if not is_failure(error):
                 raise
-            log_failure(log, "an execution could not be driven", error, execution=execution.id)
+            self._outage.failed(log, "an execution could not be driven", error, execution=execution.id)
             await self._clock.sleep(RETRY_DELAY)
             self._wake_again.add(execution)
 
@@ -402,14 +410,13 @@ class EmbeddedDispatcher:
         if holder is not None and holder == self._worker:
             await self._handler.handle(execution)
 
-
-@contextlib.contextmanager
-def _logged(message: str) -> Iterator[None]:
-    """Log a failure, and continue."""
-    try:
-        yield
-    except Exception as error:  # noqa: BLE001 - logged
-        log_failure(log, message, error)
+    @contextlib.contextmanager
+    def _logged(self, message: str) -> Iterator[None]:
+        """Log a failure, and continue."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - logged
+            self._outage.failed(log, message, error)
 
 
 @attrs.frozen

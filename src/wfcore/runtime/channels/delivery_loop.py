@@ -14,7 +14,6 @@ from typing import Final, Generic, Protocol, TypeVar
 import attrs
 
 from wfcore.domain.triggers.webhooks import sign
-from wfcore.ports.faults import log_failure
 from wfcore.ports.outbound import Undelivered
 from wfcore.runtime.common.polling import ALL, CHECK_INTERVAL, LATEST, Poller, SetBacks
 from wfcore.runtime.common.ports import Ports
@@ -64,7 +63,7 @@ class DeliveryLoop(Generic[Due]):
         """`what` names the deliveries in log messages, in the plural."""
         self._ports = ports
         self._what = what
-        self._poller = Poller(ports.clock, self.poll, f"due {what}")
+        self._poller = Poller(ports.clock, ports.outage, self.poll, f"due {what}")
         self._under_way: dict[Due, asyncio.Task[None]] = {}
         self._watched: dict[Due, tuple[Claimable, int]] = {}
         """Claims of others that are due by the wall clock, and since when they are, by the monotonic clock."""
@@ -153,7 +152,7 @@ class DeliveryLoop(Generic[Due]):
             await self._deliver(due)
         except Exception as error:  # noqa: BLE001 - logged
             what = f"one of the {self._what} could not be made"
-            log_failure(log, what, error, organization=due.org, delivery=due.id)
+            self._ports.outage.failed(log, what, error, organization=due.org, delivery=due.id)
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from wfcore.ports.faults import log_failure
+from wfcore.ports.faults import Outage
 from wfcore.ports.system import Clock
 
 log = logging.getLogger("wfcore.beat")
@@ -30,12 +30,18 @@ class Poller:
     """Polls from `start` to `stop`. A failed poll (a full disk, a locked database) is logged; the next one retries."""
 
     def __init__(
-        self, clock: Clock, poll: Callable[[], Awaitable[object]], what: str, interval: float = POLL_INTERVAL
+        self,
+        clock: Clock,
+        outage: Outage,
+        poll: Callable[[], Awaitable[object]],
+        what: str,
+        interval: float = POLL_INTERVAL,
     ) -> None:
         """`what` names the polled work in log messages. `interval` is in seconds."""
         self._clock = clock
+        self._outage = outage
         self._poll = poll
-        self._what = what
+        self._failure = f"polling for {what} failed"
         self._interval = interval
         self._task: asyncio.Task[None] | None = None
 
@@ -53,7 +59,11 @@ class Poller:
             try:
                 await self._poll()
             except Exception as error:  # noqa: BLE001 - logged
-                log_failure(log, f"polling for {self._what} failed", error)
+                is_frequent = self._interval <= POLL_INTERVAL  # a rare poll would learn late that an outage is over
+                log_as = self._outage.failed_again if is_frequent else self._outage.failed
+                log_as(log, self._failure, error)
+            else:
+                self._outage.worked(log, self._failure)
             await self._clock.sleep(self._interval)
 
 

@@ -10,6 +10,7 @@ from wfcore.domain.json.codec import from_ms
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.changes import ChangeFeed
 from wfcore.ports.dispatcher import Dispatcher
+from wfcore.ports.faults import Outage
 from wfcore.ports.guardrails import Guardrails
 from wfcore.ports.hints import Hints
 from wfcore.ports.journal import Journal
@@ -49,6 +50,9 @@ class Ports:
     handlers: Handlers = attrs.field(kw_only=True, factory=Handlers)
     """The functions of the embedding program that receive events."""
     changes: ChangeFeed = attrs.field(kw_only=True)
+
+    outage: Outage = attrs.field(kw_only=True, default=attrs.Factory(lambda self: Outage(self.clock), takes_self=True))
+    """What is logged of an outage of the store."""
 
     loop: AbstractEventLoop | None = attrs.field(kw_only=True, default=None)
     """The event loop of the core: use cases are refused on others. None where the caller takes care of that."""

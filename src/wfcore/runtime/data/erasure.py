@@ -83,7 +83,7 @@ class Erasures:
         self._ports = ports
         self._plans = plans
         self._running: dict[tuple[str, str], _Running] = {}
-        self._poller = Poller(ports.clock, self.resume, "erasures", INTERVAL)
+        self._poller = Poller(ports.clock, ports.outage, self.resume, "erasures", INTERVAL)
 
     @needs("members:write")
     async def erase(

@@ -48,7 +48,7 @@ class DataRetention:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
-        self._poller = Poller(ports.clock, self.prune, "old data", INTERVAL)
+        self._poller = Poller(ports.clock, ports.outage, self.prune, "old data", INTERVAL)
 
     def start(self) -> None:
         """Start to prune, if anything is to be deleted at all."""

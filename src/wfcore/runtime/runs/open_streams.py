@@ -18,7 +18,6 @@ from wfcore.domain.people.people import Member
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind, Resource
-from wfcore.ports.faults import log_failure
 from wfcore.runtime.common.authorization import authorize
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import RunView
@@ -139,7 +138,7 @@ class OpenStreams:
                 for stream in streams:
                     stream.end()
             except Exception as error:  # noqa: BLE001 - the store does not respond: the next check decides
-                log_failure(log, f"checking {len(streams)} open streams failed", error)
+                self._ports.outage.failed(log, f"checking {len(streams)} open streams failed", error)
 
     def _is_expired(self, stream: OpenStream) -> bool:
         expires = stream.me.expires_at

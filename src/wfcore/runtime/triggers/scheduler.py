@@ -22,7 +22,6 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Variation
 from wfcore.domain.run.state import RunStatus
 from wfcore.domain.triggers.schedule import Overlap, Schedule, has_zone, last_fires, overlap_of, schedule_of
-from wfcore.ports.faults import log_failure
 from wfcore.ports.journal import RunFilter
 from wfcore.ports.repositories.schedules import DueTimer, Missed, MissReason, Pause, Timer
 from wfcore.ports.storage import UnitOfWork
@@ -51,7 +50,7 @@ class Scheduler:
     def __init__(self, ports: Ports, runs: Runs) -> None:
         self._ports = ports
         self._runs = runs
-        self._poller = Poller(ports.clock, self.fire_due, "due schedules")
+        self._poller = Poller(ports.clock, ports.outage, self.fire_due, "due schedules")
         self._set_backs = SetBacks(ports.clock)
         self._found: list[DueTimer] = []
         """The timers that there were when they were listed, without those that were checked since."""
@@ -103,7 +102,9 @@ class Scheduler:
         try:
             await self._serve(due)
         except Exception as error:  # noqa: BLE001 - logged
-            log_failure(log, "a schedule could not fire", error, organization=due.org, workflow=due.workflow_id)
+            self._ports.outage.failed(
+                log, "a schedule could not fire", error, organization=due.org, workflow=due.workflow_id
+            )
 
     async def _serve(self, due: DueTimer) -> None:
         """Fire the latest due slot, record earlier ones as missed, and advance the timer to the next slot."""

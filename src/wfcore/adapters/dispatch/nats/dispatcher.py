@@ -19,6 +19,7 @@ from wfcore.adapters.dispatch.embedded import EmbeddedDispatcher
 from wfcore.adapters.dispatch.nats.connection import ACK_WAIT, NatsConnection, to_bytes, to_execution
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.dispatcher import Capabilities, Handler
+from wfcore.ports.faults import Outage
 from wfcore.ports.hints import Hints
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict
 from wfcore.ports.system import Clock
@@ -55,13 +56,20 @@ class NatsDispatcher:
     """Implements the port `Dispatcher`. The connection must be open from `start` to the end of `stop`."""
 
     def __init__(
-        self, journal: Journal, clock: Clock, connection: NatsConnection, hints: Hints, *, concurrency: int = 1_000
+        self,
+        journal: Journal,
+        clock: Clock,
+        connection: NatsConnection,
+        hints: Hints,
+        *,
+        concurrency: int = 1_000,
+        outage: Outage | None = None,
     ) -> None:
         self._journal = journal
         self._connection = connection
         self._hints = hints
         self._inner = EmbeddedDispatcher(
-            journal, clock, concurrency=concurrency, notify=connection.put, engine_lag=lambda: 0.0
+            journal, clock, concurrency=concurrency, notify=connection.put, engine_lag=lambda: 0.0, outage=outage
         )
         self._inbox = connection.new_inbox()
         self._expected = 0

@@ -24,6 +24,7 @@ from wfcore.adapters.dispatch.temporal.connection import Failures, TemporalConne
 from wfcore.adapters.dispatch.temporal.workflow import HANDLE, LOOK, SILENCE, ExecutionWorkflow, Findings
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.dispatcher import Capabilities, Handler
+from wfcore.ports.faults import Outage
 from wfcore.ports.journal import ExecutionRef, Journal
 from wfcore.ports.system import Clock
 
@@ -56,6 +57,7 @@ class TemporalDispatcher:
         *,
         concurrency: int = 1_000,
         notify: Callable[[ExecutionRef], object] | None = None,
+        outage: Outage | None = None,
     ) -> None:
         """`notify` is called with each execution that other processes must check: there it reaches `receive`."""
         self._journal = journal
@@ -70,6 +72,7 @@ class TemporalDispatcher:
             notify=lambda execution, _: connection.start(execution),
             engine_lag=self._lag,
             on_polled=self._own,
+            outage=outage,
         )
         self._working: list[asyncio.Task[None]] = []
         self._workers: list[Worker] = []

@@ -93,6 +93,7 @@ class PostgresHints:
         self._follower: FollowerHint = lambda _, __: None
         self._changes: tuple[Callable[[str, Iterable[FeedChange]], None], Callable[[], None]] | None = None
         self._receiving = asyncio.Event()
+        self._is_broken = False
         self._peers: set[str] = set()
 
     def has_peers(self) -> bool:
@@ -159,7 +160,9 @@ class PostgresHints:
                 async with self._connected() as connection:
                     await self._run(connection)
             except Exception as error:  # noqa: BLE001 - the process works without hints, more slowly
-                log.warning("hints between processes are interrupted: %s", error)
+                if not self._is_broken:  # it is repeated each second
+                    log.warning("hints between processes are interrupted: %s", " ".join(str(error).split()))
+                self._is_broken = True
             await asyncio.sleep(RECONNECT_DELAY)
 
     async def _run(self, connection: PipelineConnection) -> None:
@@ -167,6 +170,9 @@ class PostgresHints:
         await connection.send([(self._listen, ())])
         self._greet()
         self._receiving.set()
+        if self._is_broken:
+            log.warning("hints between processes work again")
+            self._is_broken = False
         if self._changes:  # what was sent while the connection was broken is lost
             self._changes[1]()
         while True:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from bench import act, one
 from restarted_postgres import Interruption, RestartedServer, restarted_server
+from waiting import HANG
 
 from wfcore import bootstrap
 from wfcore.core import Core
@@ -64,3 +65,23 @@ async def test_children_open_while_the_server_restarts(server: RestartedServer, 
             found = await ended(core, me, run.id)
             assert found.error is None
             assert found.output == list(range(CHILDREN))
+
+
+async def test_what_is_logged_of_an_outage(server: RestartedServer, caplog: pytest.LogCaptureFixture) -> None:
+    """The work of the process and its hints log a line each when they begin to fail, and one when they work again."""
+    async with bootstrap.open(server.url):
+        server.stop()
+        await asyncio.sleep(3)  # each poller fails several times
+        begun = lines_of(caplog)
+        server.interrupt("fast")
+        async with asyncio.timeout(HANG):
+            while len(lines_of(caplog)) < 4:  # noqa: ASYNC110  (a restart of the server, as long as it takes)
+                await asyncio.sleep(0.05)
+    assert sum(line.startswith("hints between processes are interrupted") for line in begun) == 1
+    assert len(begun) == 2
+    ended = [line.partition(",")[0] for line in lines_of(caplog)[2:]]
+    assert set(ended) == {"the store works again", "hints between processes work again"}
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.name.startswith("wfcore.") and one.levelname != "INFO"]
