@@ -138,6 +138,7 @@ def _copied(read: CopySource, written: CopyDatabase, on_progress: OnProgress) ->
             written.set_last_number(table, column, read.last_number(table, column))
     for table in TABLES:
         _verify(table, progress.counted(read.rows(table)), written.rows(table))
+    written.analyze()
     progress.end()
     return Copied({name: count for name, count in counts.items() if count})
 

@@ -78,6 +78,10 @@ class CopyDatabase(CopySource, Protocol):
         """Assign only numbers greater than this from now on."""
         ...
 
+    def analyze(self) -> None:
+        """Collect the statistics with which the database plans, of all rows that were added."""
+        ...
+
 
 @attrs.frozen
 class Address:
@@ -161,6 +165,9 @@ class SqliteCopy:
             self._inner.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table.name,))
             self._inner.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table.name, last))
 
+    def analyze(self) -> None:
+        """SQLite plans wfcore's statements by their indexes alone."""
+
 
 def _with_booleans(row: Row, flags: Sequence[int]) -> Row:
     values = list(row)
@@ -221,6 +228,10 @@ class PostgresCopy:
 
     def set_last_number(self, table: sa.Table, column: sa.Column[Any], last: int) -> None:
         self._value(f"SELECT setval('{self._of(table, column)}', {max(last, 1)}, {bool(last)})")
+
+    def analyze(self) -> None:
+        """Else PostgreSQL would plan with guesses until its autovacuum comes to the tables, if that is on."""
+        self._run(f"ANALYZE {', '.join(self._names[table] for table in TABLES)}")
 
     def _of(self, table: sa.Table, column: sa.Column[Any]) -> str:
         """The sequence of a column."""

@@ -66,6 +66,19 @@ async def test_a_copy_is_the_same_installation(source: str, target: str, tmp_pat
             assert (await after.ended(turn)).status == "done"
 
 
+@SERVER
+def test_a_copy_has_statistics(tmp_path: Path) -> None:
+    """PostgreSQL plans with them from the first statement on, also where its autovacuum is off."""
+    of, to = address("sqlite", tmp_path, "source"), address("postgres", tmp_path)
+    with wfcore.open_sync(of.url, worker=False) as core:
+        for name in ("one", "two"):
+            core.directory.create_organization(name)
+    copy(of, to)
+    with psycopg.connect(to.url) as connection:
+        query = "SELECT reltuples FROM pg_class WHERE oid = 'wfcore.organizations'::regclass"
+        assert connection.execute(query).fetchone() == (2,)
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=SERVER)])
 async def test_a_target_with_rows_is_not_touched(kind: str, tmp_path: Path) -> None:
