@@ -146,6 +146,18 @@ def print_message(line: str) -> None:
     print(plain(line), file=sys.stderr)  # noqa: T201
 
 
+@contextmanager
+def at_interruption(line: str) -> Iterator[None]:
+    """Print what becomes of the work, if Ctrl-C ends the command in this block."""
+    from asyncio import CancelledError
+
+    try:
+        yield
+    except CancelledError:
+        print_message(line)
+        raise
+
+
 async def known_organization(core: "Core", id: str, database: str) -> "Organization":
     """The organization. Raises NotFound for an unknown one."""
     found = await core.ports.storage.organization(id)

@@ -14,7 +14,7 @@ OBJECTS: Final = 20_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status: 1 when the extra `cli` is not installed."""
+    """Run one command and return its exit status: 1 when the extra `cli` is not installed, 130 after Ctrl-C."""
     gc.set_threshold(OBJECTS)
     _open_closed_streams()
     atexit.register(gc.freeze)  # the interpreter collects garbage twice when it ends
@@ -24,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MissingExtra as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 1
+    except KeyboardInterrupt:  # `run` reports those that come later
+        print("error: interrupted", file=sys.stderr)  # noqa: T201
+        return 130
     status = run(arguments)
     if _are_tools_at_work():
         os._exit(status)  # a thread cannot be stopped, and the interpreter would wait for it

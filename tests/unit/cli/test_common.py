@@ -1,5 +1,6 @@
 """Common options of the commands, and the core that they open."""
 
+import asyncio
 import json
 import signal
 import sqlite3
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from postgres_server import new_database
 
-from wfcore.cli.common import IN_MEMORY, open_core, stopped_by_hangup
+from wfcore.cli.common import IN_MEMORY, at_interruption, open_core, stopped_by_hangup
 from wfcore.cli.main import main
 
 CONFIG = '[models.quick]\nprovider = "scripted"\n'
@@ -137,3 +138,16 @@ class TestStoppedByHangup:
             signal.raise_signal(signal.SIGHUP)
         assert stops == []
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
+def test_an_interrupted_command_says_what_becomes_of_its_work(capsys: pytest.CaptureFixture[str]) -> None:
+    """After Ctrl-C, which cancels the command; not after a failure, which says so itself."""
+
+    async def work(error: BaseException) -> None:
+        with at_interruption("the rest is done later"):
+            raise error
+
+    for error, expected in ((asyncio.CancelledError(), "the rest is done later\n"), (ValueError("no"), "")):
+        with pytest.raises(type(error)):
+            asyncio.run(work(error))
+        assert capsys.readouterr().err == expected

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import CycloptsError, Parameter
 
 from wfcore.cli.client import Json
-from wfcore.cli.common import DATABASE, IN_MEMORY, Config, Database, Flag, Schema, open_core, print_message
+from wfcore.cli.common import (
+    DATABASE,
+    IN_MEMORY,
+    Config,
+    Database,
+    Flag,
+    Schema,
+    at_interruption,
+    open_core,
+    print_message,
+)
 
 if TYPE_CHECKING:
     from wfcore.adapters.sql.migrations import RevisionChain
@@ -135,7 +145,7 @@ async def prune(
         found = await core.retention.prune(dry_run=True)
         if not dry_run:
             total = sum(found.values())
-            with bar("rows") as show:
+            with bar("rows") as show, at_interruption("what is deleted stays so: the next prune deletes the rest"):
                 found = await core.retention.prune(on_progress=lambda deleted: show(sum(deleted.values()), total))
     rows: list[dict[str, JSON]] = [{"kind": kind, "count": count} for kind, count in found.items()]
     print_rows(rows, {"kind": "KIND", "count": "TO DELETE" if dry_run else "DELETED"}, as_json=json)

@@ -15,6 +15,7 @@ from wfcore.cli.common import (
     Database,
     Flag,
     Schema,
+    at_interruption,
     known_organization,
     open_core,
     print_message,
@@ -231,6 +232,9 @@ async def export_member(user_id: str, /, *, to: To, target: CommandTarget = TARG
                 await _write(rows, to)
 
 
+_CONTINUED: Final = "an erasure that has begun goes on: a process with a worker completes it, or the same command"
+
+
 async def erase_member(
     user_id: str, /, *, transfer_to: str | None = None, yes: Yes = False, target: CommandTarget = TARGET
 ) -> None:
@@ -243,19 +247,26 @@ async def erase_member(
     transfer_to
         The member who becomes the owner of its workflows and skills; without it, private ones are erased.
     """
+    await confirm(f"erase member {user_id}?", yes=yes)
+    async with connected(target) as api:
+        with at_interruption(_CONTINUED):
+            erasure = await _erased(api, user_id, transfer_to)
+    print(erasure["id"])  # noqa: T201
+
+
+async def _erased(api: Api, user_id: str, transfer_to: str | None) -> "Mapping[str, JSON]":
+    """The erasure, when it is over."""
     from wfcore.cli.bars import bar
     from wfcore.domain.kernel.json_readers import as_integer, as_object
 
-    await confirm(f"erase member {user_id}?", yes=yes)
-    async with connected(target) as api:
-        path, body = at(_MEMBERS, user_id, "erase"), {} if transfer_to is None else {"transferTo": transfer_to}
-        erasure = as_object(await api.post(path, body))
-        with bar("runs") as show:
-            while erasure["status"] == "running":
-                progress = as_object(erasure["progress"])
-                show(as_integer(progress["done"]), as_integer(progress["total"]))
-                erasure = await _continued(api, path) or {**erasure, "status": "done"}
-    print(erasure["id"])  # noqa: T201
+    path, body = at(_MEMBERS, user_id, "erase"), {} if transfer_to is None else {"transferTo": transfer_to}
+    erasure = as_object(await api.post(path, body))
+    with bar("runs") as show:
+        while erasure["status"] == "running":
+            progress = as_object(erasure["progress"])
+            show(as_integer(progress["done"]), as_integer(progress["total"]))
+            erasure = await _continued(api, path) or {**erasure, "status": "done"}
+    return erasure
 
 
 async def _continued(api: Api, path: str) -> "Mapping[str, JSON] | None":

@@ -10,7 +10,7 @@ from cyclopts import App, CycloptsError, Parameter
 from wfcore.cli.approvals import prompt_form
 from wfcore.cli.client import TARGET, Api, CommandTarget, Json, Limit, Reference, at, connected
 from wfcore.cli.commands.run import run
-from wfcore.cli.common import print_message, print_result
+from wfcore.cli.common import at_interruption, print_message, print_result
 from wfcore.cli.confirm import Yes, confirm
 from wfcore.cli.files import read_input
 from wfcore.cli.output import print_rows
@@ -246,7 +246,8 @@ async def retry_all(
         selection = {"status": status, "workflowId": number, "since": since, "until": until}
         chosen: JSON = {name: value for name, value in selection.items() if value is not None}
         body: dict[str, JSON] = {"filter": chosen, "version": version, "preview": preview}
-        answer = as_object(await api.post(f"{RUNS}/retry", body))
+        with at_interruption("runs that were retried go on: the same command retries the others"):
+            answer = as_object(await api.post(f"{RUNS}/retry", body))
     rows = as_objects(answer["runs"])
     from wfcore.runtime.runs.repairs import MOST_RETRIED
 
