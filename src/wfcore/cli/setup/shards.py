@@ -51,7 +51,13 @@ def move(
     """
     from wfcore.adapters.sql.shards import moving
 
-    moved = moving.move(_installation(database, config, schema), organization, shard)
+    steps = list[str]()
+    try:
+        moved = moving.move(_installation(database, config, schema), organization, shard, steps.append)
+    except KeyboardInterrupt:
+        ended = f"the organization is on shard `{shard}`: a server or worker deletes its old rows, or the next move"
+        print_message(ended if "final" in steps else "nothing has moved")
+        raise
     print_message(f"moved {moved.rows} rows to shard `{shard}`; writes waited {moved.waited:.3f} seconds")
 
 

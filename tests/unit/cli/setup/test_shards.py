@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -51,6 +52,37 @@ def test_an_organization_is_moved(config: str, capsys: pytest.CaptureFixture[str
     ):
         assert main([*command, *options]) == status
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("last", "message", "counts"),
+    [("fenced", "nothing has moved", (1, 0)), ("placed", "the organization is on shard `east`", (0, 1))],
+)
+def test_an_interrupted_move_says_where_the_organization_is(
+    last: str, message: str, counts: tuple[int, int],
+    config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """And so does the list, also while the old rows are not deleted yet."""
+    real = moving.move
+
+    def interrupted(installation: Any, org: str, to: str, on_step: Any) -> Any:
+        def step(name: str) -> None:
+            on_step(name)
+            if name == last:
+                raise KeyboardInterrupt
+
+        return real(installation, org, to, step)
+
+    monkeypatch.setattr(moving, "move", interrupted)
+    options = ("--config", config)
+    assert main(["org", "create", "Acme", "--id", ORG, *options]) == 0
+    assert main(["shard", "add", "east", *options]) == 0
+    assert main(["shard", "move", ORG, "east", *options]) == 130
+    assert message in capsys.readouterr().err
+    assert main(["shard", "list", "--json", *options]) == 0
+    assert tuple(row["organizations"] for row in json.loads(capsys.readouterr().out)) == counts
+    monkeypatch.setattr(moving, "move", real)
+    assert main(["shard", "move", ORG, "east", *options]) == counts[1]  # which also ends what is left
 
 
 def test_backups_and_copies_have_the_organizations_of_all_shards(

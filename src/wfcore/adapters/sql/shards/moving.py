@@ -19,6 +19,7 @@ from typing import Any, Final
 import attrs
 import psycopg
 
+from wfcore.adapters.sql.maintenance.tenancy import TABLES
 from wfcore.adapters.sql.schema.statement import PostgresDialect
 from wfcore.adapters.sql.schema.tables import organizations
 from wfcore.adapters.sql.shards import capture, numbers
@@ -108,14 +109,18 @@ def add(installation: ShardDatabases, shard: str) -> None:
 
 
 def listed(installation: ShardDatabases) -> list[Shard]:
-    """The main shard and those that were added."""
+    """The main shard and those that were added. An organization that is being moved counts once, where it is."""
     with installation.connected(MAIN) as main:
         _create(main, installation)
         names = run(main, f"SELECT name FROM {installation.name(shards)} ORDER BY number").fetchall()
+        query = f"SELECT org, shard FROM {installation.name(placements)} WHERE {_UNFINISHED}"
+        moved = run(main, query).fetchall()
+    query = f"SELECT count(*) FROM {installation.name(organizations)} WHERE uuid <> ALL(%s)"
     found = []
     for name in (MAIN, *(name for (name,) in names)):
+        elsewhere = [org for org, shard in moved if shard != name]
         with installation.connected(name) as database:
-            ((count,),) = run(database, f"SELECT count(*) FROM {installation.name(organizations)}").fetchall()
+            ((count,),) = run(database, query, (elsewhere,)).fetchall()
             found.append(Shard(name, count))
     return found
 
@@ -155,6 +160,8 @@ def move(installation: ShardDatabases, org: str, to: str, on_step: OnStep = lamb
             else:
                 break
         ended = _complete(installation, main, org, origin, to, on_step)
+        with installation.connected(to) as target:  # else PostgreSQL would plan without statistics of these rows
+            run(target, f"ANALYZE {', '.join(map(installation.name, TABLES))}")
         return CompletedMove(copy.rows, max(*waits, ended - fence.began))
 
 

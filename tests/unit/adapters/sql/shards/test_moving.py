@@ -17,7 +17,9 @@ from bench import opened as opened_bench
 from filled import SECRET, as_read, fill, rows_of
 from shard_databases import installation
 
+from wfcore.adapters.sql.schema.tables import runs
 from wfcore.adapters.sql.shards import capture, copying, moving, placements
+from wfcore.adapters.sql.shards.capture import run
 from wfcore.adapters.sql.shards.moving import Shard, ShardDatabases, listed, move
 from wfcore.adapters.system import RandomIds
 from wfcore.domain.kernel.errors import Conflict, NotFound, Unavailable
@@ -111,6 +113,16 @@ async def test_a_move_that_was_killed_is_called_again(shards: ShardDatabases) ->
         found = await as_read(after)
         assert {run["status"] for run in found["runs"]} >= {"done", "error", "interrupted"}
         assert await after.core.ports.storage.schema_differences() == []
+
+
+async def test_the_rows_have_statistics_after_a_move(shards: ShardDatabases) -> None:
+    """The new shard plans with them from the first statement on."""
+    bench = await fill(shards.urls[MAIN])
+    move(shards, bench.org, "b")
+    with shards.connected("b") as database:
+        table = shards.name(runs)
+        assert run(database, f"SELECT reltuples = (SELECT count(*) FROM {table}) FROM pg_class "
+                             f"WHERE oid = '{table}'::regclass").fetchone() == (True,)  # fmt: skip
 
 
 async def test_an_abandoned_move_ends_by_itself(shards: ShardDatabases, monkeypatch: pytest.MonkeyPatch) -> None:
