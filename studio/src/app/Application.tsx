@@ -91,10 +91,12 @@ function SessionTools({ me, element, onSignOut }: { me: Caller; element: Applica
   return (
     <>
       <span className="muted clip" title={who}>{who}</span>
-      <label className="sr" htmlFor="theme">{t("menu.theme")}</label>
-      <select id="theme" className="input" value={chosen} onChange={(event) => { setChosen(event.target.value); element.setTheme(event.target.value); }}>
-        {["auto", "light", "dark"].map((one) => <option key={one} value={one}>{t(`theme.${one}`)}</option>)}
-      </select>
+      <div className="row">
+        <label className="hint" htmlFor="theme">{t("menu.theme")}</label>
+        <select id="theme" className="input grow" value={chosen} onChange={(event) => { setChosen(event.target.value); element.setTheme(event.target.value); }}>
+          {["auto", "light", "dark"].map((one) => <option key={one} value={one}>{t(`theme.${one}`)}</option>)}
+        </select>
+      </div>
       {onSignOut && <button type="button" className="button plain small" onClick={onSignOut} style={{ justifyContent: "flex-start" }}><Icon name="signOut" />{t("nav.signOut")}</button>}
     </>
   );

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import type { GraphNode, JsonObject, RunGraph, RunRecord } from "../api/types";
 import { type CanvasEdge, type CanvasNode, GraphView, type States } from "../canvas/GraphView";
-import { problemOf, useChanges, useHost, useNow } from "../elements/context";
+import { type Place, problemOf, useChanges, useHost, useNow } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { asNumber } from "../kit/json";
@@ -158,6 +158,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
   const host = useHost();
   const actor = useActorName();
   const name = useTargetName(run.target);
+  const place = placeOf(run);
   const first = snapshot.turns[0] ?? run;
   const under = run.status === "running" || run.status === "queued";
   const now = useNow(under || isOpen(run) ? 1_000 : 60_000);
@@ -182,7 +183,7 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
     <>
       <div className="head">
         <div style={{ minWidth: 0, marginInlineEnd: "auto" }} className="row wrap">
-          <h1 className="clip">{name}</h1>
+          <h1 className="clip">{place && host.href(place) ? <PlaceLink to={place}>{name}</PlaceLink> : name}</h1>
           <span role="status"><Status value={run.status} /></span>
           {under && <span className={`live live-${snapshot.stream}`} role="status" aria-label={t("run.live")}>
             {t(snapshot.stream === "waiting" ? "live.waiting" : snapshot.stream === "live" ? "live.live" : "live.connecting")}
@@ -219,6 +220,11 @@ function Header({ run, snapshot, execution }: { run: RunRecord; snapshot: Snapsh
       )}
     </>
   );
+}
+
+/** The page of the workflow or the skill that the run executes. */
+function placeOf({ target }: RunRecord): Place | null {
+  return target?.type === "workflow" || target?.type === "skill" ? { page: target.type, id: String(target.id) } : null;
 }
 
 export function usageOf(turns: { usage: JsonObject | null }[]): { tokens: number; cost: number } {

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-CFM_FFRu.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-BtEXIsnu.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
