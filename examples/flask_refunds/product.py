@@ -100,7 +100,7 @@ def refund_flow() -> wfcore.Flow:
 
 
 def principal_of(core: wfcore.Core | wfcore.SyncCore) -> wfcore.Principal | None:
-    user = session.get("user")
+    user = session.get("user", "")
     return core.principal(ACME, user=user, email=f"{user}@acme.example", groups=USERS[user]) if user in USERS else None
 
 

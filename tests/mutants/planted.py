@@ -268,7 +268,7 @@ RUNS: Final = [
     *planted(
         f"{ADAPTERS}/sql/journal/checksums.py",
         "tests/unit/adapters/sql/journal/test_checksums.py",
-        ("a cached checksum has another place", "= after + count, checksum,", "= after + 1, checksum,"),
+        ("a cached checksum has another place", "(after + count, checksum,", "(after + 1, checksum,"),
     ),
     *planted(
         f"{ADAPTERS}/sql/journal/writes.py",
