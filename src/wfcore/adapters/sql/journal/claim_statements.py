@@ -183,7 +183,8 @@ ORDER BY e.wake_at, e.id LIMIT {d[2]} {d.locked("FOR UPDATE OF e SKIP LOCKED")}"
 """The same as DUE for one organization."""
 
 CLAIM: Final = Statement(
-    lambda d: f"UPDATE {d[executions]} SET claimed_by = {d[2]}, epoch = epoch + 1 WHERE id = {d[1]}"
+    lambda d: f"UPDATE {d[executions]} SET claimed_by = {d[2]}, epoch = epoch + 1{d.given()} WHERE id = {d[1]}",
+    types="bigint bigint",
 )
 
 
@@ -209,8 +210,10 @@ WHERE e.id = {d[1]} AND e.org = {d[2]} AND e.wake_at <= {d[3]} AND e.claimed_by 
 BEGIN_RUN: Final = Statement(
     lambda d: (
         f"""
-UPDATE {d[runs]} SET status = 'running', updated_at = {d[2]} WHERE execution = {d[1]} AND status = 'queued'"""
-    )
+UPDATE {d[runs]} SET status = 'running', updated_at = {d[2]}{d.given()}
+WHERE execution = {d[1]} AND status = 'queued'"""
+    ),
+    types="bigint bigint",
 )
 
 DUE_SINCE: Final = Statement(

@@ -160,7 +160,7 @@ class PostgresDatabase:
 
     async def look_up(self, statement: Statement, *values: Any) -> Rows:
         self.check_open()
-        return (await self._look_up_client.execute((statement, values))).rows
+        return (await self._look_up_client.look_up((statement, values))).rows
 
     async def scan(self, statement: Statement, *values: Any) -> Rows:
         self.check_open()

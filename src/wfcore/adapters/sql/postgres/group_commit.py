@@ -402,9 +402,14 @@ def _requests(group: list[_Call]) -> list[Request]:
     """The calls of one statement: a single request if it can write many rows."""
     rows = [row for call in group for row in call.rows]
     statement = group[0].statement
-    if len(group) == 1 or statement.many is None:
+    if statement.many is None or len(rows) == 1:
         return [(statement, row) for row in rows]
     return [(statement.many, [_array(values) for values in zip(*rows, strict=True)])]
+
+
+def _are_arrays(group: list[_Call]) -> bool:
+    """Whether `_requests` makes a single request with many rows."""
+    return group[0].statement.many is not None and sum(len(call.rows) for call in group) > 1
 
 
 def _checked_requests(parts: list[list[_Call]]) -> list[Request]:
@@ -417,7 +422,7 @@ def _checked_requests(parts: list[list[_Call]]) -> list[Request]:
         is_one = statement is sql.APPEND
         requests.append((statement if is_one else _must_change(_APPEND_ALL, of_arrays=True), values))
     for group in _groups(parts):
-        of_arrays = len(group) > 1 and group[0].statement.many is not None
+        of_arrays = _are_arrays(group)
         for statement, values in _requests(group):
             is_checked = any(call.error is not None for call in group)
             requests.append((_must_change(statement, of_arrays=of_arrays) if is_checked else statement, values))
@@ -426,7 +431,7 @@ def _checked_requests(parts: list[list[_Call]]) -> list[Request]:
 
 def _each(group: list[_Call], results: list[StatementResult]) -> list[list[StatementResult]]:
     """The results of each call. Raises the error of a call whose rows changed nothing."""
-    if len(group) > 1 and group[0].statement.many is not None:
+    if _are_arrays(group):
         (result,) = results
         must_write = any(call.error is not None or call.has_result for call in group)
         if must_write and result.rowcount < sum(len(call.rows) for call in group):

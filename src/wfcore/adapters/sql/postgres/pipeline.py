@@ -8,6 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -73,22 +74,32 @@ class StatementResult:
 Execute = Callable[[Sequence[Request]], Awaitable[list[StatementResult]]]
 
 
+_Given = tuple[str, Any, tuple[int, ...]]
+"""The text of a statement, its values for the server, and their types."""
+
+
 @attrs.define(eq=False)
 class _Exchange:
-    """Statements that were sent together, those that were prepared for them, and the results so far."""
+    """Statements that were sent together, those that were prepared for them, and the results so far.
 
-    future: "asyncio.Future[list[StatementResult]]"
+    `settle` receives the results of all statements, or the first error.
+    """
+
+    settle: Callable[[list[StatementResult], psycopg.Error | None], None]
     prepared: list[str]
     results: list[StatementResult] = attrs.field(factory=list)
     error: psycopg.Error | None = None
 
-    def settle(self) -> None:
-        if self.future.done():
-            return
-        if self.error is None:
-            self.future.set_result(self.results[len(self.prepared) :])
-        else:
-            self.future.set_exception(self.error)
+    def end(self) -> None:
+        self.settle(self.results[len(self.prepared) :], self.error)
+
+
+@attrs.frozen(eq=False)
+class _LookUp:
+    """A statement that can be repeated, and its result to come."""
+
+    given: _Given
+    future: "asyncio.Future[StatementResult]"
 
 
 class PipelineConnection:
@@ -119,6 +130,7 @@ class PipelineConnection:
         self._numbers = count(1)
         self._planned = self._until_planned = _PLANNED
         self._waiting: deque[_Exchange] = deque()
+        self._gathered: list[_LookUp] = []
         self._on_notification = on_notification
         self._on_loss = on_loss
         self._inner.enter_pipeline_mode()
@@ -132,18 +144,66 @@ class PipelineConnection:
     @property
     def waiting(self) -> int:
         """How many exchanges have no result yet."""
-        return len(self._waiting)
+        return len(self._waiting) + bool(self._gathered)
 
     def send(self, statements: Sequence[Request], *, aborted: bool = False) -> "asyncio.Future[list[StatementResult]]":
         """Send statements as one transaction, unless they begin or end one. The first error is raised for all.
 
         `aborted` means that a statement of the transaction has failed: the server accepts nothing but its end.
         """
-        given = [(statement.server(self._schema), *self._dumped(values)) for statement, values in statements]
+        self._send_gathered()
+        future: asyncio.Future[list[StatementResult]] = self._loop.create_future()
+        self._send([self._given(*request) for request in statements], partial(_settle, future), aborted=aborted)
+        return future
+
+    def look_up(self, statement: Statement, values: Sequence[Any]) -> "asyncio.Future[StatementResult]":
+        """Send a statement that can be repeated.
+
+        While results are awaited, those of one turn of the loop are sent together: an exchange costs more than a
+        statement that finds its rows by key.
+        """
+        one = _LookUp(self._given(statement, values), self._loop.create_future())
+        if not self.waiting:
+            self._send_look_ups([one])
+            return one.future
+        if not self._gathered:
+            self._loop.call_soon(self._send_gathered)
+        self._gathered.append(one)
+        return one.future
+
+    def _send_gathered(self) -> None:
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            self._send_look_ups(gathered)
+
+    def _send_look_ups(self, together: list[_LookUp]) -> None:
+        self._send([one.given for one in together], partial(self._settle_look_ups, together))
+
+    def _settle_look_ups(
+        self, together: list[_LookUp], results: list[StatementResult], error: psycopg.Error | None
+    ) -> None:
+        """After an error of one of them, each is repeated by itself, which attributes the error."""
+        left = [(place, one) for place, one in enumerate(together) if not one.future.done()]
+        for place, one in left:
+            if error is None:
+                one.future.set_result(results[place])
+            elif len(together) == 1:
+                one.future.set_exception(error)
+            elif self.lost:
+                one.future.set_exception(psycopg.OperationalError(str(error)))
+            else:
+                self._send_look_ups([one])
+
+    def _send(
+        self,
+        given: Sequence[_Given],
+        settle: Callable[[list[StatementResult], psycopg.Error | None], None],
+        *,
+        aborted: bool = False,
+    ) -> None:
         forgotten = [] if aborted else self._forgotten()
         fresh = {text: types for text, _, types in given if text not in self._names}
-        exchange = _Exchange(self._loop.create_future(), [*forgotten, *fresh])
-        self._waiting.append(exchange)
+        self._waiting.append(_Exchange(settle, [*forgotten, *fresh]))
         try:
             for text in forgotten:
                 self._inner.send_query_params(text.encode(), None)
@@ -157,7 +217,6 @@ class PipelineConnection:
                 self._loop.add_writer(self._socket, self._write)
         except psycopg.Error as error:
             self.fail(error)
-        return exchange.future
 
     def _forgotten(self) -> list[str]:
         """What the server has to forget before the next statements: its plans, or statements when they are too many."""
@@ -211,11 +270,11 @@ class PipelineConnection:
         while self._waiting:
             exchange = self._waiting.popleft()
             exchange.error = exchange.error or psycopg.OperationalError(str(self._loss))
-            exchange.settle()
+            exchange.end()
 
-    def _dumped(self, values: Sequence[Any]) -> tuple[Any, tuple[int, ...]]:
+    def _given(self, statement: Statement, values: Sequence[Any]) -> _Given:
         dumped = self._transformer.dump_sequence(values, [PyFormat.TEXT] * len(values))
-        return dumped, self._transformer.types or ()
+        return statement.server(self._schema), dumped, self._transformer.types or ()
 
     def _write(self) -> None:
         """Send the rest of the output buffer."""
@@ -245,7 +304,7 @@ class PipelineConnection:
             if exchange.error is not None:
                 for text in exchange.prepared:
                     self._names.pop(text, None)
-            exchange.settle()
+            exchange.end()
         elif result.status in _FAILED:
             exchange.error = exchange.error or error_from_result(result)
         else:
@@ -256,6 +315,17 @@ class PipelineConnection:
             return StatementResult(result.command_tuples or 0, [])
         self._transformer.set_pgresult(result)
         return StatementResult(result.ntuples, self._transformer.load_rows(0, result.ntuples, tuple))
+
+
+def _settle(
+    future: "asyncio.Future[list[StatementResult]]", results: list[StatementResult], error: psycopg.Error | None
+) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(results)
+    else:
+        future.set_exception(error)
 
 
 class PipelineTransaction:
@@ -311,15 +381,21 @@ class PipelineClient:
 
         It is sent once more if the connection was lost before its result arrived.
         """
+        return await self._repeated(lambda connection: _only(connection.send([statement])))
+
+    async def look_up(self, statement: Request) -> StatementResult:
+        """The same for a statement that locks and writes nothing: it can share a transaction with others."""
+        return await self._repeated(lambda connection: connection.look_up(*statement))
+
+    async def _repeated(self, send: Callable[[PipelineConnection], Awaitable[StatementResult]]) -> StatementResult:
         with domain_errors():
             connection = await self._connected()
             try:
-                (result,) = await connection.send([statement])
+                return await send(connection)
             except psycopg.OperationalError:
                 if not connection.lost:
                     raise
-                (result,) = await (await self._connected()).send([statement])
-        return result
+                return await send(await self._connected())
 
     @asynccontextmanager
     async def exclusive(self) -> AsyncIterator[PipelineConnection]:
@@ -341,3 +417,8 @@ class PipelineClient:
                     connection = await self._server.connect(autocommit=True, also=self._planner)
                     self._connection = PipelineConnection(connection, self._server.schema)
         return self._connection
+
+
+async def _only(results: Awaitable[list[StatementResult]]) -> StatementResult:
+    (result,) = await results
+    return result

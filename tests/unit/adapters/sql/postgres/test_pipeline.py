@@ -159,6 +159,60 @@ class TestExchanges:
         assert gone.cancelled()
 
 
+class TestLookUps:
+    """The first is sent at once, the others of the turn together: the connection waits for two exchanges."""
+
+    async def test_each_caller_gets_its_own_rows(self, client: PipelineClient) -> None:
+        async with client.exclusive() as connection:
+            found = [connection.look_up(ECHO, (f"{number}",)) for number in range(20)]
+            assert connection.waiting == 2
+            assert [result.rows for result in await asyncio.gather(*found)] == [[(f"{n}",)] for n in range(20)]
+
+    async def test_one_that_fails(self, client: PipelineClient) -> None:
+        """Its caller gets its error, and the others their rows, but those that were cancelled."""
+        async with client.exclusive() as connection:
+            found = [connection.look_up(statement("SELECT 6 / CAST(? AS int)"), (n,)) for n in (3, 0, 2, 1)]
+            found[3].cancel()
+            outcomes = await asyncio.gather(*found, return_exceptions=True)
+        assert [one.rows for one in (outcomes[0], outcomes[2]) if isinstance(one, StatementResult)] == [[(2,)], [(3,)]]
+        assert isinstance(outcomes[1], psycopg.errors.DivisionByZero)
+        assert isinstance(outcomes[3], asyncio.CancelledError)
+
+    async def test_a_later_statement_is_sent_later(self, client: PipelineClient) -> None:
+        """A look-up does not see what its caller writes after it."""
+        async with client.exclusive() as connection:
+            before = [connection.look_up(HOSTS, ()) for _ in range(2)]
+            await connection.send([(ADD, ("a", 1))])
+            assert [(await one).rows for one in before] == [[], []]
+
+    async def test_values_that_cannot_be_stored(self, client: PipelineClient) -> None:
+        """Only their caller gets an error, before anything is sent."""
+        async with client.exclusive() as connection:
+            found = [connection.look_up(ECHO, (text,)) for text in "ab"]
+            with pytest.raises(psycopg.DataError):
+                connection.look_up(ECHO, ("nul\0",))
+            assert [(await one).rows for one in found] == [[("a",)], [("b",)]]
+
+    async def test_repeated_after_a_loss(self, client: PipelineClient, server: PostgresAddress) -> None:
+        """All that were on their way, on one new connection."""
+        async with client.exclusive() as connection:
+            await end(connection, server)
+        found = await asyncio.gather(*(client.look_up((ECHO, (text,))) for text in "abc"))
+        assert [result.rows for result in found] == [[("a",)], [("b",)], [("c",)]]
+        assert connection.lost
+
+    async def test_the_connection_is_closed(self, client: PipelineClient) -> None:
+        """Those before it get their rows, and each one after it an error of its own."""
+        async with client.exclusive() as connection:
+            found = [connection.look_up(ECHO, (text,)) for text in "ab"]
+            await connection.close()
+            assert [(await one).rows for one in found] == [[("a",)], [("b",)]]
+            late = [connection.look_up(ECHO, (text,)) for text in "cd"]
+            outcomes = await asyncio.gather(*late, return_exceptions=True)
+        assert all(isinstance(outcome, psycopg.OperationalError) for outcome in outcomes)
+        assert outcomes[0] is not outcomes[1]
+
+
 class TestTransactions:
     @pytest.mark.parametrize(("then", "error"), [("SELECT 1 / 0", psycopg.errors.DivisionByZero), (None, KeyError)])
     async def test_rolled_back(self, client: PipelineClient, then: str | None, error: type[Exception]) -> None:

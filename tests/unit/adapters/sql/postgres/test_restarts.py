@@ -78,8 +78,9 @@ async def test_what_is_logged_of_an_outage(server: RestartedServer, caplog: pyte
             while len(lines_of(caplog)) < 4:  # noqa: ASYNC110  (a restart of the server, as long as it takes)
                 await asyncio.sleep(0.05)
     assert sum(line.startswith("hints between processes are interrupted") for line in begun) == 1
-    assert len(begun) == 2
-    ended = [line.partition(",")[0] for line in lines_of(caplog)[2:]]
+    rare = [line for line in begun if line.startswith("polling for erasures")]  # it can fail first, and begins nothing
+    assert len(begun) == 2 + len(rare) <= 3
+    ended = [line.partition(",")[0] for line in lines_of(caplog)[len(begun) :]]
     assert set(ended) == {"the store works again", "hints between processes work again"}
 
 
