@@ -43,12 +43,16 @@ class ItemTrace:
 
 @attrs.define
 class VisitTrace:
-    """One visit of a node. Times are in epoch milliseconds. `items` is None without `forEach`."""
+    """One visit of a node. Times are in epoch milliseconds. `items` is None without `forEach`.
+
+    `carried` counts the attempts of the turns before a retry.
+    """
 
     visit: int
     started_at: int
     finished_at: int | None = None
     attempts: int = 0
+    carried: int = 0
     input: JSON = None
     output: JSON = None
     error: JSON = None
@@ -173,7 +177,7 @@ class _Tracer:
         if event.kind is EventKind.node_started:
             node.status = "running"
             if last is not None and last.visit == event.data["visit"]:
-                last.finished_at, last.error = None, None  # a retry goes on with the visit
+                last.finished_at, last.error, last.carried = None, None, last.attempts  # a retry goes on with the visit
                 return
             node.visits.append(VisitTrace(as_integer(event.data["visit"]), event.at))
         elif event.kind is EventKind.node_skipped:
@@ -186,7 +190,7 @@ class _Tracer:
         elif event.kind in _ENDS and last is not None:
             node.status, last.finished_at = _ENDS[event.kind], event.at
             last.output, last.error = event.data.get("output"), event.data.get("error")
-            last.attempts = max(last.attempts, 1)
+            last.attempts = max(last.attempts, last.carried + 1)
         elif event.kind is EventKind.usage and last is not None:
             last.usage = sum_of(last.usage or {}, as_object(event.data["usage"]))
 

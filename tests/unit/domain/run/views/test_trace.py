@@ -345,6 +345,13 @@ class TestRepairs:
         (visit,) = node(history.succeed("b", 2), "b").visits
         assert (visit.visit, visit.attempts, visit.output) == (1, 2, 2)
 
+    def test_a_retry_of_a_node_that_calls_nothing(self) -> None:
+        """It is the next attempt too, whichever node it is: no call numbers it."""
+        fails = {"toolId": "core.fail", "params": {"message": "no"}}
+        history = History(sketch("s -> a", a=fails))
+        assert [node(history, "a").visits[-1].attempts, node(history.retry(), "a").visits[-1].attempts] == [1, 2]
+        assert [(visit.visit, visit.attempts) for visit in node(history.retry(), "a").visits] == [(1, 3)]
+
     def test_a_mended_graph(self) -> None:
         """Its nodes are shown, with what those before them have done."""
         history = History(sketch("s -> a", "a -> b")).succeed("a", 1).fail("b")
