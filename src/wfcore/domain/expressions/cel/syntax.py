@@ -209,7 +209,7 @@ class _Parser:
         if self.accept(close):
             return ()
         items = [self.expression()]
-        while self.accept(","):
+        while self.accept(",") and not (close == "]" and self.next.text == close):  # a list can end in a comma
             items.append(self.expression())
         self.expect(close)
         return tuple(items)
@@ -218,7 +218,7 @@ class _Parser:
         if self.accept("}"):
             return ()
         parts: list[Construct] = []
-        while not parts or self.accept(","):
+        while not parts or (self.accept(",") and self.next.text != "}"):  # so can a map
             parts.append(self.expression())
             self.expect(":")
             parts.append(self.expression())

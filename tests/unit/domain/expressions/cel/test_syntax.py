@@ -22,6 +22,8 @@ from wfcore.domain.expressions.cel.values import ExpressionError
         ("a.in.null", "((a.in).null)"),
         ("a\n\t// comment\n.b", "a.b"),
         (".f(.a)", "f(a)"),
+        ("[a, b,]", "[a, b]"),
+        ("{a: b, c: d,\n}", "{a: b, c: d}"),
     ],
 )
 def test_grouping(source: str, same: str) -> None:
@@ -67,8 +69,9 @@ def test_signs_and_numbers(source: str, expected: object) -> None:
         ("1 1", "syntax error at column 3"),
         ("(1", "syntax error at column 2"),
         ("1)", "syntax error at column 2"),
-        ("[1,]", "syntax error at column 4"),
-        ("{1: 2,}", "syntax error at column 7"),
+        ("[1,,]", "syntax error at column 4"),
+        ("[,]", "syntax error at column 2"),
+        ("{1: 2,,}", "syntax error at column 7"),
         ("{1 2}", "syntax error at column 4"),
         ("size(1,)", "syntax error at column 8"),
         ("input[]", "syntax error at column 7"),
