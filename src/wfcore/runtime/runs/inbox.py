@@ -8,7 +8,7 @@ import attrs
 from wfcore.api.inbox import DecideInterrupts
 from wfcore.domain.json.codec import iso_ms
 from wfcore.domain.json.values import given
-from wfcore.domain.kernel.errors import NotFound, WfcoreError
+from wfcore.domain.kernel.errors import Conflict, NotFound, WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
@@ -157,11 +157,21 @@ class Inbox:
     async def _decide(
         self, me: Principal, runs: Mapping[str, str], interrupt_id: str, decision: str, data: JSON
     ) -> DecisionOutcome:
-        run_id = runs.get(interrupt_id) or await self._run_of_others(me, interrupt_id)
-        row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
+        run_id = await self._latest(me, runs.get(interrupt_id) or await self._run_of_others(me, interrupt_id))
         body = {"decision": decision, "interruptId": interrupt_id, **({} if data is None else {"data": data})}
-        view = await self._runs.resume(me, run_id if row is None else row.id, body)
-        return DecisionOutcome(interrupt_id, view.id, str(view.status))
+        while True:
+            try:
+                view = await self._runs.resume(me, run_id, body)
+            except Conflict:  # somebody else can have made a turn meanwhile, and left this interrupt open
+                refused, run_id = run_id, await self._latest(me, run_id)
+                if refused == run_id:
+                    raise
+            else:
+                return DecisionOutcome(interrupt_id, view.id, str(view.status))
+
+    async def _latest(self, me: Principal, run_id: str) -> str:
+        row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
+        return run_id if row is None else row.id
 
     async def _runs_in_sight(self, me: Principal) -> dict[str, str]:
         """The runs of interrupts that the caller can see, and of others that are open in the same executions."""

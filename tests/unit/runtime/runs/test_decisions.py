@@ -9,6 +9,7 @@ from bench import Bench, act, ask, graph, kinds, paths, reason
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, Malformed, NotFound, WfcoreError
 from wfcore.runtime.common.run_views import RunView
+from wfcore.runtime.runs.inbox import Inbox
 
 pytestmark = pytest.mark.anyio
 
@@ -309,6 +310,17 @@ class TestRaces:
             lost = [answer for answer in answers if isinstance(answer, Conflict)]
             assert [error.info["reason"] for error in lost] == ["already_resumed"]
             assert (await bench.core.runs.get(bench.me, run.id)).row.resumed_by == won[0].id
+
+    async def test_decisions_from_two_inboxes(self, bench: Bench) -> None:
+        """Both count while the interrupt needs them, although one has made a new turn of the run before the other."""
+        inbox = Inbox(bench.core.ports, bench.core.runs)
+        for _ in range(5):
+            (name,) = ids(await parked(bench, graph("s>h h:approved>a", h=ask(requiredApprovals=2), a=AFTER)))
+            body = {"decisions": [{"interruptId": name, "decision": "approve"}]}
+            outcomes = await asyncio.gather(*(inbox.decide(who, body) for who in (bench.me, bench.other)))
+            assert [one.error for (one,) in outcomes] == [None, None]
+            (late,) = await inbox.decide(bench.me, body)
+            assert isinstance(late.error, Conflict)
 
     async def test_the_same_key_and_body_join(self, bench: Bench) -> None:
         """Twenty retries of one decision are one run; another body with the key is 409."""
