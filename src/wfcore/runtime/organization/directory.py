@@ -284,6 +284,18 @@ async def is_former_member(work: UnitOfWork, user_id: str) -> bool:
     return await work.directory.member(user_id) is None and bool(await work.directory.members(limit=1))
 
 
+async def as_of_now(work: UnitOfWork, me: Principal) -> Principal:
+    """The caller as the directory has it in this transaction: it can have lost groups, or left, since its access token
+    was read. The principal of another credential is what that says. Raises Unauthenticated for a former member.
+    """
+    if me.token is None:
+        return me
+    member = await work.directory.member(me.user_id)
+    if member is None:
+        raise unauthenticated()
+    return principal_of(me.org_uuid, member, me.scopes)
+
+
 async def save_token(work: UnitOfWork, me: Principal | None, row: AccessToken) -> None:
     """Save a new token and audit it, without its secret."""
     await work.directory.add_token(row)

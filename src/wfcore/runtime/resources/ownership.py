@@ -31,7 +31,7 @@ from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.agents.guardrails import guardrail_issues
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed
-from wfcore.runtime.organization.directory import is_former_member, principal_of
+from wfcore.runtime.organization.directory import as_of_now, is_former_member, principal_of
 from wfcore.runtime.resources.base import ResourceBase, ResourceView
 
 
@@ -128,7 +128,9 @@ class OwnershipUseCases(ResourceBase):
         refuse(await self._access_issues(work, me, wanted, current))
         owner = current.owner_user_id if current else None
         gone = owner is not None and await is_former_member(work, owner)
-        return apply_access(wanted, current, me, iso(self._ports.now()), owner_gone=gone)
+        access = apply_access(wanted, current, me, iso(self._ports.now()), owner_gone=gone)
+        refuse(_self_revoking_issues(await as_of_now(work, me), access))
+        return access
 
     async def _access_issues(
         self, work: UnitOfWork, me: Principal, wanted: Mapping[str, JSON], current: AccessConfig | None
@@ -157,7 +159,7 @@ class OwnershipUseCases(ResourceBase):
         return ResourceView(change.resource, access, active, with_variation=access.visible)
 
 
-def self_revoking_issues(me: Principal, access: AccessConfig) -> list[Issue]:
+def _self_revoking_issues(me: Principal, access: AccessConfig) -> list[Issue]:
     """Refuse an update after which the caller could no longer manage the resource (interface, Errors)."""
     if not revokes_self(me, access):
         return []

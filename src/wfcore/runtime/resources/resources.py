@@ -37,7 +37,7 @@ from wfcore.runtime.common.loop_slice import beside_loop, size_of
 from wfcore.runtime.common.requests import key_issues
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
 from wfcore.runtime.resources.deployment import look_up_tools
-from wfcore.runtime.resources.ownership import OwnershipUseCases, self_revoking_issues
+from wfcore.runtime.resources.ownership import OwnershipUseCases
 from wfcore.runtime.resources.policy_checks import PolicyCheck, PolicyInputs, check_inputs, read_inputs
 from wfcore.runtime.resources.slugs import free_slug
 from wfcore.runtime.resources.variations import VariationUseCases
@@ -104,7 +104,6 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
             if kept := await stored_response(work, me, self.kind.value, key, data, _Created):
                 return kept.view(me)
             access = await self._access(work, me, data, None)
-            refuse(self_revoking_issues(me, access))
             number = await repository.next_id()
             fields_given = self._given(new)
             content = CONTENTS[self.kind](**fields_given)
@@ -180,7 +179,6 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
                 access=await self._access(work, me, data, resource.access),
                 now=self._ports.now(),
             )
-            refuse(self_revoking_issues(me, details.resource.access))
             for change in [*steps, details]:
                 await self._save(work, me, resource, change)
                 resource = change.resource

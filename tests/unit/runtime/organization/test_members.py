@@ -152,6 +152,32 @@ class TestMembers:
                 await bench.core.directory.authenticate(token)
             await bench.joined("ann")
 
+    async def test_a_request_of_a_member_who_has_left_meanwhile(self, bench: Bench, admin: Principal) -> None:
+        """A removal between the read of its token and its write leaves no private workflow that nobody manages."""
+        await bench.joined("ann")
+        ann = await bench.core.directory.authenticate(
+            await bench.core.directory.create_token(bench.org, "ann", scopes=TOKEN_SCOPES)
+        )
+        made = await bench.core.workflows.create(ann, name="Shared")
+        await bench.core.members.delete(admin, "ann")
+        for call in (
+            bench.core.workflows.patch(ann, made.id, access_config=ONLY_OWNER),
+            bench.core.workflows.create(ann, name="Mine", access_config=ONLY_OWNER),
+        ):
+            await refused(call, Unauthenticated)
+        assert (await bench.core.workflows.get(admin, made.id)).resource.access.visibility == "shared"
+
+    async def test_a_request_of_a_member_who_has_lost_a_group_meanwhile(self, bench: Bench, admin: Principal) -> None:
+        """It cannot leave a workflow to the group, which has no members any more."""
+        team = (await bench.core.groups.create(admin, name="team")).id
+        await bench.core.members.create(admin, userId="ann", groups=[team])
+        ann = await bench.core.directory.authenticate(
+            await bench.core.directory.create_token(bench.org, "ann", scopes=TOKEN_SCOPES)
+        )
+        made = await bench.core.workflows.create(ann, name="Shared")
+        await bench.core.members.patch(admin, "ann", groups=[])
+        await refused(bench.core.workflows.patch(ann, made.id, access_config=shared_with(team)), Invalid)
+
     async def test_an_email_from_an_admin_counts_as_verified(self, bench: Bench, admin: Principal) -> None:
         """Other changes leave it unverified."""
         async with bench.core.ports.storage.transaction(bench.org) as work:
