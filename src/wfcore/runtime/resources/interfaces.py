@@ -68,7 +68,7 @@ class Interfaces(ResourceBase):
             row = Interface(new_id, workflow, kind, config, self._ports.now())
             row = await self._with_secret(work, me, row)
             await work.interfaces.add(row)
-            await store_response(work, me, "interface", key, request, row)
+            await store_response(work, me, "interface", key, request, attrs.evolve(row, sealed=None))
             await self._touch(work, me, resource)
             await self._audit(work, me, "create", row)
         return row

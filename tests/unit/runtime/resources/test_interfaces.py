@@ -46,6 +46,16 @@ class TestRows:
             await rows.get(bench.me, number, made.id)
         assert await rows.page(bench.me, number) == [plain]
 
+    async def test_a_stored_response_has_no_secret(self, bench: Bench) -> None:
+        """The sealed secret is in the row alone, where a new one replaces it; a repeated create returns the rest."""
+        number, rows = await new_flow(bench), bench.core.workflows.interfaces
+        made = await rows.create(bench.me, number, kind="teamchat", key="k")
+        again = await rows.create(bench.me, number, kind="teamchat", key="k")
+        assert again.to_wire() == made.to_wire()
+        stored = [text async for batch in bench.core.ports.storage.maintenance.texts(bench.org) for text in batch]
+        assert made.sealed
+        assert "\n".join(stored).count(made.sealed) == 1
+
     async def test_clearing_removes_every_row_of_one_workflow(self, bench: Bench) -> None:
         """It returns how many there were, then 0, and leaves other workflows unchanged."""
         number, other, rows = await new_flow(bench), await new_flow(bench), bench.core.workflows.interfaces
