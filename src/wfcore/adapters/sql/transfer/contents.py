@@ -1,6 +1,7 @@
 """What the rows of a database need beside it: attachments, and the keys with which secrets were encrypted."""
 
 import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -84,7 +85,10 @@ class Contents:
     def _read_secrets(self, table: sa.Table, values: Mapping[str, Any]) -> None:
         kind = own_name(table).removesuffix("s").replace("_", " ")
         number = values["id"] if "id" in values else values["workflow_id"]
-        for key_id in _KEY_ID.findall(f"{values['sealed']} {values.get('client')}"):
+        texts = [values["sealed"], values.get("client")]
+        if values.get("former_until", 0) > time.time() * 1_000:  # else the earlier secrets of the hook sign no more
+            texts.append(values["former"])
+        for key_id in _KEY_ID.findall(" ".join(map(str, texts))):
             self._secrets[values["org"], f"{kind} `{number}`", key_id] = None
 
     def _read_attachments(self, table: sa.Table, values: Mapping[str, Any], keys: set[str]) -> None:
