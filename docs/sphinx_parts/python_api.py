@@ -25,6 +25,7 @@ OWN = {
     "ports": [],
     "retention": ["delete_organization", "prune"],
     "scheduler": [],
+    "secrets": ["reencrypt"],
     "team_chats": ["receive"],
     "webhooks": ["receive"],
     "workflow_tools": ["endpoint", "tool"],

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wfcore.runtime.data.erasure import Erasures
     from wfcore.runtime.data.exports import Exports
     from wfcore.runtime.data.retention import DataRetention
+    from wfcore.runtime.data.stored_secrets import StoredSecrets
     from wfcore.runtime.execution.driver import Driver
     from wfcore.runtime.execution.plans import Plans
     from wfcore.runtime.organization.delegations import Delegations
@@ -86,6 +87,7 @@ AREAS: Final[Mapping[str, tuple[str, str, str]]] = {
     "delegations": ("organization.delegations", "Delegations", "ports"),
     "notifier": ("channels.notifier", "Notifier", "ports"),
     "retention": ("data.retention", "DataRetention", "ports"),
+    "secrets": ("data.stored_secrets", "StoredSecrets", "ports"),
     "erasures": ("data.erasure", "Erasures", "ports _plans"),
     "exports": ("data.exports", "Exports", "ports"),
 }
@@ -136,6 +138,7 @@ class Core:
     delegations: "Delegations"
     notifier: "Notifier"
     retention: "DataRetention"
+    secrets: "StoredSecrets"
     erasures: "Erasures"
     exports: "Exports"
 

@@ -58,14 +58,18 @@ class Sealing:
         with needs_extra("secrets", "the encryption of secrets"):
             from cryptography.exceptions import InvalidTag
 
-        cipher = self._ciphers.get(_key_id(sealed))
+        name = _key_id(sealed)
+        cipher = self._ciphers.get(name)
         if cipher is None:
-            raise Unsealable("sealed with another key")
+            raise Unsealable(f"was encrypted with the key `{name}`, which is missing" if name else "was altered")
         try:
             raw = base64.b64decode(sealed.rpartition(".")[2], altchars=b"-_", validate=True)
             return cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], msgspec.json.encode(place)).decode()
         except (InvalidTag, ValueError):
-            raise Unsealable("sealed for another place, or altered") from None
+            raise Unsealable("was altered, or encrypted for another place") from None
+
+    def is_current(self, sealed: str) -> bool:
+        return _key_id(sealed) == id_of(self._secrets[0])
 
     def has_key_for(self, sealed: str) -> bool:
         try:

@@ -10,6 +10,7 @@ is, and a restore is a copy.
 
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -128,16 +129,33 @@ def restore(folder: Path, to: Installation, bar: Bar) -> Transferred:
     return Transferred(copied, blobs, len(keys), [*_not_copied(backup, to, needed.attachments()), *lacking])
 
 
-def row_faults(of: Installation, databases: Iterable[Address], bar: Bar) -> list[str]:
-    """A line for each row, attachment and key of these databases that cannot be read, as far as the rows say."""
-    faults = list[str]()
+def row_faults(of: Installation, databases: Iterable[Address], bar: Bar) -> tuple[list[str], list[str]]:
+    """A line for each row, attachment and key of these databases that cannot be read, as far as the rows say; and one
+    for each key that is there, with the number of rows whose secrets it decrypts.
+    """
+    faults, stored, keys = list[str](), list[StoredSecret](), of.secret_keys()
     for address in databases:
         with bar("rows") as show:
             needed, unreadable = read_all(address, show)
         with bar("attachments") as show:
             lacking = list(_attachment_faults(of, needed.attachments(), show))
-        faults += [*unreadable, *lacking, *key_faults(of.secret_keys(), needed.secrets())]
-    return faults
+        faults += [*unreadable, *lacking, *key_faults(keys, needed.secrets())]
+        stored += needed.secrets()
+    return faults, _uses_of(keys, stored)
+
+
+def _uses_of(keys: Sequence[bytes], stored: Iterable[StoredSecret]) -> list[str]:
+    rows, lines = Counter(secret.key_id for secret in stored), list[str]()
+    for key_id in map(id_of, keys):
+        if not lines:
+            lines.append(f"the current key `{key_id}` encrypts the secrets of {rows[key_id]} rows")
+        elif rows[key_id]:
+            lines.append(
+                f"an earlier key `{key_id}` encrypts those of {rows[key_id]} rows: `wfcore db reencrypt` replaces it"
+            )
+        else:
+            lines.append(f"an earlier key `{key_id}` encrypts nothing: it can be removed")
+    return lines
 
 
 def _attachment_faults(

@@ -83,6 +83,10 @@ _commands = {
     "db upgrade": ("database:upgrade", "Upgrade the schema to this release."),
     "db check": ("database:check", "Check that the schema is that of this release."),
     "db prune": ("database:prune", "Delete what is older than the settings say."),
+    "db reencrypt": (
+        "database:reencrypt",
+        "Encrypt all stored secrets with the current key, so that earlier ones can be removed.",
+    ),
     "db copy": ("database:copy", "Copy a database, and verify every row."),
     "db backup": ("database:backup", "Write a backup: the database, its attachments and its key."),
     "shard add": ("wfcore.cli.setup.shards:add", "Place new organizations on a shard too."),

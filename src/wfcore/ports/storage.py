@@ -225,6 +225,10 @@ class InterfaceRepository(Protocol):
         """By id, ascending."""
         ...
 
+    async def signed(self, *, limit: int, after: tuple[int, str] = (0, "")) -> list[Interface]:
+        """The rows of all workflows that have a secret, by workflow and id, ascending, greater than `after`."""
+        ...
+
     async def save(self, interface: Interface) -> None:
         """Replace the mutable fields of a row, `config` and `sealed`. `Stale` when the row does not exist any more."""
         ...

@@ -8,7 +8,7 @@ from wfcore.runtime.common.handlers import Handler
 from wfcore.sync_types.agents import SyncAttachments, SyncContextItems, SyncContexts, SyncConversations, SyncMemories
 from wfcore.sync_types.channels import SyncAgentClients, SyncChatApps, SyncHooks, SyncTeamChats, SyncWorkflowTools
 from wfcore.sync_types.common import SyncAuditTrail
-from wfcore.sync_types.data import SyncDataRetention, SyncErasures, SyncExports
+from wfcore.sync_types.data import SyncDataRetention, SyncErasures, SyncExports, SyncStoredSecrets
 from wfcore.sync_types.organization import (
     SyncDelegations,
     SyncDirectory,
@@ -55,6 +55,7 @@ class SyncUseCases:
     hooks: SyncHooks
     delegations: SyncDelegations
     retention: SyncDataRetention
+    secrets: SyncStoredSecrets
     erasures: SyncErasures
     exports: SyncExports
 

@@ -10,6 +10,7 @@ from wfcore.runtime.common.installation import Retention
 from wfcore.runtime.data.erasure import ErasureView
 from wfcore.runtime.data.exports import OnProgress
 from wfcore.runtime.data.retention import OnDeleted
+from wfcore.runtime.data.stored_secrets import OnEncrypted, Reencrypted
 
 class SyncDataRetention:
     """Deletes what is too old. It acts for the operator, who has no principal."""
@@ -21,6 +22,12 @@ class SyncDataRetention:
 
     def delete_organization(self, org: str) -> bool:
         """Delete an organization with all of its rows and attachments; False when there is none."""
+
+class SyncStoredSecrets:
+    """Encrypts stored secrets anew. It acts for the operator, who has no principal."""
+
+    def reencrypt(self, *, dry_run: bool = False, on_progress: OnEncrypted = ...) -> Reencrypted:
+        """Encrypt every stored secret with the current key, or with `dry_run` only count them; in every organization."""
 
 class SyncErasures:
     """Erases members: admins any member of their organization, each member itself."""

@@ -85,6 +85,7 @@ READS = [
     ["org", "export", "x", "--to", "x.zip"],
     ["db", "check"],
     ["db", "prune", "--dry-run"],
+    ["db", "reencrypt"],
     ["workflow", "list", "--org", "x", "--user-id", "u"],
 ]
 

@@ -158,6 +158,7 @@ USE_CASES: dict[str, UseCase] = {
     "connections.delete": lambda core, me: core.connections.delete(me, granted["own"]),
     "hooks.create": lambda core, me: core.hooks.create(me, url="http://127.0.0.1:9/", events=["run.failed"], key="k"),
     "hooks.patch": lambda core, me: core.hooks.patch(me, hooks["own"], is_enabled=False),
+    "secrets.reencrypt": lambda core, me: core.secrets.reencrypt(dry_run=True),
     "retention.count": lambda core, me: core.retention.prune(OLD, dry_run=True),
     "retention.prune": lambda core, me: core.retention.prune(OLD),
     "retention.delete_organization": lambda core, me: core.retention.delete_organization(me.org_uuid),

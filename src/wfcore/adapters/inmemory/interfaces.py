@@ -33,6 +33,10 @@ class MemoryInterfaces:
     async def of_skill(self, skill_id: int) -> list[Interface]:
         return [deepcopy(self.rows[key]) for key in self._keys_of(Kind.SKILL, skill_id)]
 
+    async def signed(self, *, limit: int, after: tuple[int, str] = (0, "")) -> list[Interface]:
+        own = sorted(key for key, row in self.rows.items() if key[0] is Kind.WORKFLOW and row.sealed is not None)
+        return [deepcopy(self.rows[key]) for key in own if key[1:] > after][:limit]
+
     async def save(self, interface: Interface) -> None:
         key = _key(interface)
         if key not in self.rows:

@@ -31,5 +31,8 @@ class MemoryWebhooks:
     async def get(self, workflow_id: int) -> WebhookRow | None:
         return self.rows.get(workflow_id)
 
+    async def page(self, *, limit: int, after: int = 0) -> list[WebhookRow]:
+        return [self.rows[number] for number in sorted(self.rows) if number > after][:limit]
+
     async def put(self, row: WebhookRow) -> None:
         self.rows[row.workflow_id] = row

@@ -78,7 +78,8 @@ async def check(
     ----------
     deep
         Also read all rows, verify the checksums of all journals, and look for the attachments and the keys that rows
-        need. Prints each table that cannot be read, the id of each damaged run, and what is missing.
+        need. Prints each table that cannot be read, the id of each damaged run, what is missing, and how many rows each
+        key encrypts.
     """
     from wfcore.domain.kernel.errors import Unavailable
 
@@ -92,13 +93,13 @@ async def check(
 
 
 def _row_faults(of: "Installation") -> list[str]:
-    """Print what is wrong with rows."""
+    """Print which keys the rows use, and what is wrong with them."""
     from wfcore.cli.backups import row_faults
     from wfcore.cli.bars import bar
 
-    faults = row_faults(of, _by_shard(of).values(), bar)
-    for fault in faults:
-        print(fault)  # noqa: T201
+    faults, keys = row_faults(of, _by_shard(of).values(), bar)
+    for line in (*keys, *faults):
+        print(line)  # noqa: T201
     return faults
 
 
@@ -149,6 +150,48 @@ async def prune(
                 found = await core.retention.prune(on_progress=lambda deleted: show(sum(deleted.values()), total))
     rows: list[dict[str, JSON]] = [{"kind": kind, "count": count} for kind, count in found.items()]
     print_rows(rows, {"kind": "KIND", "count": "TO DELETE" if dry_run else "DELETED"}, as_json=json)
+
+
+async def reencrypt(
+    *,
+    dry_run: Flag = False,
+    json: Json = False,
+    database: Database = DATABASE,
+    config: Config = None,
+    schema: Schema = None,
+) -> None:
+    """Encrypt all stored secrets with the current key, so that earlier ones can be removed.
+
+    Servers and workers can run meanwhile, if all of them have the current key. Prints each secret that no key decrypts,
+    and then fails; all others are encrypted. When it is interrupted, run it again. With shards, no organization is
+    moved meanwhile.
+
+    Parameters
+    ----------
+    dry_run
+        Only count them, and look for those that cannot be decrypted.
+    """
+    from wfcore.cli.bars import bar
+    from wfcore.cli.output import print_rows
+    from wfcore.domain.kernel.errors import Unavailable
+
+    async with open_core(database, config, schema) as core:
+        found = await core.secrets.reencrypt(dry_run=True)
+        if not dry_run:
+            total = sum(found.counts.values())
+            with (
+                nullcontext() if database in IN_MEMORY else _without_moves(_installation(database, config, schema)),
+                bar("rows") as show,
+                at_interruption("what is encrypted stays so: run the command again for the rest"),
+            ):
+                found = await core.secrets.reencrypt(on_progress=lambda done: show(sum(done.values()), total))
+    rows: list[dict[str, JSON]] = [{"kind": kind, "count": count} for kind, count in found.counts.items()]
+    print_rows(rows, {"kind": "KIND", "count": "TO ENCRYPT" if dry_run else "ENCRYPTED"}, as_json=json)
+    for fault in found.faults:
+        print_message(fault)
+    if found.faults:
+        rest = "" if dry_run else ": all others are encrypted with the current key"
+        raise Unavailable(f"{len(found.faults)} secrets cannot be decrypted{rest}")
 
 
 # Copies

@@ -3,7 +3,7 @@
 A message is a Standard Webhook: `{"type", "timestamp", "data"}`, signed with the secret of the hook.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, get_args
 
 import attrs
@@ -78,9 +78,19 @@ class Hook:
 
     def rotated(self, sealed: str, now: int) -> "Hook":
         """The hook with a new secret. The earlier ones sign until the end of their time."""
-        others = [f"{end}@{one}" for end, one in self.former_secrets(now)[: MOST_FORMER - 1]]
-        former = " ".join([self.sealed, *others])
-        return attrs.evolve(self, sealed=sealed, former=former, former_until=now + OLD_SECRET_MS)
+        others = self.former_secrets(now)[: MOST_FORMER - 1]
+        return self._with(sealed, [(now + OLD_SECRET_MS, self.sealed), *others])
+
+    def sealed_anew(self, anew: Callable[[str], str], now: int) -> "Hook":
+        """The hook with `anew` of its sealed secrets, and without earlier ones that do not sign any more."""
+        return self._with(anew(self.sealed), [(end, anew(one)) for end, one in self.former_secrets(now)])
+
+    def _with(self, sealed: str, earlier: Sequence[tuple[int, str]]) -> "Hook":
+        if not earlier:
+            return attrs.evolve(self, sealed=sealed, former=None, former_until=0)
+        (until, latest), *others = earlier
+        former = " ".join([latest, *(f"{end}@{one}" for end, one in others)])
+        return attrs.evolve(self, sealed=sealed, former=former, former_until=until)
 
     def to_wire(self) -> dict[str, JSON]:
         wire: dict[str, JSON] = {

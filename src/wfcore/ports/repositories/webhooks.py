@@ -27,6 +27,10 @@ class WebhookRepository(Protocol):
 
     async def get(self, workflow_id: int) -> WebhookRow | None: ...
 
+    async def page(self, *, limit: int, after: int = 0) -> list[WebhookRow]:
+        """By workflow, ascending, workflows greater than `after`."""
+        ...
+
     async def put(self, row: WebhookRow) -> None:
         """Add the row, or replace that of the same workflow. `Duplicate` when another workflow has its digest."""
         ...

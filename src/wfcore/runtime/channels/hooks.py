@@ -19,7 +19,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.triggers.webhooks import secret_of
 from wfcore.ports.repositories.hooks import Attempt, Delivery
-from wfcore.ports.sealing import Unsealable
+from wfcore.ports.sealing import Unsealable, place_of_hook
 from wfcore.ports.storage import RecordRepository, UnitOfWork
 from wfcore.runtime.common.authorization import authorize, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
@@ -71,13 +71,14 @@ def webhook_id_of(delivery: Delivery) -> str:
 
 def open_secrets(ports: Ports, org: str, hook: Hook) -> list[str]:
     """The secrets that sign now, the current one first; none when this installation lacks the key."""
+    place = place_of_hook(org, hook.id)
     try:
-        secrets = [ports.sealer.open(hook.sealed, org, "hook", hook.id)]
+        secrets = [ports.sealer.open(hook.sealed, *place)]
     except Unsealable:
         return []
     for _, sealed in hook.former_secrets(ports.clock.now()):
         with suppress(Unsealable):  # the hook was rotated because nobody can read this one any more
-            secrets.append(ports.sealer.open(sealed, org, "hook", hook.id))
+            secrets.append(ports.sealer.open(sealed, *place))
     return secrets
 
 
@@ -222,7 +223,7 @@ class Hooks(RecordServiceBase[Hook]):
     def _new_secret(self, org: str, id: str) -> tuple[str, str]:
         """A new secret, in clear text and sealed."""
         secret = secret_of(self._ports.ids.token(SECRET_LENGTH))
-        return secret, self._ports.sealer.seal(secret, org, "hook", id)
+        return secret, self._ports.sealer.seal(secret, *place_of_hook(org, id))
 
     def _with_secret(self, org: str, hook: Hook) -> Hook:
         return attrs.evolve(hook, secret=next(iter(open_secrets(self._ports, org, hook)), None))

@@ -34,7 +34,7 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "group": RECORD,
     "member": (*RECORD, "erase"),
     "token": ("create", "revoke"),
-    "organization": ("update", "prune"),
+    "organization": ("update", "prune", "reencrypt"),
 }  # fmt: skip
 """The verbs that are recorded, by kind: with a dot between them the actions of the interface."""
 

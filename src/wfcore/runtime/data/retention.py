@@ -14,6 +14,7 @@ import attrs
 
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.ports.maintenance import EXPIRING
+from wfcore.ports.storage import Storage
 from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.installation import Retention
@@ -70,7 +71,7 @@ class DataRetention:
         now = self._ports.clock.now()
         limits = {kind: now - round(days * DAY) for kind, days in attrs.asdict(wanted).items() if days is not None}
         totals = Counter(dict.fromkeys(limits, 0))
-        async for org in self._organizations():
+        async for org in every_organization(self._ports.storage):
             try:
                 await self._prune(org, limits, totals, on_progress, dry_run=dry_run)
             except NotFound:
@@ -125,13 +126,6 @@ class DataRetention:
         still = set(await self._ports.blobs.stored_before(org, before))
         return sum([await self._ports.blobs.delete(org, key) for key in keys if key in still])
 
-    async def _organizations(self) -> AsyncIterator[str]:
-        after = ""
-        while rows := await self._ports.storage.organizations(limit=PAGE, after=after):
-            for row in rows:
-                yield row.uuid
-            after = rows[-1].uuid
-
     @checks_arguments
     async def delete_organization(self, org: str) -> bool:
         """Delete an organization with all of its rows and attachments; False when there is none.
@@ -142,3 +136,12 @@ class DataRetention:
         for key in await self._ports.blobs.stored_before(org, EVER):
             await self._ports.blobs.delete(org, key)
         return found
+
+
+async def every_organization(storage: Storage) -> AsyncIterator[str]:
+    """The UUIDs of all organizations."""
+    after = ""
+    while rows := await storage.organizations(limit=PAGE, after=after):
+        for row in rows:
+            yield row.uuid
+        after = rows[-1].uuid

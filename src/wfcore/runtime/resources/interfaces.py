@@ -16,7 +16,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.resources.resource import Kind, Resource
 from wfcore.domain.triggers.webhooks import secret_of
-from wfcore.ports.sealing import Sealer, Unsealable
+from wfcore.ports.sealing import Sealer, Unsealable, place_of_interface
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import administer, conflict, needs
@@ -169,7 +169,7 @@ class Interfaces(ResourceBase):
     def _sealed(self, me: Principal, row: Interface) -> tuple[str, str]:
         """A new secret for this row, and its sealed form."""
         secret = secret_of(self._ports.ids.token(ID_LENGTH))
-        return secret, self._ports.sealer.seal(secret, me.org_uuid, "interface", row.id)
+        return secret, self._ports.sealer.seal(secret, *place_of_interface(me.org_uuid, row.id))
 
     async def _with_secret(
         self, work: UnitOfWork, me: Principal, row: Interface, old: Interface | None = None
@@ -188,7 +188,7 @@ class Interfaces(ResourceBase):
         await _check_connection(work, row)
         given = row.config["signingSecret"]
         if isinstance(given, str):
-            sealed = self._ports.sealer.seal(given, me.org_uuid, "interface", row.id)
+            sealed = self._ports.sealer.seal(given, *place_of_interface(me.org_uuid, row.id))
             return attrs.evolve(row, config={**row.config, "signingSecret": SECRET_KEPT}, sealed=sealed)
         if not is_kept:
             refuse([Issue("config.signingSecret", "is required: the secret of the Slack app", "required_if")])
@@ -219,7 +219,7 @@ class Interfaces(ResourceBase):
 def open_secret(sealer: Sealer, org: str, row: Interface) -> str | None:
     """The secret of a row in clear text; None when it has none, or this installation has no key for it."""
     try:
-        return None if row.sealed is None else sealer.open(row.sealed, org, "interface", row.id)
+        return None if row.sealed is None else sealer.open(row.sealed, *place_of_interface(org, row.id))
     except Unsealable:
         return None
 

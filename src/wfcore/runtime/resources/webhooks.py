@@ -4,7 +4,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.lifecycle import Operation, move
 from wfcore.domain.triggers.webhooks import Webhook, parse_webhook, secret_of
 from wfcore.ports.repositories.webhooks import WebhookRow
-from wfcore.ports.sealing import Unsealable
+from wfcore.ports.sealing import Unsealable, place_of_webhook
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.authorization import conflict, needs
@@ -59,7 +59,7 @@ class WebhookUseCases(ResourceBase):
         return webhook
 
     async def _keep(self, work: UnitOfWork, me: Principal, id: int, webhook: Webhook) -> None:
-        sealed = self._ports.sealer.seal(webhook.text, me.org_uuid, "webhook", str(id))
+        sealed = self._ports.sealer.seal(webhook.text, *place_of_webhook(me.org_uuid, id))
         await work.webhooks.put(WebhookRow(id, webhook.digest, sealed))
 
     def _opened(self, me: Principal, row: WebhookRow) -> Webhook:
@@ -73,6 +73,6 @@ class WebhookUseCases(ResourceBase):
 def open_webhook(ports: Ports, org: str, row: WebhookRow) -> Webhook | None:
     """The webhook of a row in clear text; None when this installation has no key for it."""
     try:
-        return parse_webhook(ports.sealer.open(row.sealed, org, "webhook", str(row.workflow_id)))
+        return parse_webhook(ports.sealer.open(row.sealed, *place_of_webhook(org, row.workflow_id)))
     except Unsealable:
         return None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from wfcore.domain.agents.connections import Connection, joined
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.ports.sealing import Sealer, Unsealable
+from wfcore.ports.sealing import Sealer, Unsealable, place_in_connection
 from wfcore.runtime.common.authorization import conflict
 
 
@@ -18,13 +18,13 @@ def open_config(sealer: Sealer, org: str, connection: Connection) -> dict[str, J
 
 def sealed(sealer: Sealer, org: str, id: str, secret: Mapping[str, str]) -> dict[str, str]:
     """These secrets of a connection, by field, sealed."""
-    return {name: sealer.seal(text, org, id, name) for name, text in secret.items()}
+    return {name: sealer.seal(text, *place_in_connection(org, id, name)) for name, text in secret.items()}
 
 
 def opened(sealer: Sealer, org: str, id: str, sealed: Mapping[str, str]) -> dict[str, str]:
     """The inverse of `sealed`. Conflict as of `open_config`."""
     try:
-        return {name: sealer.open(text, org, id, name) for name, text in sealed.items()}
+        return {name: sealer.open(text, *place_in_connection(org, id, name)) for name, text in sealed.items()}
     except Unsealable:
         message = "a secret of this connection cannot be read with the key of this installation: send it again"
         raise conflict(message, "secret_unreadable", connectionId=id) from None

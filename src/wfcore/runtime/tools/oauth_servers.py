@@ -34,12 +34,9 @@ from wfcore.domain.json.parsing import parse_json
 from wfcore.domain.kernel.json_readers import as_object, as_text, as_texts, optional_text, optional_texts
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.outbound import OutboundResponse, Undelivered
-from wfcore.ports.sealing import Unsealable
+from wfcore.ports.sealing import CLIENT, Unsealable, place_in_connection
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.connection_secrets import open_config
-
-CLIENT: Final = "client"
-"""The place of the sealed client of an MCP server."""
 
 TRANSIENT: Final = frozenset({"server_error", "temporarily_unavailable", "slow_down"})
 """Error codes of a server that can grant the same request later."""
@@ -147,9 +144,10 @@ class OAuthServers:
 
     def _stored(self, org: str, row: Connection) -> OAuthClient | None:
         try:
-            found = as_object(parse_json(self._sealer.open(row.client, org, row.id, CLIENT).encode()))
+            text = self._sealer.open(row.client, *place_in_connection(org, row.id, CLIENT))
         except Unsealable:
             return None
+        found = as_object(parse_json(text.encode()))
         return OAuthClient(**{**found, "scopes": as_texts(found["scopes"])})  # type: ignore[arg-type]
 
     async def _store(self, org: str, row: Connection, client: OAuthClient) -> None:
@@ -158,7 +156,7 @@ class OAuthServers:
 
     def _sealed(self, org: str, row: Connection, client: OAuthClient) -> str:
         kept: dict[str, JSON] = {**attrs.asdict(client), "scopes": list(client.scopes)}
-        return self._sealer.seal(dumps(kept), org, row.id, CLIENT)
+        return self._sealer.seal(dumps(kept), *place_in_connection(org, row.id, CLIENT))
 
     async def change(self, org: str, id: str, change: Callable[[Connection], Connection]) -> None:
         """Change the connection, if it still exists."""

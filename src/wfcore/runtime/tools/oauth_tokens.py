@@ -29,7 +29,7 @@ from wfcore.domain.kernel.errors import Conflict
 from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.ports.outbound import Undelivered
 from wfcore.ports.providers import ConnectionRequired, ToolFailed
-from wfcore.ports.sealing import Unsealable
+from wfcore.ports.sealing import Unsealable, place_of_tokens
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.tools.oauth_servers import OAuthServers
@@ -150,7 +150,7 @@ class OAuthTokens:
     def _opened(self, org: str, grant: ConnectionGrant) -> GrantedTokens:
         """The tokens of a grant. ConnectionRequired when this installation does not have their key."""
         try:
-            text = self._ports.sealer.open(grant.sealed, org, grant.connection_id, grant.user_id, "tokens")
+            text = self._ports.sealer.open(grant.sealed, *place_of_tokens(org, grant.connection_id, grant.user_id))
         except Unsealable:
             raise ConnectionRequired("the tokens of the connection cannot be read") from None
         found = as_object(parse_json(text.encode()))
@@ -171,8 +171,7 @@ class OAuthTokens:
         now = self._ports.clock.now()
         async with self._ports.storage.transaction(org) as work:
             grant = await work.connection_grants.get(grant_id(row.id, owner))
-            # A later end than this is of a process whose clock was ahead: nobody would renew the tokens until then.
-            if grant != seen or (grant is not None and now < grant.leased_until <= now + 2 * LEASE):
+            if grant != seen or (grant is not None and is_leased(grant, now)):
                 return None
             claimed = attrs.evolve(grant or ConnectionGrant(row.id, owner), leased_until=now + LEASE)
             await _save(work, claimed)
@@ -212,7 +211,7 @@ class OAuthTokens:
         return ConnectionGrant(
             grant.connection_id,
             grant.user_id,
-            self._ports.sealer.seal(text, org, grant.connection_id, grant.user_id, "tokens"),
+            self._ports.sealer.seal(text, *place_of_tokens(org, grant.connection_id, grant.user_id)),
             tokens.expires_at(self._ports.clock.now()),
             bool(tokens.refresh),
         )
@@ -225,6 +224,14 @@ class OAuthTokens:
                     await self._servers.revoke(client, revocation_request(client, token, hint))
         except (Undelivered, ConnectionRequired) as error:
             log.warning("the tokens of a connection could not be revoked", extra={"why": str(error)})
+
+
+def is_leased(grant: ConnectionGrant, now: int) -> bool:
+    """Whether a process replaces the tokens, and nobody else may change the grant.
+
+    A later end than this is of a process whose clock was ahead: nobody would renew the tokens until then.
+    """
+    return now < grant.leased_until <= now + 2 * LEASE
 
 
 async def grants_of(work: UnitOfWork, connection_id: str) -> list[ConnectionGrant]:

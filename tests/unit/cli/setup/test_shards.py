@@ -1,5 +1,6 @@
 """`wfcore shard`: shards are added and listed, and an organization is moved."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from postgres_server import new_database
 from shard_databases import CLEAN
 
+import wfcore
 from wfcore.adapters.sql.shards import copying, moving
 from wfcore.cli.main import main
 from wfcore.settings.installation import load
@@ -135,3 +137,43 @@ def clean(urls: list[str]) -> None:
 def test_there_are_no_shards(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["shard", "list"]) == 2
     assert "add `[shards]` with a name and the URL of a database" in capsys.readouterr().err
+
+
+def test_secrets_of_every_shard_are_encrypted_anew(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the current key; not while an organization is being moved."""
+    file, old, new = Path(config), "o" * 43, "n" * 43
+    settings, options = file.read_text(), ("--config", config)
+    file.write_text(f'secret_key = "{old}"\n{settings}')
+    assert main(["org", "create", "Acme", "--id", ORG, *options]) == 0
+    assert main(["shard", "add", "east", *options]) == 0
+    assert main(["shard", "move", ORG, "east", *options]) == 0
+    assert main(["org", "create", "Other", "--id", OTHER, *options]) == 0
+    for org in (ORG, OTHER):
+        asyncio.run(connected(config, org))
+    file.write_text(f'secret_key = "{new}"\nprevious_secret_keys = ["{old}"]\n{settings}')
+    capsys.readouterr()
+    with moving._locked(shards_of(config)):
+        assert main(["db", "reencrypt", *options]) == 1
+    assert "another organization is being moved" in capsys.readouterr().err
+    assert main(["db", "reencrypt", "--json", *options]) == 0
+    assert json.loads(capsys.readouterr().out)[0] == {"kind": "connections", "count": 2}
+    assert main(["db", "check", "--deep", *options]) == 0
+    checked = capsys.readouterr().out
+    assert "encrypts the secrets of 2 rows" in checked
+    assert "encrypts nothing: it can be removed" in checked
+    file.write_text(f'secret_key = "{new}"\n{settings}')
+    assert main(["db", "check", "--deep", *options]) == 0
+
+
+async def connected(config: str, org: str) -> None:
+    """Create a connection."""
+    found = load(config)
+    settings, secrets = found.settings(), wfcore.Secrets(found.secret())
+    async with wfcore.open(str(found.database), worker=False, settings=settings, secrets=secrets) as core:
+        me = core.principal(org, user="ann", role="owner")
+        await core.connections.create(me, name="Mail", provider="mail", kind="api_key", config={"apiKey": "k"})
+
+
+def shards_of(config: str) -> moving.ShardDatabases:
+    found = load(config)
+    return moving.ShardDatabases({"main": str(found.database), **found.shards}, "wfcore")

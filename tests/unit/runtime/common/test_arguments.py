@@ -136,6 +136,7 @@ OPERATORS: list[Callable[[wfcore.Core], Any]] = [
     lambda core: core.exports.organization(FOREIGN),
     lambda core: core.retention.delete_organization(FOREIGN),
     lambda core: core.retention.prune(FOREIGN),
+    lambda core: core.secrets.reencrypt(dry_run=FOREIGN),
     lambda core: core.directory.authenticate(FOREIGN),
     lambda core: core.chat_apps.page(FOREIGN),
     lambda core: core.webhooks.receive(FOREIGN, [], print),

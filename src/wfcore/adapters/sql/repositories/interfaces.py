@@ -50,6 +50,13 @@ class SqlInterfaces:
         found = sa.select(interfaces).where(*self._of(skill_id, Kind.SKILL)).order_by(interfaces.c.id)
         return [_interface_of_row(row) for row in (await self.connection.execute(found)).all()]
 
+    async def signed(self, *, limit: int, after: tuple[int, str] = (0, "")) -> list[Interface]:
+        of, (number, last) = interfaces.c, after
+        own = of.org == self.org, of.target == Kind.WORKFLOW.value, of.sealed.is_not(None)
+        later = sa.or_(of.resource_id > number, sa.and_(of.resource_id == number, of.id > last))
+        found = sa.select(interfaces).where(*own, later).order_by(of.resource_id, of.id).limit(limit)
+        return [_interface_of_row(row) for row in (await self.connection.execute(found)).all()]
+
     async def save(self, interface: Interface) -> None:
         wanted = (*self._of(interface.resource_id, interface.target), interfaces.c.id == interface.id)
         values = {"config": to_json(interface.config), "sealed": interface.sealed}

@@ -1,6 +1,6 @@
 """The webhooks of one organization's workflows, in a table."""
 
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -29,7 +29,12 @@ class SqlWebhooks:
 
     async def get(self, workflow_id: int) -> WebhookRow | None:
         row = (await self.connection.execute(sa.select(webhooks).where(*self._of(workflow_id)))).first()
-        return WebhookRow(row.workflow_id, row.digest, row.sealed) if row else None
+        return _webhook(row) if row else None
+
+    async def page(self, *, limit: int, after: int = 0) -> list[WebhookRow]:
+        found = sa.select(webhooks).where(webhooks.c.org == self.org, webhooks.c.workflow_id > after)
+        rows = (await self.connection.execute(found.order_by(webhooks.c.workflow_id).limit(limit))).all()
+        return [_webhook(row) for row in rows]
 
     async def put(self, row: WebhookRow) -> None:
         await self.connection.execute(webhooks.delete().where(*self._of(row.workflow_id)))
@@ -37,3 +42,7 @@ class SqlWebhooks:
 
     def _of(self, workflow_id: int) -> "tuple[sa.ColumnElement[bool], ...]":
         return webhooks.c.org == self.org, webhooks.c.workflow_id == workflow_id
+
+
+def _webhook(row: "sa.Row[Any]") -> WebhookRow:
+    return WebhookRow(row.workflow_id, row.digest, row.sealed)

@@ -53,6 +53,22 @@ class InterfacesContract:
             assert [row.id for row in await work.interfaces.page(1, limit=2)] == ["a", "b"]
             assert [row.id for row in await work.interfaces.page(1, limit=2, after="b")] == ["c"]
 
+    async def test_interfaces_with_a_secret_are_paged(self, store: Storage) -> None:
+        """Those of all workflows, by workflow and id, after a given one; without those of skills."""
+        async with store.transaction(OTHER_ORG) as work:
+            await work.interfaces.add(attrs.evolve(new_interface("a"), sealed="s"))
+        async with store.transaction(ORG) as work:
+            for number, name in ((10, "a"), (2, "c"), (2, "b"), (1, "d")):
+                await work.interfaces.add(attrs.evolve(new_interface(name, workflow=number), sealed=f"s{name}"))
+            await work.interfaces.add(new_interface("e", workflow=2))
+            await work.interfaces.add(attrs.evolve(new_interface("f", workflow=2), target=Kind.SKILL, sealed="s"))
+        async with store.reading(ORG) as work:
+            first = await work.interfaces.signed(limit=2)
+            assert [(row.resource_id, row.id, row.sealed) for row in first] == [(1, "d", "sd"), (2, "b", "sb")]
+            then = await work.interfaces.signed(limit=9, after=(2, "b"))
+            assert [(row.resource_id, row.id) for row in then] == [(2, "c"), (10, "a")]
+            assert await work.interfaces.signed(limit=9, after=(10, "a")) == []
+
     async def test_only_config_and_secret_of_an_interface_change(self, store: Storage) -> None:
         """`save` replaces `config` and `sealed` alone; `Stale` if it was removed."""
         row = attrs.evolve(new_interface("a"), sealed="s1")
