@@ -79,7 +79,8 @@ class AccessTokens:
         message = token.rpartition(".")[0].encode()
         keys = await self._keys.find(kid, algorithm)
         if not any(key.verifies(algorithm, message, signature) for key in keys):
-            raise TokenRefused("the signature is invalid" if keys else "the issuer has no such key")
+            unknown = "the issuer has no such key" if kid else "it names no key, and not exactly one of the issuer fits"
+            raise TokenRefused("the signature is invalid" if keys else unknown)
         return _object(payload)
 
     def _check(self, claims: Tree) -> None:

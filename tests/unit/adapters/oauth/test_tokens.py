@@ -282,11 +282,13 @@ class TestValid:
         """
         assert await verifier().verify(token(**change)) == Identity(ORG, "ann", frozenset())
 
-    async def test_a_token_without_kid_needs_a_single_key(self) -> None:
-        """The only fitting key is used; of two keys, none."""
+    async def test_a_token_without_kid_needs_a_single_key(self, caplog: pytest.LogCaptureFixture) -> None:
+        """The only fitting key is used; of two keys, none, and the log says so: the issuer has keys."""
+        caplog.set_level("INFO")
         rival = {"keys": [jwk("ec", EC), jwk("other", FOREIGN)]}
         assert await verifier().verify(token(head=[("kid", None)])) is not None
         assert await verifier(rival).verify(token(head=[("kid", None)])) is None
+        assert "it names no key, and not exactly one of the issuer fits" in caplog.text
 
     async def test_either_of_two_keys_of_one_id_can_have_signed(self) -> None:
         """A repeated key id does not cause a refusal."""
