@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from wfcore.runtime.common.organization_records import Record
     from wfcore.runtime.common.run_views import InboxItem, RunView
     from wfcore.runtime.data.erasure import ErasureView
+    from wfcore.runtime.data.stored_secrets import Reencrypted
     from wfcore.runtime.organization.members import GroupView, MemberView
     from wfcore.runtime.organization.tokens import TokenView
     from wfcore.runtime.organization.usage import UsageReport
@@ -93,6 +94,7 @@ __all__ = [
     "Proposal",
     "Record",
     "Recording",
+    "Reencrypted",
     "RepairOutcome",
     "ResourceView",
     "RunGraph",
@@ -147,6 +149,7 @@ _WHERE = {
     "Proposal": "wfcore.runtime.rollout.proposals",
     "Record": "wfcore.runtime.common.organization_records",
     "Recording": "wfcore.domain.run.recording",
+    "Reencrypted": "wfcore.runtime.data.stored_secrets",
     "RepairOutcome": "wfcore.runtime.runs.repairs",
     "ResourceView": "wfcore.runtime.resources.base",
     "RunGraph": "wfcore.runtime.runs.graph",
