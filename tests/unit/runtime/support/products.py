@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from typing import Any, Final
 
 import attrs
@@ -10,6 +10,8 @@ import psycopg
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
+
+from wfcore.adapters.sql import migrations
 
 ORDERS: Final = "CREATE TABLE orders (id text)"
 
@@ -143,7 +145,13 @@ def orders_of(url: str) -> list[str]:
 
 
 def create_orders(url: str) -> None:
-    engine = sa.create_engine(engine_url(url))
-    with engine.begin() as opened:
-        opened.execute(sa.text(ORDERS))
-    engine.dispose()
+    """Create the product's table beside those of wfcore, which a new file has too.
+
+    In a file that has other tables already, wfcore runs each step of the schema: the work of several short tests.
+    """
+    if url.startswith("sqlite:"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as file:
+            file.executescript(";\n".join(["BEGIN", *migrations.new_file(), ORDERS, "COMMIT"]))
+    else:
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute(ORDERS)
