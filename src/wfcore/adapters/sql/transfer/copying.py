@@ -98,7 +98,7 @@ def _new_target(target: Address) -> Iterator[CopyDatabase]:
         create_private(file)
     try:
         with opened(target) as written:
-            _prepare(written, target)
+            _prepare(written, target, is_new=is_new)
             yield written
     except BaseException:
         if file is not None and is_new:
@@ -106,9 +106,12 @@ def _new_target(target: Address) -> Iterator[CopyDatabase]:
         raise
 
 
-def _prepare(written: CopyDatabase, target: Address) -> None:
-    """Create the schema, or check that it has no rows."""
-    if not _has_schema(written, target):
+def _prepare(written: CopyDatabase, target: Address, *, is_new: bool) -> None:
+    """Create the schema, or check that it has no rows. A new file needs no steps."""
+    if is_new:
+        for statement in migrations.new_file():
+            written.connection.exec_driver_sql(statement)
+    elif not _has_schema(written, target):
         migrations.upgrade(written.connection, schema=target.schema)
 
 

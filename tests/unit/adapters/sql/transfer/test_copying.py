@@ -12,6 +12,7 @@ from filled import SECRET, as_read, fill, rows_of
 from postgres_server import new_database, without_schema
 
 import wfcore
+from wfcore.adapters.sql.migrations import fingerprint
 from wfcore.adapters.sql.transfer import copying
 from wfcore.adapters.sql.transfer.copying import Copied, copy
 from wfcore.adapters.sql.transfer.databases import Address, SqliteCopy, planned_upgrade
@@ -100,6 +101,16 @@ def test_an_empty_database_is_a_target(tmp_path: Path) -> None:
     for each in (of, to):
         make(each)
     assert copy(of, to) == Copied({})
+
+
+def test_a_new_file_needs_no_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets the tables that the steps have made, as a server's new file does: a backup does not import Alembic."""
+    of, to = address("sqlite", tmp_path, "source"), address("sqlite", tmp_path)
+    make(of)
+    monkeypatch.delattr(copying.migrations, "upgrade")
+    copy(of, to)
+    with copying.opened(to) as database:
+        assert fingerprint.differences(database.connection) == []
 
 
 def make(each: Address) -> None:
