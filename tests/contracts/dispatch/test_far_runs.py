@@ -85,11 +85,34 @@ async def test_pages_are_the_same(core: Core, monkeypatch: pytest.MonkeyPatch) -
     principals, seen = await filled(core), 0
     for me, where, limit in product(principals, FILTERS, (2, 100)):
         near = await pages(core, me, where, limit)
-        monkeypatch.setattr(run_lists, "RECENT", 1)
-        assert await pages(core, me, where, limit) == near, (me.user_id, where)
+        for selected in (1, 10_000):
+            monkeypatch.setattr(run_lists, "RECENT", 1)
+            monkeypatch.setattr(run_lists, "SELECTED", selected)
+            assert await pages(core, me, where, limit) == near, (me.user_id, where)
         monkeypatch.undo()
         seen += len(near)
     assert seen > 100
+
+
+@pytest.mark.parametrize("where", [{"status": "queued"}, {"origin": "other"}, {"since": 2**42}, {"until": 1}])
+async def test_few_selected_runs_are_enough(core: Core, where: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a filter with few runs, those are read by an index, and not all runs of each target."""
+    principals = await filled(core)
+    monkeypatch.setattr(run_lists, "RECENT", 1)
+    monkeypatch.delattr(run_lists, "list_runs_by_targets")
+    for me in principals:
+        await pages(core, me, where, 2)
+
+
+async def test_a_short_period_is_read_by_its_index(tmp_path: Path) -> None:
+    """Whatever the other filters."""
+    async with wfcore.open(f"sqlite:///{tmp_path}/a.db", worker=False) as core:
+        await core.directory.create_organization("Acme", id=ORG)
+        where = run_lists.RunFilter(status="queued", origin="api", kind="workflow", resource_id=1, since=0, until=9)
+        statement, values = run_lists.list_runs_by_period(1, 25, 9, where, core.principal(ORG, "ann"))
+        connection = core.ports.storage.database.look_up_connection  # type: ignore[attr-defined]
+        plan = [step for *_, step in connection.execute(f"EXPLAIN QUERY PLAN {statement.sqlite}", values)]
+    assert "SEARCH r USING INDEX wfcore_runs_created (org=? AND created_at>? AND created_at<?)" in plan
 
 
 async def test_those_of_others_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,9 @@ AND r.created_at >= {d[2]} AND r.created_at < {d[3]} AND {_visible(d, d[4], d[5]
 )
 
 
+LATEST: Final = 2**63 - 1
+"""Later than every time of a run."""
+
 Filters = tuple[tuple[str, bool], ...]
 """The names of filters, each with whether its value is a common one."""
 
@@ -149,16 +152,49 @@ SELECT {run_columns(d)} FROM found {d.join()} {d[runs]} r ON r.key = found.key
     return Statement(build)
 
 
-OLDEST_OF_RECENT: Final = Statement(
+@lru_cache(maxsize=256)
+def _list_by_period(names: tuple[str, ...]) -> Statement:
+    """The same list, read from all runs of the period: no other condition is served by an index."""
+    conditions = {**_UNINDEXED, "since": _CONDITIONS["since"], "until": _CONDITIONS["until"]}
+
+    def build(d: Dialect) -> str:
+        last = 2 + len(names)
+        given = " ".join(f"AND {conditions[name](d, d[at])}" for at, name in enumerate(names, 3))
+        return f"""
+{list_of_runs(d, "wfcore_runs_created")} AND r.key + 0 < {d[2]} {given}
+AND {_visible(d, d[last + 1], d[last + 2])} ORDER BY r.key + 0 DESC LIMIT {d[last + 3]}"""
+
+    return Statement(build)
+
+
+MORE_OF_PERIOD: Final = Statement(
     lambda d: (
         f"""
-SELECT key FROM {d[runs]} WHERE org = {d[1]} AND key < {d[2]} ORDER BY key DESC LIMIT 1 OFFSET {d[3]}"""
+SELECT 1 FROM {d[runs]} WHERE org = {d[1]} AND created_at >= {d[2]} AND created_at < {d[3]} LIMIT 1 OFFSET {d[4]}"""
     )
 )
-"""The key of the run that is so many places before a key."""
+"""A row if more runs than so many of an organization began in a period."""
+
+
+@lru_cache(maxsize=8)
+def _oldest(name: str) -> Statement:
+    """The key of the run that is so many places before a key; with a filter, among those with a value of it."""
+
+    def build(d: Dialect) -> str:
+        condition = f"AND {_CONDITIONS[name](d, d[4])}" if name else ""
+        return f"""
+SELECT r.key FROM {d[runs]} r WHERE r.org = {d[1]} AND r.key < {d[2]} {condition}
+ORDER BY r.key DESC LIMIT 1 OFFSET {d[3]}"""
+
+    return Statement(build)
+
 
 RECENT: Final = 200
 """The runs of an organization that are read to find those that a principal can see. Nearly always that is enough."""
+
+SELECTED: Final = 10_000
+"""As many runs with the status, with the origin or of the period of a filter, which an index finds: they are read
+before those of each target, which can be all runs of the organization."""
 
 
 def list_runs(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal | None) -> Query:
@@ -170,6 +206,29 @@ def list_runs(org: int | None, limit: int, before: int, where: RunFilter, princi
 def can_be_far(where: RunFilter, principal: Principal | None) -> bool:
     """Whether many runs that the principal cannot see can lie between those of a page."""
     return principal is not None and _given(where).keys() <= _UNINDEXED.keys()
+
+
+def more_of_period(org: int | None, where: RunFilter) -> Query | None:
+    """The statement that finds a row if the period of the filter has many runs; None without a period."""
+    if where.since is None and where.until is None:
+        return None
+    until = LATEST if where.until is None else where.until
+    return MORE_OF_PERIOD, (org, where.since or 0, until, SELECTED)
+
+
+def list_runs_by_period(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal) -> Query:
+    """The statement that finds the same runs among those of the period."""
+    given = _given(where)
+    values = *given.values(), principal.user_id, to_json(sorted(principal.subjects))
+    return _list_by_period(tuple(given)), (org, before, *values, limit)
+
+
+def oldest_of_recent(org: int | None, before: int, where: RunFilter) -> Query:
+    """The statement that finds the oldest of the runs that `list_recent_runs` reads; no row if that would be all."""
+    for name, value in _given(where).items():
+        if name in _COMMON and value != _COMMON[name][0]:
+            return _oldest(name), (org, before, SELECTED, value)
+    return _oldest(""), (org, before, RECENT)
 
 
 def list_recent_runs(

@@ -6,7 +6,7 @@ from typing import Final
 from wfcore.adapters.sql.journal import conversion, run_lists
 from wfcore.adapters.sql.journal import interrupt_statements as inbox
 from wfcore.adapters.sql.journal import statements as sql
-from wfcore.adapters.sql.store import Store
+from wfcore.adapters.sql.store import Rows, Store
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
@@ -67,9 +67,19 @@ class SqlRunReads:
             return []
         before = MAX_KEY if before is None else before
         number = await self._org(org)
-        if principal is None or not run_lists.can_be_far(where, principal):
-            return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
-        oldest = await self._database.scan(run_lists.OLDEST_OF_RECENT, number, before, run_lists.RECENT)
+        if principal is not None and run_lists.can_be_far(where, principal):
+            return await self._far_runs(number, limit, before, where, principal)
+        return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
+
+    async def _far_runs(
+        self, number: int | None, limit: int, before: int, where: RunFilter, principal: Principal
+    ) -> list[RunRow]:
+        """A page for a principal that can be unable to see most runs: the first of the ways that reads few of them."""
+        org = principal.org_uuid
+        more = run_lists.more_of_period(number, where)
+        if more is not None and not await self._rows(more):
+            return await self._runs(org, run_lists.list_runs_by_period(number, limit, before, where, principal))
+        oldest = await self._rows(run_lists.oldest_of_recent(number, before, where))
         if not oldest:
             return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
         ((key,),) = oldest
@@ -79,8 +89,11 @@ class SqlRunReads:
         return await self._runs(org, run_lists.list_runs_by_targets(number, limit, before, where, principal))
 
     async def _runs(self, org: str, query: run_lists.Query) -> list[RunRow]:
+        return [conversion.to_run(org, row) for row in await self._rows(query)]
+
+    async def _rows(self, query: run_lists.Query) -> Rows:
         statement, values = query
-        return [conversion.to_run(org, row) for row in await self._database.scan(statement, *values)]
+        return await self._database.scan(statement, *values)
 
     async def count_runs(self, org: str, *, since: int, until: int, principal: Principal) -> list[RunCount]:
         if principal.org_uuid != org:

@@ -69,7 +69,7 @@ SELECT c.relname, pg_get_indexdef(i.indexrelid, 1, true), i.indpred IS NOT NULL 
 FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"""
 """The name of each index, its first column, and whether it has few rows."""
 
-ASIDE: Final = {"INBOX", "CLOSED_INBOX", "_COUNT", "LIST_INTERRUPTS", "OLDEST_OF_RECENT", "HAS_SUBSCRIBERS"}
+ASIDE: Final = {"INBOX", "CLOSED_INBOX", "_COUNT", "LIST_INTERRUPTS", "MORE_OF_PERIOD", "HAS_SUBSCRIBERS"}
 """Statements on connections for lists, whose plans depend on the values, and one that reads any row."""
 
 COLUMN: Final = re.compile(r"\(*(?:\w+\.)?(\w+)\)?(?:::\w+)? (?:=|<|>|<=|>=|IS) ")
