@@ -83,7 +83,7 @@ class Maintenance(Protocol):
         ...
 
     async def remove_organization(self, org: str) -> bool:
-        """Delete the organization and every row of it; False when there is none."""
+        """Delete the organization and every row of it; False when there is none. The organization itself comes last."""
         ...
 
     async def sizes(self, org: str | None = None, user_id: str | None = None) -> Sizes:

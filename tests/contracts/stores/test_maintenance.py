@@ -14,10 +14,10 @@ from sql_texts import statement
 from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.maintenance import MemoryMaintenance, texts_in
 from wfcore.adapters.inmemory.storage import MemoryStorage
-from wfcore.adapters.sql.maintenance import pruning
+from wfcore.adapters.sql.maintenance import maintenance, pruning
 from wfcore.adapters.sql.maintenance.maintenance import BATCH
 from wfcore.adapters.sql.postgres.database import PostgresTransaction
-from wfcore.adapters.sql.sqlite.database import SqliteTransaction
+from wfcore.adapters.sql.sqlite.threads import OffLoopTransaction
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
@@ -54,7 +54,7 @@ SELECT g, (SELECT key FROM wfcore_organizations WHERE uuid = ?), 'workflow', 1, 
     """
 INSERT INTO wfcore_runs (org, id, execution, user_id, fingerprint, status, created_at, finished_at, started_by, origin,
     target, is_draft, forked_from)
-SELECT (SELECT key FROM wfcore_organizations WHERE uuid = ?), 'r' || g, g, CASE g WHEN 1 THEN 'bob' ELSE 'ann' END, '',
+SELECT (SELECT key FROM wfcore_organizations WHERE uuid = ?), 'r' || g, g, 'ann', '',
     'done', g, g, '', '', 1, 1 = 0, CASE WHEN g = 7 THEN 'r6' END""",
     """
 INSERT INTO wfcore_conversations (org, thread_id, user_id, created_at, updated_at)
@@ -66,7 +66,7 @@ SELECT (SELECT key FROM wfcore_organizations WHERE uuid = ?), 't' || g, 'ann', g
 @pytest.mark.anyio
 async def test_much_is_deleted_in_parts(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No statement has more than a batch of parameters, whose number databases limit, and no transaction deletes more:
-    of the rows of a person, of a removed resource, and of one that was deleted long ago.
+    of the rows of a person, of a removed resource, of one that was deleted long ago, and of an organization.
     """
     lists, deleted = list[int](), list[int]()
 
@@ -85,9 +85,10 @@ async def test_much_is_deleted_in_parts(kind: str, tmp_path: Path, monkeypatch: 
 
         return count
 
-    for transaction in (SqliteTransaction, PostgresTransaction):
+    for transaction in (OffLoopTransaction, PostgresTransaction):
         monkeypatch.setattr(transaction, "execute", spied(transaction.execute))
-    monkeypatch.setattr(pruning, "delete_executions", counted(pruning.delete_executions))
+    for module in (pruning, maintenance):
+        monkeypatch.setattr(module, "delete_executions", counted(module.delete_executions))
     async with on_sqlite(tmp_path) if kind == "sqlite" else on_postgres() as (storage, _):
         await storage.add_organization(new_organization(ORG))
 
@@ -102,18 +103,22 @@ async def test_much_is_deleted_in_parts(kind: str, tmp_path: Path, monkeypatch: 
                 await work.workflows.add(gone)
 
         await fill()
-        maintenance = storage.maintenance
-        assert [one.is_own for one in await maintenance.executions_of(ORG, "ann")] == [True] * MANY
-        await maintenance.forget_user(ORG, "ann")
-        assert await maintenance.conversations(ORG, "ann", limit=9) == []
-        changes = await maintenance.remove_resource(ORG, Kind.WORKFLOW, 1)
+        own = storage.maintenance
+        assert [one.is_own for one in await own.executions_of(ORG, "ann")] == [True] * MANY
+        await own.forget_user(ORG, "ann")
+        assert await own.conversations(ORG, "ann", limit=9) == []
+        changes = await own.remove_resource(ORG, Kind.WORKFLOW, 1)
         assert len({one.id for one in changes if one.kind == "run"}) == MANY
         await fill()
-        pruned = await maintenance.prune(ORG, "deleted", 9, limit=9)
+        pruned = await own.prune(ORG, "deleted", 9, limit=9)
         assert (pruned.count, len({one.id for one in pruned.changes if one.kind == "run"})) == (1, MANY)
-        assert await maintenance.sizes(ORG) == Sizes(0, 0, 0, 0)
+        assert await own.sizes(ORG) == Sizes(0, 0, 0, 0)
+        await own.forget_user(ORG, "ann")
+        await fill()
+        assert await own.remove_organization(ORG)
+        assert await own.sizes() == Sizes(0, 0, 0, 0)
     assert max(lists) <= BATCH
-    assert (sum(deleted), max(deleted)) == (2 * MANY, BATCH)
+    assert (sum(deleted), max(deleted)) == (3 * MANY, BATCH)
 
 
 def test_texts_of_all_kinds_of_values() -> None:

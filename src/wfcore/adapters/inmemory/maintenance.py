@@ -186,12 +186,18 @@ class MemoryMaintenance:
         """The deleted resources that are too old when these executions are gone, with all executions of their own."""
         stored_ones = self.journal._executions.values()
         own = [stored for stored in stored_ones if stored.row.ref.org == org and stored.row.ref not in gone]
-        opened = {entry.variation_id for stored in own for entry in stored.entries if isinstance(entry, Opened)}
+        opened = {
+            (entry.variation_id, stored.row.kind, stored.row.resource_id)
+            for stored in own
+            for entry in stored.entries
+            if isinstance(entry, Opened)
+        }
         for table in tenant.resource_tables.values():
             for resource in list(table.rows.values()):
                 variations = {name for number, name in table.variations if number == resource.id}
                 is_old = resource.deleted_at is not None and resource.deleted_at < from_ms(before)
-                if is_old and resource.status == Status.DELETED and opened.isdisjoint(variations):
+                called = {name for name, *by in opened if by != [resource.kind, resource.id]}
+                if is_old and resource.status == Status.DELETED and called.isdisjoint(variations):
                     found = self._executions_of(org, resource)
                     if all(self.journal._runs[org][run].status in ENDED for _, run in found):
                         yield resource, [ref for ref, _ in found]

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.journal.steps import claim
 from wfcore.adapters.sql.schema.statement import Statement, Values
-from wfcore.adapters.sql.store import Commits, CommitTransaction, Cursor, Result, Rows, Store, Transaction
+from wfcore.adapters.sql.store import Commits, CommitTransaction, Cursor, Result, Rows, Store, Transaction, Transactions
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
@@ -311,6 +311,9 @@ class HostStore:
 
     def commits(self, on_commit: Callable[[float], None] | None) -> Commits:
         return HostCommits(self._host, self._dialect)  # type: ignore[return-value]
+
+    def beside_loop(self) -> Transactions:
+        return self
 
     async def joined(self, connection: object) -> Store:
         return await self._database.joined(connection)

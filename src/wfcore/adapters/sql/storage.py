@@ -330,7 +330,7 @@ class SqlStorage:
     def maintenance(self) -> "SqlMaintenance":
         from wfcore.adapters.sql.maintenance.maintenance import SqlMaintenance
 
-        return SqlMaintenance(self.database)
+        return SqlMaintenance(self.database.beside_loop())
 
     async def schema_differences(self) -> list[str]:
         from wfcore.adapters.sql.migrations.fingerprint import differences

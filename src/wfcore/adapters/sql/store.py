@@ -111,14 +111,8 @@ class Commits(Protocol):
         ...
 
 
-class Store(Protocol):
-    """An open database. Every method raises Unavailable when it is closed or does not respond."""
-
-    durable: bool
-    """Whether commits survive a power failure."""
-
-    schema: str
-    """The PostgreSQL schema with the tables; not used on SQLite."""
+class Transactions(Protocol):
+    """The transactions of a database. Every method raises Unavailable when it is closed or does not respond."""
 
     def writing(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction: committed at the end, rolled back on any exception.
@@ -129,6 +123,24 @@ class Store(Protocol):
 
     def reading(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that sees one state of the database throughout. It cannot write."""
+        ...
+
+    async def scrub(self) -> None:
+        """Rewrite the files, so that no deleted content is left in them. Raises Unavailable when others hold locks."""
+        ...
+
+
+class Store(Transactions, Protocol):
+    """An open database."""
+
+    durable: bool
+    """Whether commits survive a power failure."""
+
+    schema: str
+    """The PostgreSQL schema with the tables; not used on SQLite."""
+
+    def beside_loop(self) -> Transactions:
+        """Transactions for many rows: the event loop does not wait for their statements."""
         ...
 
     async def look_up(self, statement: Statement, *values: Any) -> Rows:
@@ -164,10 +176,6 @@ class Store(Protocol):
         """Why runs cannot be written although a write transaction succeeds: the disk is nearly full, or a server gives
         the connection for commits no turn. None when they can.
         """
-        ...
-
-    async def scrub(self) -> None:
-        """Rewrite the files, so that no deleted content is left in them. Raises Unavailable when others hold locks."""
         ...
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """The replacement of texts in rows: columns of plain text, and of JSON, whose texts are replaced one by one."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from wfcore.adapters.sql.journal.checksums import following
 from wfcore.adapters.sql.maintenance.tenancy import TABLES, of_organization, text_columns
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.tables import executions, journal, metadata, snapshots
+from wfcore.adapters.sql.schema.tables import closed_interrupts, executions, interrupts, journal, metadata, snapshots
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.people.erasure import Substitution
 
@@ -21,10 +21,19 @@ _ELSEWHERE: Final = frozenset(
 )
 """Tables that are changed by other means: the journal has checksums, memories an index of words."""
 
-REWRITTEN: Final[Sequence[sa.Table]] = [table for table in TABLES if table not in _ELSEWHERE]
+BY_EXECUTION: Final[Mapping[sa.Table, sa.Column[int]]] = {
+    executions: executions.c.id,
+    interrupts: interrupts.c.execution,
+    closed_interrupts: closed_interrupts.c.execution,
+}
+"""Tables without an index that begins with the organization, and the column of the execution of a row."""
+
+REWRITTEN: Final[Sequence[sa.Table]] = [
+    table for table in TABLES if table not in _ELSEWHERE and table not in BY_EXECUTION
+]
 
 OF_EXECUTION: Final[Sequence[sa.Table]] = [
-    table for table in REWRITTEN if "execution" in table.columns and table is not journal
+    table for table in (*REWRITTEN, *BY_EXECUTION) if "execution" in table.columns
 ]
 """Tables with rows of one execution each, beside its journal."""
 
@@ -42,6 +51,13 @@ async def rewrite_batch(
     for row in rows:
         await _rewrite_row(connection, table, row, change)
     return [rows[-1][column.name] for column in order] if len(rows) == BATCH else None
+
+
+async def rewrite_executions(connection: Transaction, ids: Sequence[int], change: Substitution) -> None:
+    """Replace texts in these executions and in their interrupts."""
+    for table, column in BY_EXECUTION.items():
+        for row in (await connection.execute(sa.select(table).where(column.in_(ids)))).mappings().all():
+            await _rewrite_row(connection, table, row, change)
 
 
 async def rewrite_rows_of(connection: Transaction, execution: int, change: Substitution) -> None:

@@ -7,10 +7,18 @@ from typing import Any, Final
 import attrs
 import sqlalchemy as sa
 
-from wfcore.adapters.sql.maintenance.erasing import REWRITTEN, rewrite_batch, rewrite_journal, rewrite_rows_of
+from wfcore.adapters.sql.maintenance.erasing import (
+    BY_EXECUTION,
+    REWRITTEN,
+    rewrite_batch,
+    rewrite_executions,
+    rewrite_journal,
+    rewrite_rows_of,
+)
 from wfcore.adapters.sql.maintenance.pruning import (
     RULES,
     delete_conversations,
+    delete_deleted,
     delete_executions,
     delete_executions_of,
     delete_resource,
@@ -18,7 +26,13 @@ from wfcore.adapters.sql.maintenance.pruning import (
     rows_to_prune,
     unused_resources,
 )
-from wfcore.adapters.sql.maintenance.tenancy import TABLES, deletion_order, of_organization, text_columns
+from wfcore.adapters.sql.maintenance.tenancy import (
+    TABLES,
+    deletion_order,
+    executions_after,
+    of_organization,
+    text_columns,
+)
 from wfcore.adapters.sql.schema.tables import (
     audit,
     connection_grants,
@@ -31,7 +45,7 @@ from wfcore.adapters.sql.schema.tables import (
     runs,
     tokens,
 )
-from wfcore.adapters.sql.store import Store, Transaction
+from wfcore.adapters.sql.store import Transaction, Transactions
 from wfcore.domain.kernel.errors import NotFound, unknown_organization
 from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.resource import Kind
@@ -48,12 +62,18 @@ BATCH: Final = 500
 and the number of parameters has a limit.
 """
 
+FEW: Final = 50
+"""Executions whose journals are read at once."""
+
+_MANY: Final = (metadata.tables["wfcore_deliveries"], metadata.tables["wfcore_usage"], audit)
+"""Further tables with many rows of an organization, by key."""
+
 
 @attrs.frozen
 class SqlMaintenance:
     """Implements the port `Maintenance`."""
 
-    database: Store
+    database: Transactions
 
     async def count(self, org: str, kind: Expiring, before: int, without: Mapping[Expiring, int] = NOTHING) -> int:
         async with self.database.reading() as connection:
@@ -67,9 +87,9 @@ class SqlMaintenance:
             return sum(int(one.scalar_one()) for one in counts)
 
     async def prune(self, org: str, kind: Expiring, before: int, *, limit: int) -> Pruned:
-        done, changes = 0, list[FeedChange]()
         if kind == "deleted":
-            changes += await self._empty_deleted(org, before, limit)
+            return await self._prune_deleted(org, before, limit)
+        done, changes = 0, list[FeedChange]()
         async with self.database.writing() as connection:
             key = await _key(connection, org)
             for rule in RULES[kind]:
@@ -80,18 +100,19 @@ class SqlMaintenance:
                     changes += deleted.changes
         return Pruned(done, changes)
 
-    async def _empty_deleted(self, org: str, before: int, limit: int) -> list[FeedChange]:
-        """Delete the executions of deleted resources that nothing uses, as far as those are still deleted."""
+    async def _prune_deleted(self, org: str, before: int, limit: int) -> Pruned:
+        """Delete resources that nothing uses, and first their executions, as far as those are still deleted."""
         async with self.database.reading() as connection:
-            unused = RULES["deleted"][0].old(await _key(connection, org), before).limit(limit)
-            of = resources.c
-            found = sa.select(of.key, of.kind, of.id).where(of.key.in_(unused))
-            rows = (await connection.execute(found)).all()
-        changes = list[FeedChange]()
-        for key, kind, number in rows:
-            still = sa.select(of.key).where(of.key == key, of.status == "deleted")
-            changes += await self._empty(org, kind, number, still)
-        return changes
+            unused = await unused_resources(connection, await _key(connection, org), {"deleted": before})
+        of, changes, chosen = resources.c, list[FeedChange](), list(unused)[:limit]
+        for key in chosen:
+            still = sa.select(of.key).where(of.key == key, of.status == "deleted", of.deleted_at < before)
+            changes += await self._empty(org, *unused[key], still)
+        if not chosen:
+            return Pruned(0)
+        async with self.database.writing() as connection:
+            deleted = await delete_deleted(connection, await _key(connection, org), before, chosen)
+        return Pruned(deleted.count, [*changes, *deleted.changes])
 
     async def _empty(
         self, org: str, kind: str, number: int, still: sa.Select[tuple[int]] | None = None
@@ -116,7 +137,9 @@ class SqlMaintenance:
         for table in TABLES:
             columns = [] if table is _ERASURES else text_columns(table)
             by, values = gone.get(table, (next(iter(table.primary_key)), frozenset()))
-            async for rows in self._pages(table, key, [by, *columns] if columns else []):
+            of = journal.c.execution if table is journal else BY_EXECUTION.get(table)
+            wanted = [by, *columns] if columns else []
+            async for rows in self._pages(table, key, wanted) if of is None else self._pages_of(of, key, wanted):
                 yield [text for of, *texts in rows if of not in values for text in texts if text is not None]
 
     async def _pages(
@@ -137,7 +160,45 @@ class SqlMaintenance:
                 return
             after = rows[-1][: len(order)]
 
+    async def _pages_of(
+        self, execution: sa.Column[int], org: int, columns: Sequence[sa.Column[Any]]
+    ) -> AsyncIterator[Sequence[Sequence[Any]]]:
+        """The same of rows that have an execution in this column."""
+        async for ids in self._executions(org):
+            for few in _batches(ids, FEW):
+                async with self.database.reading() as connection:
+                    found = sa.select(*columns).where(execution.in_(few))
+                    rows = [tuple(row) for row in await connection.execute(found)]
+                yield rows
+
+    async def _executions(self, org: int) -> AsyncIterator[Sequence[int]]:
+        """The executions of an organization, in batches; each is a read of its own."""
+        after = 0
+        while True:
+            async with self.database.reading() as connection:
+                rows = (await connection.execute(executions_after(org, after, BATCH))).all()
+            if not rows:
+                return
+            yield [row.execution for row in rows]
+            after = rows[-1].key
+
     async def remove_organization(self, org: str) -> bool:
+        """Most rows are deleted first, some in each transaction, and all that is left in the last one."""
+        try:
+            async with self.database.reading() as connection:
+                key = await _key(connection, org)
+        except NotFound:
+            return False
+        async for ids in self._executions(key):
+            async with self.database.writing() as connection:
+                await delete_executions(connection, key, ids)
+        async for ids in self._keys(_CONVERSATIONS, key):
+            async with self.database.writing() as connection:
+                await delete_conversations(connection, ids)
+        for table in _MANY:
+            async for ids in self._keys(table, key):
+                async with self.database.writing() as connection:
+                    await connection.execute(table.delete().where(table.c.key.in_(ids)))
         async with self.database.writing() as connection:
             try:
                 key = await _key(connection, org)
@@ -146,6 +207,16 @@ class SqlMaintenance:
             for table in deletion_order():
                 await connection.execute(table.delete().where(of_organization(table, key)))
             return True
+
+    async def _keys(self, table: sa.Table, org: int) -> AsyncIterator[Sequence[int]]:
+        """The keys of rows of an organization, some at a time, until it has none: the caller deletes them."""
+        while True:
+            async with self.database.reading() as connection:
+                found = await connection.execute(sa.select(table.c.key).where(table.c.org == org).limit(BATCH))
+                keys = [row[0] for row in found]
+            if not keys:
+                return
+            yield keys
 
     async def sizes(self, org: str | None = None, user_id: str | None = None) -> Sizes:
         async with self.database.reading() as connection:
@@ -156,7 +227,14 @@ class SqlMaintenance:
                 own += [] if user_id is None else [table.c.user_id == user_id]
                 own += [runs.c.execution != 0] if table is runs else []
                 own += [_MESSAGES.c.conversation == table.c.key] if table is _CONVERSATIONS else []
-                found = sa.select(sa.func.count()).select_from(table).where(*own)
+                what = sa.func.count()
+                if table is executions and key is not None:  # no index of theirs begins with the organization
+                    own[0], what = runs.c.org == key, sa.func.count(executions.c.id.distinct())
+                    own += [
+                        runs.c.execution == executions.c.id,
+                        *([] if user_id is None else [runs.c.user_id == user_id]),
+                    ]
+                found = sa.select(what).select_from(table).where(*own)
                 counts.append(int((await connection.execute(found)).scalar_one()))
         return Sizes(*counts)
 
@@ -170,8 +248,9 @@ class SqlMaintenance:
     async def executions_of(self, org: str, user_id: str) -> Sequence[PersonalExecution]:
         async with self.database.reading() as connection:
             key = await _key(connection, org)
-            started = sa.select(executions.c.id).where(executions.c.org == key, executions.c.user_id == user_id)
-            own = {row[0] for row in await connection.execute(started)}
+            started = executions.c.id == runs.c.execution, executions.c.user_id == user_id
+            by_user = runs.c.org == key, runs.c.user_id == user_id
+            own = {row[0] for row in await connection.execute(sa.select(executions.c.id).where(*by_user, *started))}
             forks = defaultdict[int, set[int]](set)
             for origin, fork in await connection.execute(_forks(key)):
                 forks[origin].add(fork)
@@ -180,7 +259,7 @@ class SqlMaintenance:
                 new = set[int]().union(*(forks[number] for number in new)) - own
                 own |= new
                 new &= forks.keys()
-            part = sa.select(runs.c.execution).where(runs.c.org == key, runs.c.user_id == user_id)
+            part = sa.select(runs.c.execution).where(*by_user)
             took_part = {row[0] for row in await connection.execute(part)} - {0}
         return [PersonalExecution(number, number in own) for number in sorted(own | took_part)]
 
@@ -235,16 +314,17 @@ class SqlMaintenance:
                 async with self.database.writing() as connection:
                     key = await _key(connection, org)
                     after = await rewrite_batch(connection, table, key, change, after or None)
-        return await self._rewrite_journals(org, change, on_read)
+        return await self._rewrite_executions(org, change, on_read)
 
-    async def _rewrite_journals(self, org: str, change: Substitution, on_read: Callable[[], None]) -> int:
-        """Replace texts in all journals of the organization that have some. Returns how many could not be changed."""
-        held, after = 0, 0
-        while True:
+    async def _rewrite_executions(self, org: str, change: Substitution, on_read: Callable[[], None]) -> int:
+        """Replace texts in all executions of the organization. Returns how many journals could not be changed."""
+        held = 0
+        async with self.database.reading() as connection:
+            key = await _key(connection, org)
+        async for ids in self._executions(key):
+            async with self.database.writing() as connection:
+                await rewrite_executions(connection, ids, change)
             async with self.database.reading() as connection:
-                of = executions.c.org == await _key(connection, org), executions.c.id > after
-                batch = sa.select(executions.c.id).where(*of).order_by(executions.c.id).limit(BATCH)
-                ids = [row[0] for row in await connection.execute(batch)]
                 entries = sa.select(journal.c.execution, journal.c.entry).where(journal.c.execution.in_(ids))
                 rows = (await connection.execute(entries)).all()
             concerned = {number for number, entry in rows if change.concerns(entry)}
@@ -253,9 +333,7 @@ class SqlMaintenance:
                     async with self.database.writing() as connection:
                         held += not await rewrite_journal(connection, number, change, None)
                 on_read()
-            if not ids:
-                return held
-            after = ids[-1]
+        return held
 
     async def rewrite_execution(self, org: str, id: int, change: Substitution, length: int) -> bool:
         async with self.database.writing() as connection:
@@ -268,8 +346,8 @@ class SqlMaintenance:
         await self.database.scrub()
 
 
-def _batches(keys: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (keys[first : first + BATCH] for first in range(0, len(keys), BATCH))
+def _batches(keys: Sequence[int], size: int = BATCH) -> Iterator[Sequence[int]]:
+    return (keys[first : first + size] for first in range(0, len(keys), size))
 
 
 def _conversations_of(org: int, user_id: str) -> sa.Select[tuple[int]]:

@@ -1,12 +1,12 @@
 """What is too old: the conditions, and the deletion of rows with all that depends on them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 
-from wfcore.adapters.sql.journal.conversion import to_interrupt
-from wfcore.adapters.sql.schema.dialect import position_of
+from wfcore.adapters.sql.journal.conversion import target_of, to_interrupt
+from wfcore.adapters.sql.maintenance.tenancy import executions_after
 from wfcore.adapters.sql.schema.tables import (
     approvers,
     audit,
@@ -182,44 +182,31 @@ class OldConversations:
         return await delete_conversations(connection, found)
 
 
-class DeletedResources:
-    """Deleted workflows and skills that nothing uses any more."""
+def deleted_resources(org: int, before: int) -> sa.Select[tuple[int, str, int]]:
+    """Key, kind and number of the workflows and skills deleted before, without those of which an execution goes on."""
+    later = runs.alias("later")
+    target = sa.case((resources.c.kind == "workflow", resources.c.id), else_=-resources.c.id)
+    goes_on = (
+        sa.exists()
+        .where(runs.c.org == org, runs.c.target == target, runs.c.execution != 0, runs.c.status.not_in(_ENDED))
+        .where(~sa.exists().where(later.c.execution == runs.c.execution, later.c.key > runs.c.key))
+        .correlate(resources)
+    )
+    gone = resources.c.org == org, resources.c.deleted_at < before, resources.c.status == "deleted"
+    return sa.select(resources.c.key, resources.c.kind, resources.c.id).where(*gone, ~goes_on)
 
-    def old(self, org: int, before: int) -> sa.Select[Any]:
-        return self.old_after(org, before)
 
-    def old_after(self, org: int, before: int, *remaining: sa.ColumnElement[bool]) -> sa.Select[Any]:
-        """The keys when only those executions are left that satisfy the further conditions."""
-        own = (
-            executions.c.org == org,
-            executions.c.kind == resources.c.kind,
-            executions.c.resource_id == resources.c.id,
-        )
-        last = sa.select(runs.c.status).where(runs.c.execution == executions.c.id).order_by(runs.c.key.desc()).limit(1)
-        continues = sa.exists().where(*own, last.scalar_subquery().not_in(_ENDED)).correlate(resources)
-        of_it = variations.c.kind == resources.c.kind, variations.c.resource_id == resources.c.id
-        named = sa.exists().where(variations.c.org == org, *of_it, position_of(journal.c.entry, variations.c.id) > 0)
-        opened = journal.c.execution == executions.c.id, journal.c.entry.like(_OPENED)
-        called = (
-            sa.exists()
-            .where(executions.c.org == org, *opened, named.correlate(resources, journal), *remaining)
-            .correlate(resources)
-        )
-        deleted = resources.c.org == org, resources.c.deleted_at < before, resources.c.status == "deleted"
-        return sa.select(resources.c.key).where(*deleted, ~continues, ~called)
-
-    async def delete(self, connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
-        still = self.old(org, before).where(resources.c.key.in_(keys))
-        found = [row[0] for row in await connection.execute(still)]
-        rows = await connection.execute(sa.select(resources.c.kind, resources.c.id).where(resources.c.key.in_(found)))
-        changes = [await delete_resource(connection, org, kind, number) for kind, number in rows.all()]
-        return Pruned(len(found), [one for of_one in changes for one in of_one])
+async def delete_deleted(connection: Transaction, org: int, before: int, keys: Sequence[int]) -> Pruned:
+    """Delete these workflows and skills, as far as they are still deleted. Nothing can have called them since."""
+    still = await connection.execute(deleted_resources(org, before).where(resources.c.key.in_(keys)))
+    changes = [await delete_resource(connection, org, kind, number) for _, kind, number in still.all()]
+    return Pruned(len(changes), [one for of_one in changes for one in of_one])
 
 
 def executions_of_resource(org: int, kind: str, number: int) -> sa.Select[tuple[int]]:
     """The executions of a workflow or skill."""
-    of = executions.c.org == org, executions.c.kind == kind, executions.c.resource_id == number
-    return sa.select(executions.c.id).where(*of)
+    of = runs.c.org == org, runs.c.target == target_of(kind, number), runs.c.execution != 0
+    return sa.select(runs.c.execution).where(*of).distinct()
 
 
 async def delete_resource(connection: Transaction, org: int, kind: str, number: int) -> list[FeedChange]:
@@ -265,7 +252,6 @@ RULES: Final[dict[Expiring, Sequence[PruningRule]]] = {
     "runs": (EndedExecutions(), DeletedRuns(), OldDeliveries()),
     "conversations": (OldConversations(),),
     "audit": (OldAudit(),),
-    "deleted": (DeletedResources(),),
 }
 
 
@@ -274,25 +260,62 @@ _OF_EXECUTIONS: Final = (journal, snapshots, _VERDICTS, interrupts, closed_inter
 Gone = dict[sa.Table, tuple["sa.Column[Any]", frozenset[Any]]]
 """By table: the column, and its values in the rows that a pruning deletes."""
 
+Target = tuple[str, int]
+"""Kind and number of a workflow or skill."""
 
-async def unused_resources(connection: Transaction, org: int, limits: Mapping[Expiring, int]) -> frozenset[int]:
-    """The keys of the resources that pruning these kinds deletes: also those whose last callers it deletes."""
-    found = frozenset[int]()
+PAGE: Final = 500
+"""Executions whose calls are read at once."""
+
+
+async def unused_resources(connection: Transaction, org: int, limits: Mapping[Expiring, int]) -> dict[int, Target]:
+    """The deleted workflows and skills that nothing uses, by their keys: each after those that have called it.
+
+    They are those that pruning these kinds deletes: also those whose last callers it deletes. The journals of the
+    organization are read only if some could be unused, and until each is found to have a caller that stays.
+    """
     if "deleted" not in limits:
-        return found
-    ended = EndedExecutions().old(org, limits["runs"]) if "runs" in limits else None
-    remain = [] if ended is None else [executions.c.id.not_in(ended)]
-    while True:
-        gone = resources.alias("gone")
-        of_gone = gone.c.org == org, gone.c.kind == executions.c.kind, gone.c.id == executions.c.resource_id
-        # in the text of the statement, as the number of parameters has a limit
-        keys: sa.BindParameter[int] = sa.bindparam("gone", sorted(found), expanding=True, literal_execute=True)
-        outlives = ~sa.exists().where(*of_gone, gone.c.key.in_(keys)).correlate(executions)
-        unused = DeletedResources().old_after(org, limits["deleted"], *remain, outlives)
-        more = frozenset(row[0] for row in await connection.execute(unused))
-        if more == found:
-            return found
-        found = more
+        return {}
+    rows = await connection.execute(deleted_resources(org, limits["deleted"]))
+    targets = {target_of(kind, number): (key, (kind, number)) for key, kind, number in rows.all()}
+    gone = EndedExecutions().old(org, limits["runs"]) if "runs" in limits and targets else None
+    ended = frozenset[int]() if gone is None else frozenset(row[0] for row in await connection.execute(gone))
+    callers = await _callers(connection, org, targets, ended)
+    found = dict[int, None]()
+    while more := [one for one in targets if one not in found and callers[one] <= found.keys() | {one}]:
+        found.update(dict.fromkeys(more))
+    return dict(targets[one] for one in found)
+
+
+async def _callers(
+    connection: Transaction, org: int, targets: Mapping[int, object], without: Collection[int]
+) -> dict[int, set[int]]:
+    """The targets of executions, but `without` these, that have called each of some targets; of one with a caller that
+    is not among them, this one is enough.
+    """
+    callers = {target: set[int]() for target in targets}
+    named, after = await _variations(connection, org, targets), 0
+    while any(found <= targets.keys() for found in callers.values()):
+        page = (await connection.execute(executions_after(org, after, PAGE))).all()
+        if not page:
+            break
+        of = {row.execution: row.target for row in page if row.execution not in without}
+        opened = journal.c.execution.in_(list(of)), journal.c.entry.like(_OPENED)
+        for number, entry in await connection.execute(sa.select(journal.c.execution, journal.c.entry).where(*opened)):
+            for text in named.keys() & entry.split('"'):
+                callers[named[text]].add(of[number])
+        after = page[-1].key
+    return callers
+
+
+async def _variations(connection: Transaction, org: int, targets: Iterable[int]) -> dict[str, int]:
+    """The variations of these targets, each with its target."""
+    of, wanted = variations.c, set(targets)
+    if not wanted:
+        return {}
+    gone = sa.exists().where(resources.c.org == org, resources.c.kind == of.kind, resources.c.id == of.resource_id)
+    found = sa.select(of.id, of.kind, of.resource_id).where(of.org == org, gone.where(resources.c.status == "deleted"))
+    every = ((name, target_of(kind, number)) for name, kind, number in await connection.execute(found))
+    return {name: target for name, target in every if target in wanted}
 
 
 async def rows_to_prune(connection: Transaction, org: int, limits: Mapping[Expiring, int]) -> Gone:
@@ -303,7 +326,7 @@ async def rows_to_prune(connection: Transaction, org: int, limits: Mapping[Expir
         return frozenset(row[0] for row in rows)
 
     unused = await unused_resources(connection, org, limits)
-    own, variants = await _of_resources(connection, org, unused)
+    own, variants = await _of_resources(connection, org, unused.values())
     ended = await found(EndedExecutions(), "runs") | own
     stale = await found(OldConversations(), "conversations")
     return {
@@ -313,21 +336,21 @@ async def rows_to_prune(connection: Transaction, org: int, limits: Mapping[Expir
         _CONVERSATIONS: (_CONVERSATIONS.c.key, stale),
         _MESSAGES: (_MESSAGES.c.conversation, stale),
         audit: (audit.c.key, await found(OldAudit(), "audit")),
-        resources: (resources.c.key, unused),
+        resources: (resources.c.key, frozenset(unused)),
         variations: (variations.c.id, variants),
     }
 
 
 async def _of_resources(
-    connection: Transaction, org: int, keys: Iterable[int]
+    connection: Transaction, org: int, targets: Iterable[Target]
 ) -> tuple[frozenset[int], frozenset[str]]:
     """The executions and the variations of these resources."""
     own, variants = set[int](), set[str]()
-    for key in keys:
-        place = resources.c.org == org, resources.c.key == key
-        for table, column, into in ((executions, executions.c.id, own), (variations, variations.c.id, variants)):
-            of = table.c.org == org, table.c.kind == resources.c.kind, table.c.resource_id == resources.c.id
-            into.update(row[0] for row in await connection.execute(sa.select(column).where(*place, *of)))
+    of = variations.c
+    for kind, number in targets:
+        own.update(row[0] for row in await connection.execute(executions_of_resource(org, kind, number)))
+        found = sa.select(of.id).where(of.org == org, of.kind == kind, of.resource_id == number)
+        variants.update(row[0] for row in await connection.execute(found))
     return frozenset(own), frozenset(variants)
 
 

@@ -5,7 +5,16 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from wfcore.adapters.sql.schema.tables import executions, grants, journal, metadata, organizations, resources, workers
+from wfcore.adapters.sql.schema.tables import (
+    executions,
+    grants,
+    journal,
+    metadata,
+    organizations,
+    resources,
+    runs,
+    workers,
+)
 
 TABLES: Final[Sequence[sa.Table]] = [table for table in metadata.sorted_tables if table is not workers]
 """The tables with rows of organizations, each after those that it refers to."""
@@ -26,6 +35,19 @@ def of_organization(table: sa.Table, org: int) -> sa.ColumnElement[bool]:
             of = sa.select(_CONVERSATIONS.c.key).where(_CONVERSATIONS.c.org == org)
             return table.c.conversation.in_(of)
     return table.c.org == org
+
+
+def executions_after(org: int, key: int, limit: int) -> sa.Select[tuple[int, int, int]]:
+    """The first run of each execution of an organization, after the run with this key: its key, execution and target.
+
+    An index of runs begins with the organization; executions have none.
+    """
+    earlier = runs.alias("earlier")
+    is_first = ~sa.exists().where(earlier.c.execution == runs.c.execution, earlier.c.key < runs.c.key)
+    own = runs.c.org == org, runs.c.execution != 0, runs.c.key > key
+    return (
+        sa.select(runs.c.key, runs.c.execution, runs.c.target).where(*own, is_first).order_by(runs.c.key).limit(limit)
+    )
 
 
 def deletion_order() -> Sequence[sa.Table]:

@@ -26,7 +26,7 @@ from wfcore.adapters.sql.postgres.pipeline import BY_VALUES, PipelineClient
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 from wfcore.adapters.sql.schema.statement import PostgresDialect, Statement, Values, named
 from wfcore.adapters.sql.schema.tables import metadata
-from wfcore.adapters.sql.store import Commits, Result, Rows, Store, Synchronous, Transaction, shielded
+from wfcore.adapters.sql.store import Commits, Result, Rows, Store, Synchronous, Transaction, Transactions, shielded
 from wfcore.domain.kernel.errors import Unavailable, closed
 
 log = logging.getLogger(__name__)
@@ -157,6 +157,9 @@ class PostgresDatabase:
     async def reading(self) -> AsyncIterator[Transaction]:
         async with self._connected("read") as connection:
             yield PostgresTransaction(connection, self.schema)
+
+    def beside_loop(self) -> Transactions:
+        return self
 
     async def look_up(self, statement: Statement, *values: Any) -> Rows:
         self.check_open()

@@ -21,20 +21,30 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cache, cached_property
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from wfcore.adapters.sql.schema.deferred import MODULES, sa
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, VERSION_TABLE
 from wfcore.adapters.sql.schema.statement import Statement, Values
 from wfcore.adapters.sql.sqlite.busy import BUSY_SECONDS, INLINE_BUSY_MS, LOCKED, is_busy
+from wfcore.adapters.sql.sqlite.driver import READERS, EngineName, domain_errors, driver_of, executed
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
 from wfcore.adapters.sql.sqlite.numbered import CONNECTION
 from wfcore.adapters.sql.sqlite.processes import register, unregister
-from wfcore.adapters.sql.store import Commits, Damaged, Result, Rows, Store, Synchronous, Transaction, shielded
+from wfcore.adapters.sql.store import (
+    Commits,
+    Damaged,
+    Result,
+    Rows,
+    Store,
+    Synchronous,
+    Transaction,
+    Transactions,
+    shielded,
+)
 from wfcore.domain.kernel.errors import Unavailable, closed
 from wfcore.imports import import_in_thread
 
-READERS: Final = 4
 WAL_BYTES: Final = 64 * 1024 * 1024
 """The size in bytes to which a checkpoint truncates the write-ahead log. A reader that never ends prevents that."""
 
@@ -44,7 +54,6 @@ SPACE: Final = 512 * 1024
 SCRUB_TRIES: Final = 6
 """How often a checkpoint waits for readers, `busy_seconds` each."""
 
-_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NOT_TEXT: Final = "Could not decode to UTF-8"
 """How the driver's message about a text begins that is not UTF-8. It has no code."""
 
@@ -57,7 +66,6 @@ SAFE_VERSION: Final = (3, 51, 3)
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-EngineName = Literal["_reader", "_writer"]
 
 
 class SqliteTransaction:
@@ -101,7 +109,7 @@ class Database:
         self.durable = synchronous == "FULL"
         self.lock = asyncio.Lock()
         self._synchronous = synchronous
-        self._slots = asyncio.Semaphore(READERS)
+        self.slots = asyncio.Semaphore(READERS)
         self._creating = asyncio.Lock()
         self._commit_connection: sqlite3.Connection | None = None
         self._look_up_connection: sqlite3.Connection | None = None
@@ -129,7 +137,7 @@ class Database:
     @property
     def thread(self) -> Executor:
         """A thread for slow commits on `commit_connection`, which would block the event loop. It ends with `close`."""
-        return self._executor("commit")
+        return self.executor("commit")
 
     async def open(self) -> None:
         """Open the file, or create it. Raises Unavailable when it cannot be opened."""
@@ -146,7 +154,7 @@ class Database:
     async def writing(self) -> AsyncIterator[Transaction]:
         """The only write transaction of this process. Raises Unavailable also after a long lock or on a full disk."""
         async with self.lock:
-            await self._create("_writer")
+            await self.engine("_writer")
             with self._transaction("_writer") as connection:
                 await self._begin_immediate(connection)
                 yield SqliteTransaction(connection)
@@ -155,11 +163,16 @@ class Database:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Transaction]:
         """A transaction that sees one state of the database throughout. It cannot write."""
-        async with self._slots:
-            await self._create("_reader")
+        async with self.slots:
+            await self.engine("_reader")
             with self._transaction("_reader") as connection:
                 driver_of(connection).execute("BEGIN")
                 yield SqliteTransaction(connection)
+
+    def beside_loop(self) -> Transactions:
+        from wfcore.adapters.sql.sqlite.threads import OffLoopTransactions  # imports SQLAlchemy
+
+        return OffLoopTransactions(self)
 
     async def look_up(self, statement: Statement, *values: Any) -> Rows:
         """A short read by key, on the event loop, at a fiftieth of the cost of a thread.
@@ -245,16 +258,18 @@ class Database:
             raise closed()
         return self._commit_connection
 
-    async def _create(self, engine: EngineName) -> None:
-        """Create an engine, the first time: in a thread, because that imports SQLAlchemy.
+    async def engine(self, name: EngineName) -> "sa.Engine":
+        """An engine, created the first time: in a thread, because that imports SQLAlchemy.
 
         One caller at a time, to the end: since Python 3.12 a `cached_property` has no lock, and the connections of an
         engine that another one replaced would never be closed.
         """
-        if engine not in vars(self):
+        if name not in vars(self):
             async with self._creating:
-                if engine not in vars(self):
-                    await shielded(asyncio.to_thread(getattr, self, engine))
+                if name not in vars(self):
+                    await shielded(asyncio.to_thread(getattr, self, name))
+        engine: sa.Engine = getattr(self, name)
+        return engine
 
     @contextmanager
     def _transaction(self, engine: EngineName) -> "Iterator[sa.Connection]":
@@ -286,7 +301,7 @@ class Database:
     async def _in_thread(self, work: Callable[..., Any], *args: Any) -> None:
         await asyncio.get_running_loop().run_in_executor(self.thread, work, *args)
 
-    def _executor(self, use: str, size: int = 1) -> Executor:
+    def executor(self, use: str, size: int = 1) -> Executor:
         """The threads for one use of the file, which end with `close`."""
         if use not in self._threads:
             self._threads[use] = ThreadPoolExecutor(size, f"wfcore-{use}")
@@ -372,10 +387,10 @@ class Database:
             plain = (self._commit_connection, self._look_up_connection)
             self._commit_connection = self._look_up_connection = None
             for _ in range(READERS):
-                await self._slots.acquire()
+                await self.slots.acquire()
             await asyncio.to_thread(self._disconnect, *plain)
             for _ in range(READERS):
-                self._slots.release()
+                self.slots.release()
 
     def _disconnect(self, *plain: sqlite3.Connection | None) -> None:
         while self._threads:
@@ -387,15 +402,6 @@ class Database:
             if connection is not None:
                 connection.close()
         unregister(self.path)
-
-
-def executed(connection: "sa.Connection", statement: Statement, values: Values) -> Result:
-    return connection.exec_driver_sql(statement.sqlite, values or None)
-
-
-def driver_of(connection: "sa.Connection") -> sqlite3.Connection:
-    """The driver's own connection."""
-    return connection.connection.dbapi_connection  # type: ignore[return-value]
 
 
 def _switch_to_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
@@ -412,35 +418,6 @@ def _switch_to_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
             time.sleep(0.01)
         else:
             return
-
-
-@contextmanager
-def domain_errors(opened: Path | None = None) -> Iterator[None]:
-    """Convert errors of the driver to those of the domain. Of a file that is `opened`, they say what hinders it."""
-    try:
-        yield
-    except (sqlite3.Error, sa.exc.DBAPIError) as error:
-        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
-        if not isinstance(cause, sqlite3.OperationalError) and type(cause) is not sqlite3.DatabaseError:
-            raise
-        if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
-            raise Unavailable(f"the database file is damaged: {cause}") from error
-        if is_busy(cause):
-            raise Unavailable(LOCKED) from error
-        hindrance = None if opened is None else _hindrance(opened)
-        if hindrance is not None:
-            raise Unavailable(f"the database file `{opened}` cannot be opened: {hindrance}") from error
-        raise Unavailable(f"the database does not answer: {cause}") from error
-
-
-def _hindrance(path: Path) -> str | None:
-    """Why SQLite cannot open a file, which it does not say."""
-    if not os.access(path.parent, os.X_OK):
-        return "its directory does not exist, or this process has no access to it"
-    if path.is_dir():
-        return "it is a directory"
-    can_write = os.access(path.parent, os.W_OK) and (os.access(path, os.W_OK) or not path.exists())
-    return None if can_write else "this process cannot write to it and to its directory"
 
 
 def _path(url: str) -> Path:

@@ -6,75 +6,13 @@ but a slow disk or a large page never delays the host's other work.
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Executor
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy.engine.cursor import FullyBufferedCursorFetchStrategy
-
-from wfcore.adapters.sql.schema.statement import Statement, Values
-from wfcore.adapters.sql.sqlite.database import READERS, Database, domain_errors, driver_of, executed
-from wfcore.adapters.sql.store import Result, Rows, Transaction, shielded
-
-T = TypeVar("T")
-
-BEGIN: Final = "BEGIN"
-BEGIN_IMMEDIATE: Final = "BEGIN IMMEDIATE"
-
-
-class OffLoopTransaction:
-    """Implements `Transaction`. A call is one hop to a thread, which also fetches the rows.
-
-    A call that has begun is finished even if the caller is cancelled: the connection is never in use by two threads.
-    """
-
-    _inner: sa.Connection
-
-    def __init__(self, threads: Executor) -> None:
-        self._threads = threads
-        self._is_connected = False
-
-    async def begin(self, engine: sa.Engine, statement: str) -> None:
-        def begin() -> None:
-            self._inner = engine.connect()
-            self._is_connected = True
-            driver_of(self._inner).execute(statement)
-
-        await self._call(begin)
-
-    async def commit(self) -> None:
-        await self.run_sync(lambda inner: driver_of(inner).commit())
-
-    async def end(self) -> None:
-        """Return the connection to its pool, which rolls back what was not committed."""
-        if self._is_connected:
-            await self._call(self._inner.close)
-
-    async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
-        return await self.run_sync(lambda inner: _fetched(inner.execute(statement, parameters)))
-
-    async def scan(self, statement: Statement, values: Values) -> Rows:
-        return await self.run_sync(lambda inner: [tuple(row) for row in executed(inner, statement, values)])
-
-    async def run(self, statement: Statement, values: Values = ()) -> Result:
-        return await self.run_sync(lambda inner: _fetched(executed(inner, statement, values)))
-
-    async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
-        return await self._call(work, self._inner)
-
-    async def _call(self, work: Callable[..., T], *values: Any) -> T:
-        return await shielded(asyncio.get_running_loop().run_in_executor(self._threads, work, *values))
-
-
-def _fetched(result: Result) -> Result:
-    """The result with its rows in memory, where the event loop reads them."""
-    if result.returns_rows:
-        cursor: Any = result.cursor
-        result.cursor_strategy = FullyBufferedCursorFetchStrategy(cursor)
-        cursor.close()
-    return result
+from wfcore.adapters.sql.schema.statement import Statement
+from wfcore.adapters.sql.sqlite.database import Database
+from wfcore.adapters.sql.store import Rows, Transaction
 
 
 class OffLoopDatabase(Database):
@@ -85,17 +23,16 @@ class OffLoopDatabase(Database):
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[Transaction]:
-        async with self.lock, self._begun(self.thread, "_writer", BEGIN_IMMEDIATE) as transaction:
+        async with self.beside_loop().writing() as transaction:
             yield transaction
-            await transaction.commit()
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Transaction]:
-        async with self._slots, self._begun(self._executor("read", READERS), "_reader", BEGIN) as transaction:
+        async with self.beside_loop().reading() as transaction:
             yield transaction
 
     async def look_up(self, statement: Statement, *values: Any) -> Rows:
-        connection, thread = self.look_up_connection, self._executor("look_up")
+        connection, thread = self.look_up_connection, self.executor("look_up")
         try:
             return await asyncio.get_running_loop().run_in_executor(
                 thread, lambda: connection.execute(statement.sqlite, values).fetchall()
@@ -104,15 +41,4 @@ class OffLoopDatabase(Database):
             return await self._look_up_again(error, statement, values)
 
     async def revision(self) -> str | None:
-        return await asyncio.get_running_loop().run_in_executor(self._executor("look_up"), self._revision)
-
-    @asynccontextmanager
-    async def _begun(self, threads: Executor, engine: str, begin: str) -> AsyncIterator[OffLoopTransaction]:
-        self.check_open()
-        transaction = OffLoopTransaction(threads)
-        with domain_errors():
-            try:
-                await transaction.begin(getattr(self, engine), begin)
-                yield transaction
-            finally:
-                await transaction.end()
+        return await asyncio.get_running_loop().run_in_executor(self.executor("look_up"), self._revision)

@@ -237,6 +237,8 @@ class MaintenanceContract(OnAsyncio):
                 await work.workflows.add(attrs.evolve(new_resource(number), status=gone[0], deleted_at=gone[1]))
                 await work.workflows.add_variation(number, new_variation(f"variation-{number}"))
         parked = await ran(journal, "parked", RunStatus.interrupted, workflow=1)
+        itself = await ran(journal, "itself", RunStatus.done, workflow=1)
+        await journal.append(itself, Append(2, [Opened(NOW, 1, 1, 1, 1, "workflow", 1, "variation-1", {})]))
         caller = await ran(journal, "caller", RunStatus.done, workflow=3)
         await journal.append(caller, Append(2, [Opened(NOW, 1, 1, 1, 1, "workflow", 2, "variation-2", {})]))
         assert await self._pruned(storage, "deleted") == 0

@@ -17,7 +17,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from waiting import HANG
 
 import wfcore
-from wfcore.adapters.sql.sqlite.database import READERS, Database
+from wfcore.adapters.sql.sqlite.database import Database
+from wfcore.adapters.sql.sqlite.driver import READERS
 from wfcore.adapters.sql.sqlite.numbered import CURSOR
 from wfcore.adapters.sql.sqlite.off_loop import OffLoopDatabase
 from wfcore.testing import FakeClock, run_until_idle, sketch
