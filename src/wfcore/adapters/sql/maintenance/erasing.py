@@ -7,7 +7,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from wfcore.adapters.sql.journal.checksums import following
-from wfcore.adapters.sql.maintenance.tenancy import TABLES, of_organization, text_columns
+from wfcore.adapters.sql.maintenance.tenancy import TABLES, of_organization, reading_order, text_columns
 from wfcore.adapters.sql.repositories.row_values import to_json
 from wfcore.adapters.sql.schema.tables import closed_interrupts, executions, interrupts, journal, metadata, snapshots
 from wfcore.adapters.sql.store import Transaction
@@ -28,8 +28,16 @@ BY_EXECUTION: Final[Mapping[sa.Table, sa.Column[int]]] = {
 }
 """Tables without an index that begins with the organization, and the column of the execution of a row."""
 
+_MESSAGES: Final = metadata.tables["wfcore_messages"]
+_PARTICIPANTS: Final = metadata.tables["wfcore_participants"]
+
+BY_CONVERSATION: Final[Mapping[sa.Table, sa.Column[int]]] = {
+    table: table.c.conversation for table in (_MESSAGES, _PARTICIPANTS)
+}
+"""The same of rows of conversations."""
+
 REWRITTEN: Final[Sequence[sa.Table]] = [
-    table for table in TABLES if table not in _ELSEWHERE and table not in BY_EXECUTION
+    table for table in TABLES if table not in _ELSEWHERE and table not in (*BY_EXECUTION, *BY_CONVERSATION)
 ]
 
 OF_EXECUTION: Final[Sequence[sa.Table]] = [
@@ -41,8 +49,8 @@ OF_EXECUTION: Final[Sequence[sa.Table]] = [
 async def rewrite_batch(
     connection: Transaction, table: sa.Table, org: int, change: Substitution, after: Sequence[Any] | None
 ) -> Sequence[Any] | None:
-    """Replace texts in the next rows by primary key. Returns the key of the last one; None after the last row."""
-    order = list(table.primary_key.columns)
+    """Replace texts in the next rows of `reading_order`. Returns the place of the last one; None after the last row."""
+    order = reading_order(table)
     found = sa.select(table).where(of_organization(table, org)).order_by(*order).limit(BATCH)
     if after is not None:
         place = [sa.literal(value, column.type) for value, column in zip(after, order, strict=True)]
@@ -53,9 +61,11 @@ async def rewrite_batch(
     return [rows[-1][column.name] for column in order] if len(rows) == BATCH else None
 
 
-async def rewrite_executions(connection: Transaction, ids: Sequence[int], change: Substitution) -> None:
-    """Replace texts in these executions and in their interrupts."""
-    for table, column in BY_EXECUTION.items():
+async def rewrite_parts(
+    connection: Transaction, of: Mapping[sa.Table, sa.Column[int]], ids: Sequence[int], change: Substitution
+) -> None:
+    """Replace texts in the rows of some tables that have these values in their columns."""
+    for table, column in of.items():
         for row in (await connection.execute(sa.select(table).where(column.in_(ids)))).mappings().all():
             await _rewrite_row(connection, table, row, change)
 

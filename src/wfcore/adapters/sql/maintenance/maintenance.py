@@ -8,11 +8,12 @@ import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql.maintenance.erasing import (
+    BY_CONVERSATION,
     BY_EXECUTION,
     REWRITTEN,
     rewrite_batch,
-    rewrite_executions,
     rewrite_journal,
+    rewrite_parts,
     rewrite_rows_of,
 )
 from wfcore.adapters.sql.maintenance.pruning import (
@@ -31,6 +32,7 @@ from wfcore.adapters.sql.maintenance.tenancy import (
     deletion_order,
     executions_after,
     of_organization,
+    reading_order,
     text_columns,
 )
 from wfcore.adapters.sql.schema.tables import (
@@ -137,16 +139,26 @@ class SqlMaintenance:
         for table in TABLES:
             columns = [] if table is _ERASURES else text_columns(table)
             by, values = gone.get(table, (next(iter(table.primary_key)), frozenset()))
-            of = journal.c.execution if table is journal else BY_EXECUTION.get(table)
             wanted = [by, *columns] if columns else []
-            async for rows in self._pages(table, key, wanted) if of is None else self._pages_of(of, key, wanted):
+            async for rows in self._read(table, key, wanted):
                 yield [text for of, *texts in rows if of not in values for text in texts if text is not None]
+
+    def _read(
+        self, table: sa.Table, org: int, columns: Sequence[sa.Column[Any]]
+    ) -> AsyncIterator[Sequence[Sequence[Any]]]:
+        """The values of these columns in the rows of an organization; each batch is a read of its own."""
+        if table is journal or table in BY_EXECUTION:
+            of = journal.c.execution if table is journal else BY_EXECUTION[table]
+            return self._pages_of(of, self._executions(org), columns)
+        if table in BY_CONVERSATION:
+            return self._pages_of(BY_CONVERSATION[table], self._conversations(org), columns)
+        return self._pages(table, org, columns)
 
     async def _pages(
         self, table: sa.Table, org: int, columns: Sequence[sa.Column[Any]]
     ) -> AsyncIterator[Sequence[Sequence[Any]]]:
-        """The values of these columns, by primary key; each batch is a read of its own."""
-        order = list(table.primary_key.columns)
+        """The same by an index of the table."""
+        order = reading_order(table)
         after: Sequence[object] | None = None
         while columns:
             found = sa.select(*order, *columns).where(of_organization(table, org)).order_by(*order).limit(BATCH)
@@ -161,13 +173,15 @@ class SqlMaintenance:
             after = rows[-1][: len(order)]
 
     async def _pages_of(
-        self, execution: sa.Column[int], org: int, columns: Sequence[sa.Column[Any]]
+        self, of: sa.Column[int], owners: AsyncIterator[Sequence[int]], columns: Sequence[sa.Column[Any]]
     ) -> AsyncIterator[Sequence[Sequence[Any]]]:
-        """The same of rows that have an execution in this column."""
-        async for ids in self._executions(org):
+        """The same of rows that have one of these owners in a column."""
+        if not columns:
+            return
+        async for ids in owners:
             for few in _batches(ids, FEW):
                 async with self.database.reading() as connection:
-                    found = sa.select(*columns).where(execution.in_(few))
+                    found = sa.select(*columns).where(of.in_(few))
                     rows = [tuple(row) for row in await connection.execute(found)]
                 yield rows
 
@@ -181,6 +195,11 @@ class SqlMaintenance:
                 return
             yield [row.execution for row in rows]
             after = rows[-1].key
+
+    async def _conversations(self, org: int) -> AsyncIterator[Sequence[int]]:
+        """The same of conversations."""
+        async for rows in self._pages(_CONVERSATIONS, org, [_CONVERSATIONS.c.key]):
+            yield [key for (key,) in rows]
 
     async def remove_organization(self, org: str) -> bool:
         """Most rows are deleted first, some in each transaction, and all that is left in the last one."""
@@ -314,16 +333,19 @@ class SqlMaintenance:
                 async with self.database.writing() as connection:
                     key = await _key(connection, org)
                     after = await rewrite_batch(connection, table, key, change, after or None)
-        return await self._rewrite_executions(org, change, on_read)
-
-    async def _rewrite_executions(self, org: str, change: Substitution, on_read: Callable[[], None]) -> int:
-        """Replace texts in all executions of the organization. Returns how many journals could not be changed."""
-        held = 0
         async with self.database.reading() as connection:
             key = await _key(connection, org)
-        async for ids in self._executions(key):
+        async for ids in self._conversations(key):
             async with self.database.writing() as connection:
-                await rewrite_executions(connection, ids, change)
+                await rewrite_parts(connection, BY_CONVERSATION, ids, change)
+        return await self._rewrite_executions(key, change, on_read)
+
+    async def _rewrite_executions(self, org: int, change: Substitution, on_read: Callable[[], None]) -> int:
+        """Replace texts in all executions of the organization. Returns how many journals could not be changed."""
+        held = 0
+        async for ids in self._executions(org):
+            async with self.database.writing() as connection:
+                await rewrite_parts(connection, BY_EXECUTION, ids, change)
             async with self.database.reading() as connection:
                 entries = sa.select(journal.c.execution, journal.c.entry).where(journal.c.execution.in_(ids))
                 rows = (await connection.execute(entries)).all()

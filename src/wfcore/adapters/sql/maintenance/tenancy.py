@@ -1,7 +1,7 @@
 """Which rows belong to an organization, in every table."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -54,6 +54,21 @@ def deletion_order() -> Sequence[sa.Table]:
     """The tables in an order in which rows can be deleted: the conditions of later ones still hold."""
     derived = [grants, journal, metadata.tables["wfcore_messages"]]
     return [*derived, *(table for table in reversed(TABLES) if table not in derived)]
+
+
+def reading_order(table: sa.Table) -> Sequence[sa.Column[Any]]:
+    """The columns by which the rows of an organization are read in pages: those of an index that begins with it.
+
+    In another order, each page would sort all rows of the organization.
+    """
+    primary = list(table.primary_key.columns)
+    if primary[0].name == "org":
+        return primary[1:]
+    unique = [[*one.columns] for one in table.constraints if isinstance(one, sa.UniqueConstraint)]
+    plain = [[*one.columns] for one in table.indexes if all(isinstance(part, sa.Column) for part in one.expressions)]
+    found = [one[1:] for one in (*unique, *plain) if one[0].name == "org" and not any(part.nullable for part in one)]
+    chosen = min(found, key=lambda one: (one != primary, len(one), [part.name for part in one]), default=primary)
+    return [*chosen, *(one for one in primary if one not in chosen)]
 
 
 def text_columns(table: sa.Table) -> list[sa.Column[str]]:
