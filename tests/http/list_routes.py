@@ -29,6 +29,7 @@ NARROWING = {
     "variationId": ("11111111-1111-4111-8111-111111111111",),
     "since": ("2026-01-01T00:00:00Z",),
     "until": ("2100-01-01T00:00:00Z",),
+    "count": ("1",),
 }
 """Values of the query parameters of lists. A new parameter must be added here."""
 

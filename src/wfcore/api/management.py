@@ -133,6 +133,21 @@ class ScheduleState(TypedDict):
     missed: list[MissedSlot]
 
 
+class ListedSchedule(ScheduleState):
+    """An active workflow with a schedule, its state, and its next times, enabled or not."""
+
+    id: int
+    slug: str
+    name: str
+    canManage: bool
+    nextRuns: list[NextRun]
+
+
+class ListedSchedules(TypedDict):
+    schedules: list[ListedSchedule]
+    nextPageToken: str | None
+
+
 class WebhookSecret(TypedDict):
     """The URL for messages that start runs, and the secret that signs them (Standard Webhooks)."""
 

@@ -81,12 +81,19 @@ class ResourceRepository(Protocol):
         ...
 
     async def page(
-        self, principal: Principal, *, limit: int, after: int = 0, status: str | None = None, query: str | None = None
+        self,
+        principal: Principal,
+        *,
+        limit: int,
+        after: int = 0,
+        status: str | None = None,
+        query: str | None = None,
+        scheduled: bool = False,
     ) -> list[Resource]:
         """Resources that the principal can use or manage, by id ascending, ids greater than `after`, at most `limit`.
 
         `status` None: all except deleted ones. `deleted`: only those that the principal can manage. `query`: text that
-        name or slug contains; ASCII letters match in either case.
+        name or slug contains; ASCII letters match in either case. `scheduled`: only those with `is_scheduled`.
         """
         ...
 

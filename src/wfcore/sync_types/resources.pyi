@@ -39,7 +39,7 @@ from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.resources.base import DeployedVariation, ResourceView
 from wfcore.runtime.resources.interfaces import SignedInterface
 from wfcore.runtime.resources.ownership import AccessExplanation
-from wfcore.runtime.resources.schedules import ScheduleView
+from wfcore.runtime.resources.schedules import ScheduledWorkflow, ScheduleView
 from wfcore.runtime.resources.variations import VariationView
 
 class SyncInterfaces:
@@ -217,7 +217,10 @@ class SyncWebhookUseCases:
         """Replace the secret; messages signed with the old one are refused. The url stays."""
 
 class SyncScheduleUseCases:
-    """The schedule of a workflow. `toggle` enables and disables it."""
+    """The schedules of workflows. `toggle` enables and disables one."""
+
+    def schedules(self, me: Principal, *, limit: int = 25, after: int = 0, count: int = 10) -> list[ScheduledWorkflow]:
+        """The active workflows with a schedule that the principal can use or manage, by id ascending."""
 
     def next_runs(self, me: Principal, id: int, *, count: int = 10) -> list[Firing]:
         """The next times of the active variation's schedule, enabled or not; at most 100."""

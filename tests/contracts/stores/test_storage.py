@@ -18,7 +18,7 @@ from waiting import HANG
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.sql.postgres.database import PostgresDatabase
 from wfcore.adapters.sql.repositories import resources
-from wfcore.adapters.sql.repositories.resources import far_resources, near_resources
+from wfcore.adapters.sql.repositories.resources import far_resources, near_resources, scheduled_resources
 from wfcore.adapters.sql.sqlite.database import Database
 from wfcore.adapters.sql.storage import SqlStorage
 from wfcore.ports.storage import Storage
@@ -85,13 +85,18 @@ class TestSqlStorage(StorageContract):
         await again.close()
 
     async def test_a_page_scans_no_table(self, store: SqlStorage) -> None:
-        """A page looks up the grants of near resources, which it scans by id, unsorted, and of others by subject."""
+        """A page looks up the grants of near resources, which it scans by id, unsorted, and of others by subject.
+
+        A page of resources with a schedule has an index of them.
+        """
         async with store.database.reading() as connection:
             values = {"org": 1, "kind": "workflow", "subjects": ["u1"], "after": 3, "last": 303, "limit": 25}
-            pages = [page(False, False, False).params(values) for page in (near_resources, far_resources)]
+            made = (near_resources, far_resources, scheduled_resources)
+            pages = [page(False, False, False).params(values) for page in made]
             plans = [sa.text(f"EXPLAIN QUERY PLAN {_literal(page)}") for page in pages]
-            near, far = [[row.detail for row in await connection.execute(plan)] for plan in plans]
-        assert not any("SCAN" in step or "TEMP B-TREE" in step for step in near)
+            near, far, scheduled = [[row.detail for row in await connection.execute(plan)] for plan in plans]
+        assert not any("SCAN" in step or "TEMP B-TREE" in step for step in near + scheduled)
+        assert any("SEARCH wfcore_resources USING INDEX wfcore_resources_scheduled" in step for step in scheduled)
         assert any("SEARCH wfcore_resources" in step and "id>? AND id<?" in step for step in near)
         assert any(
             re.match(r"SEARCH wfcore_grants (EXISTS )?USING PRIMARY KEY \(resource=\? AND subject=\?\)", step)

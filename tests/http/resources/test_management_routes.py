@@ -12,6 +12,7 @@ from wfcore.adapters.http.route_table import route_table
 pytestmark = pytest.mark.anyio
 
 FLOWS = "/api/v1/workflows"
+SCHEDULES = "/api/v1/schedules"
 PRIVATE: Json = {"visibility": "private"}
 
 
@@ -79,6 +80,36 @@ class TestSchedule:
         first = (await ada.get(f"{FLOWS}/1/next-runs")).json()["nextRuns"][0]["at"]
         on = {"isEnabled": True, "nextAt": first, "paused": None}
         assert (await ada.get(f"{FLOWS}/1/schedule")).json() == off | on
+
+    async def test_schedules_of_workflows_are_one_list(self, either: World) -> None:
+        """Each active workflow whose active variation has a schedule, by id, with state and next times; in pages."""
+        ada = await either.user()
+        schedule = {"frequency": "daily", "timezone": "UTC", "time_of_day": "02:30"}
+        scheduled = {**flow(chain(APPROVAL)), "trigger": {"trigger_type": "schedule", "schedule": schedule}}
+        for body in (scheduled, flow(chain(APPROVAL)), scheduled, scheduled, scheduled):
+            await ada.post(FLOWS, json=body)
+        for number in (1, 2, 3, 5):
+            await ada.post(f"{FLOWS}/{number}/deploy")
+        await ada.post(f"{FLOWS}/3/toggle")
+        rows = await pages(ada, SCHEDULES, "schedules", 2)
+        assert [row["id"] for row in rows] == [1, 3, 5]
+        row = rows[1]
+        state = (await ada.get(f"{FLOWS}/3/schedule")).json()
+        slots = (await ada.get(f"{FLOWS}/3/next-runs")).json()
+        assert row == {"id": 3, "slug": row["slug"], "name": "Refunds", "canManage": True, **state, **slots}
+        assert [len(row["nextRuns"]) for row in (await ada.get(f"{SCHEDULES}?count=3")).json()["schedules"]] == [
+            3,
+            3,
+            3,
+        ]
+        assert_envelope(await ada.get(f"{SCHEDULES}?count=0"), 400, "BAD_REQUEST", "INVALID_ARGUMENT")
+        await ada.patch(f"{FLOWS}/1", json={"trigger": {"trigger_type": "manual"}})
+        await ada.delete(f"{FLOWS}/5")
+        assert [row["id"] for row in (await ada.get(SCHEDULES)).json()["schedules"]] == [1, 3]
+        await ada.post(f"{FLOWS}/1/deploy")
+        assert [row["id"] for row in (await ada.get(SCHEDULES)).json()["schedules"]] == [3]
+        await ada.patch(f"{FLOWS}/3", json={"accessConfig": PRIVATE})
+        assert (await (await either.user("bob")).get(SCHEDULES)).json()["schedules"] == []
 
     async def test_next_runs(self, either: World) -> None:
         """`count` firings with instant, local time and note; none without a schedule; a bad `count` is 400."""

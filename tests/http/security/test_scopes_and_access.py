@@ -32,6 +32,7 @@ EXPECTED = {
     "simulate": ("workflows:read",),
 }  # fmt: skip
 RUNS = {
+    "schedules.list": ("workflows:read",),
     "runs.start": ("workflows:invoke",), "runs.startUnversioned": ("workflows:invoke",),
     "runs.resume": ("workflows:invoke",), "runs.cancel": ("workflows:invoke",),
     "runs.interrupt": ("workflows:invoke",), "runs.list": ("workflows:read",), "runs.get": ("workflows:read",),

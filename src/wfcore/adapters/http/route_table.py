@@ -32,7 +32,7 @@ from wfcore.adapters.http.routes.organization_records import (
     member_routes,
     policy_routes,
 )
-from wfcore.adapters.http.routes.resources import SkillRoutes, WorkflowRoutes
+from wfcore.adapters.http.routes.resources import ScheduleRoutes, SkillRoutes, WorkflowRoutes
 from wfcore.adapters.http.routes.runs.ag_ui import AgUiRoutes
 from wfcore.adapters.http.routes.runs.evaluations import EvaluationRoutes
 from wfcore.adapters.http.routes.runs.graphs import RunGraphRoutes
@@ -158,6 +158,7 @@ def route_table(
     routes = [
         *WorkflowRoutes(core.workflows, "workflows", WORKFLOWS, Workflow).table(),
         *WorkflowRoutes(core.workflows, "agents", AGENTS, Workflow, WORKFLOWS).table(),
+        *ScheduleRoutes(core.workflows).table(),
         *SkillRoutes(core.skills, "skills", "/api/v1/skills", Scope).table(),
         *_with_aliases(RolloutRoutes(core.workflows, WORKFLOWS).table()),
         *EvaluationRoutes(core.evaluations).table(),

@@ -70,6 +70,7 @@ class MemoryResources:
         after: int = 0,
         status: str | None = None,
         query: str | None = None,
+        scheduled: bool = False,
     ) -> list[Resource]:
         found = (
             resource
@@ -77,6 +78,7 @@ class MemoryResources:
             if number > after
             and _has_status(resource, status)
             and _contains(resource, query)
+            and (resource.is_scheduled or not scheduled)
             and _may_see(principal, resource, status)
         )
         return [resource for resource, _ in zip(found, range(limit), strict=False)]

@@ -145,7 +145,8 @@ _VERSION: Final = ("key", "revision", "updated_at")
 
 RESOURCE: Final = (
     *("key", "org", "kind", "id", "slug", "name", "description", "status", "access", "active_variation_id"),
-    *("draft_variation_id", "is_enabled", "pending_transfer", "created_at", "updated_at", "deleted_at", "revision"),
+    *("draft_variation_id", "is_enabled", "is_scheduled", "pending_transfer", "created_at", "updated_at", "deleted_at"),
+    "revision",
 )
 """The columns that `to_resource` reads, with the keys."""
 

@@ -115,12 +115,7 @@ async def show_organization(
 async def list_schedules(*, json: Json = False, target: CommandTarget = TARGET) -> None:
     """List the workflows with a schedule, and when each fires next."""
     async with connected(target) as api:
-        rows = []
-        for workflow in await api.pages("/api/v1/workflows", "workflows", status="active"):
-            state = as_object(await api.get(f"/api/v1/workflows/{workflow['id']}/schedule"))
-            paused = state["paused"]
-            if paused is None or as_object(paused)["reason"] != "no_schedule":
-                rows.append({"id": workflow["id"], "slug": workflow["slug"], **state})
+        rows = await api.pages("/api/v1/schedules", "schedules", count=1)
     print_rows(rows, _SCHEDULES, as_json=json)
 
 

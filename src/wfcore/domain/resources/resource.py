@@ -84,7 +84,9 @@ class OwnershipTransfer:
 
 @attrs.frozen
 class Resource:
-    """A workflow or skill without its content. `revision` counts its changes from 1."""
+    """A workflow or skill without its content. `is_scheduled`: whether the active variation has a schedule. `revision`
+    counts its changes from 1.
+    """
 
     kind: Kind
     org_uuid: str
@@ -99,6 +101,7 @@ class Resource:
     active_variation_id: str | None = None
     draft_variation_id: str | None = None
     is_enabled: bool = False
+    is_scheduled: bool = False
     pending_transfer: OwnershipTransfer | None = None
     deleted_at: datetime | None = None
     revision: int = 1
@@ -264,8 +267,9 @@ def same_content(a: Content, b: Content) -> bool:
 
 def _activate(resource: Resource, variation: Variation, by: str, now: datetime) -> Change:
     deployed = attrs.evolve(variation, deployed_at=now, deployed_by=by)
-    enabled = resource.is_enabled and _is_scheduled(variation.content)
-    active = changed(resource, now, active_variation_id=variation.id, is_enabled=enabled)
+    scheduled = _is_scheduled(variation.content)
+    enabled = resource.is_enabled and scheduled
+    active = changed(resource, now, active_variation_id=variation.id, is_enabled=enabled, is_scheduled=scheduled)
     return Change(active, saved=deployed)
 
 
@@ -287,6 +291,7 @@ class ResourceFields(TypedDict, total=False):
     active_variation_id: str | None
     draft_variation_id: str | None
     is_enabled: bool
+    is_scheduled: bool
     pending_transfer: OwnershipTransfer | None
     deleted_at: datetime | None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any, Final
 
 import attrs
 
@@ -19,6 +20,9 @@ from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.preconditions import stale, tags_of
 from wfcore.runtime.resources.deployment import look_up_tools
 from wfcore.runtime.tools.mcp_tools import ToolLookup
+
+LIMITED_PAGE: Final = 100
+"""Resources that are read at once for a list of a credential that is limited to some workflows."""
 
 
 @attrs.frozen
@@ -171,6 +175,28 @@ class ResourceBase:
 
     async def _managed(self, work: UnitOfWork, me: Principal, id: int, if_match: str | None = None) -> Resource:
         return (await self._authorized(work, me, id, "manage", if_match)).resource
+
+    async def _page(
+        self,
+        work: UnitOfWork,
+        me: Principal,
+        limit: int,
+        after: int,
+        *,
+        status: str | None,
+        query: str | None = None,
+        scheduled: bool = False,
+    ) -> list[Resource]:
+        """Those that the principal can use or manage, by id ascending, at most `limit`; see `ResourceRepository`."""
+        found, size = list[Resource](), limit if me.workflows is None else LIMITED_PAGE
+        where: dict[str, Any] = {"status": status, "query": query, "scheduled": scheduled}
+        while len(found) < limit:
+            read = await work.resources(self.kind).page(me, limit=size, after=after, **where)
+            found += [one for one in read if me.reaches(one.kind, one.id)]
+            if len(read) < size or me.workflows is None:
+                break
+            after = read[-1].id
+        return found[:limit]
 
     async def _look_up_tools(self, me: Principal, id: int, variation_id: str | None = None) -> ToolLookup:
         """Look up the served tools that its draft, or this variation, uses. Called before a transaction."""

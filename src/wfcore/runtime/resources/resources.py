@@ -55,10 +55,6 @@ Fields = Mapping[str, object]
 
 STATUSES: Final = [*Status]
 
-LIMITED_PAGE: Final = 100
-"""Resources that are read at once for a list of a credential that is limited to some workflows."""
-
-
 Operate = Callable[[Resource, Variation | None, Variation | None], Change]
 """An operation of the lifecycle on a resource, its active variation and its draft."""
 
@@ -146,15 +142,8 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         """Resources that the principal can use or manage, by id ascending; deleted ones only with that `status`."""
         if status is not None and status not in STATUSES:
             refuse([Issue("status", f"unknown status `{status}`{usable(STATUSES)}", "query")])
-        found, size = list[Resource](), limit if me.workflows is None else LIMITED_PAGE
         async with self._ports.storage.reading(me.org_uuid) as work:
-            while len(found) < limit:
-                read = await work.resources(self.kind).page(me, limit=size, after=after, status=status, query=query)
-                found += [one for one in read if me.reaches(one.kind, one.id)]
-                if len(read) < size or me.workflows is None:
-                    break
-                after = read[-1].id
-        found = found[:limit]
+            found = await self._page(work, me, limit, after, status=status, query=query)
         return [ResourceView(resource, derive(me, resource.access)) for resource in found]
 
     async def _patch(

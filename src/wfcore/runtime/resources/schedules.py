@@ -1,13 +1,15 @@
 """The timer of a workflow's schedule: updated with the workflow, and read (interface, Schedule, `isEnabled`)."""
 
+import asyncio
 from datetime import datetime
 
 import attrs
 
 from wfcore.domain.json.codec import iso_ms, to_ms
 from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.ids import iso
 from wfcore.domain.kernel.json_type import JSON
-from wfcore.domain.resources.access import Principal
+from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.lifecycle import REASONS, Status
 from wfcore.domain.resources.resource import Change, Resource
 from wfcore.domain.triggers.schedule import (
@@ -24,7 +26,7 @@ from wfcore.ports.repositories.schedules import Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.requests import bad_query
-from wfcore.runtime.resources.base import ResourceBase
+from wfcore.runtime.resources.base import ResourceBase, ResourceView
 
 MAX_FIRINGS = 100
 """The most future firings that one call returns."""
@@ -70,8 +72,49 @@ class ScheduleView:
         }
 
 
+@attrs.frozen
+class ScheduledWorkflow:
+    """An active workflow with a schedule, in a list: its state and next times."""
+
+    workflow: ResourceView
+    schedule: ScheduleView
+    next_runs: list[Firing]
+
+    @property
+    def id(self) -> int:
+        return self.workflow.id
+
+    def to_wire(self) -> dict[str, JSON]:
+        one = self.workflow
+        head: dict[str, JSON] = {"id": one.id, "slug": one.slug, "name": one.name, "canManage": one.access.can_manage}
+        return {**head, **self.schedule.to_wire(), "nextRuns": [firing_to_wire(each) for each in self.next_runs]}
+
+
 class ScheduleUseCases(ResourceBase):
-    """The schedule of a workflow. `toggle` enables and disables it."""
+    """The schedules of workflows. `toggle` enables and disables one."""
+
+    @needs("*:read")
+    async def schedules(
+        self, me: Principal, *, limit: int = 25, after: int = 0, count: int = 10
+    ) -> list[ScheduledWorkflow]:
+        """The active workflows with a schedule that the principal can use or manage, by id ascending.
+
+        `count`: how many of the next times of each are computed, enabled or not; from 1 to 100.
+        """
+        if count < 1:
+            raise bad_query("count", "must be at least 1")
+        async with self._ports.storage.reading(me.org_uuid) as work:
+            found = await self._page(work, me, limit, after, status=Status.ACTIVE.value, scheduled=True)
+            states = [(one, *await _state(work, one)) for one in found]
+        now = self._ports.now()
+        return [
+            ScheduledWorkflow(
+                ResourceView(one, derive(me, one.access)),
+                state,
+                await _next_fires(schedule, now, min(count, MAX_FIRINGS)),
+            )
+            for one, state, schedule in states
+        ]
 
     @needs("*:read")
     async def next_runs(self, me: Principal, id: int, *, count: int = 10) -> list[Firing]:
@@ -81,17 +124,13 @@ class ScheduleUseCases(ResourceBase):
         async with self._ports.storage.reading(me.org_uuid) as work:
             resource = (await self._authorized(work, me, id, "see")).resource
             schedule = await schedule_of_variation(work, id, resource.active_variation_id)
-        return next_fires(schedule, self._ports.now(), min(count, MAX_FIRINGS)) if schedule else []
+        return await _next_fires(schedule, self._ports.now(), min(count, MAX_FIRINGS))
 
     @needs("*:read")
     async def schedule(self, me: Principal, id: int) -> ScheduleView:
         """Its state: the next slot or why there is none, the latest run, the missed slots."""
         async with self._ports.storage.reading(me.org_uuid) as work:
-            resource = (await self._authorized(work, me, id, "see")).resource
-            active = await work.workflows.variation(id, resource.active_variation_id or "")
-            trigger = active.workflow.trigger if active else None
-            found = schedule_of(trigger) is not None
-            return ScheduleView(resource, found, overlap_of(trigger), await work.schedules.get(id))
+            return (await _state(work, (await self._authorized(work, me, id, "see")).resource))[0]
 
     async def _save(
         self, work: UnitOfWork, me: Principal, old: Resource, change: Change, *, deployed: bool = False
@@ -125,6 +164,22 @@ async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: date
         next_at = next_slot(schedule, now)
     variation_id = new.active_variation_id or ""
     await work.schedules.put(attrs.evolve(timer, variation_id=variation_id, next_at=next_at, paused=None))
+
+
+async def _state(work: UnitOfWork, workflow: Resource) -> tuple[ScheduleView, Schedule | None]:
+    active = await work.workflows.variation(workflow.id, workflow.active_variation_id or "")
+    trigger = active.workflow.trigger if active else None
+    schedule, timer = schedule_of(trigger), await work.schedules.get(workflow.id)
+    return ScheduleView(workflow, schedule is not None, overlap_of(trigger), timer), schedule
+
+
+async def _next_fires(schedule: Schedule | None, now: datetime, count: int) -> list[Firing]:
+    """In a thread: a hundred times of one schedule take some 20 ms."""
+    return await asyncio.to_thread(next_fires, schedule, now, count) if schedule else []
+
+
+def firing_to_wire(firing: Firing) -> dict[str, JSON]:
+    return {"at": iso(firing.at), "local": firing.local, "note": firing.note}
 
 
 async def schedule_of_variation(work: UnitOfWork, workflow_id: int, variation_id: str | None) -> Schedule | None:

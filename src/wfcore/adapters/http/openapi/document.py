@@ -83,6 +83,7 @@ TAGS: Final[Mapping[str, str]] = {
     "server": "Health, metadata and documentation of this server",
 }
 _AREAS: Final[Mapping[str, str]] = {
+    "schedules": "workflows",
     "actions": "runs",
     "chat": "runs",
     "interrupts": "runs",

@@ -298,6 +298,11 @@ RESPONSES: Final[Mapping[str, JSON]] = {
         "require": {"approval": {"groups": [_ORG], "requiredApprovals": 2}}, "severity": "error",
     },
     "NextRuns": {"nextRuns": [{"at": _AT, "local": "2026-01-02T04:04:05", "note": None}]},
+    "ListedSchedule": {
+        "id": 7, "slug": "refunds", "name": "Refunds", "canManage": True,
+        "isEnabled": True, "nextAt": _AT, "paused": None, "overlap": "skip", "lastRunId": _RUN, "missed": [],
+        "nextRuns": [{"at": _AT, "local": "2026-01-02T04:04:05", "note": None}],
+    },
     "Evaluated": {"value": False},
     "Simulation": _SIMULATION,
     "Proposal": {

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, NotRequired, TypedDict
 
+import attrs
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.request_parsing import (
@@ -24,6 +25,7 @@ from wfcore.adapters.http.routes.webhooks import WebhookRoutes
 from wfcore.api.management import (
     AccessExplanationDto,
     DeployedVariations,
+    ListedSchedules,
     NextRuns,
     RollbackBody,
     ScheduleState,
@@ -34,20 +36,23 @@ from wfcore.api.resources import Body, DeploySkill, Supervision, ToggleBody
 from wfcore.api.runs import RunRecord
 from wfcore.domain.json.codec import page_of
 from wfcore.domain.kernel.errors import Issue
-from wfcore.domain.kernel.ids import iso
 from wfcore.domain.resources.content import SkillContent
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.supervision import links_of
 from wfcore.runtime.common.authorization import scopes_of
 from wfcore.runtime.resources.base import ResourceView
+from wfcore.runtime.resources.schedules import firing_to_wire
 from wfcore.runtime.resources.skills import Skills
 from wfcore.runtime.resources.workflows import Workflows
+
+SCHEDULES = "/api/v1/schedules"
 
 _STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
 _SEARCH = Query("q", short_text, {"type": "string", "maxLength": 200}, "Part of the name or slug")
 _MEMBER = Query("userId", opaque_id, OPAQUE_ID, "Explain the access of this member")
 _COUNT = Query("count", page_size, {"type": "integer", "minimum": 1, "default": 10},
                "How many; more than 100 is read as 100", 10)  # fmt: skip
+_TIMES = attrs.evolve(_COUNT, description="How many next times of each; more than 100 is read as 100")
 
 
 def _view(default: str) -> Query:
@@ -266,8 +271,7 @@ class WorkflowRoutes(ResourceRoutes):
 
     async def next_runs(self, call: Call) -> Response:
         found = await self._cases.next_runs(call.me, call.id, count=call.query["count"])
-        rows = [{"at": iso(firing.at), "local": firing.local, "note": firing.note} for firing in found]
-        return json_response({"nextRuns": rows})
+        return json_response({"nextRuns": [firing_to_wire(firing) for firing in found]})
 
     async def schedule(self, call: Call) -> Response:
         return json_response((await self._cases.schedule(call.me, call.id)).to_wire())
@@ -278,6 +282,26 @@ class WorkflowRoutes(ResourceRoutes):
         found = await self._cases.runs(call.me, call.id, limit=size + 1, before=position)
         last = found[size - 1].row if len(found) > size else None
         return call.page("runs", found[:size], last and last.key, *bound_to)
+
+
+class ScheduleRoutes:
+    """The schedules of all workflows."""
+
+    def __init__(self, cases: Workflows) -> None:
+        self._cases = cases
+
+    def table(self) -> Iterator[Route]:
+        yield Route(
+            "schedules.list", "GET", SCHEDULES, self.list,
+            "List the schedules of active workflows, with their next times", scopes_of(self._cases.schedules),
+            response=ListedSchedules, query=(_TIMES, *PAGING), base=SCHEDULES,
+        )  # fmt: skip
+
+    async def list(self, call: Call) -> Response:
+        size, count = call.query["pageSize"], call.query["count"]
+        after = call.position("schedules") or 0
+        found = await self._cases.schedules(call.me, limit=size + 1, after=after, count=count)
+        return call.page("schedules", found[:size], found[size - 1].id if len(found) > size else None, "schedules")
 
 
 class SkillRoutes(ResourceRoutes):

@@ -97,12 +97,15 @@ class SqlResources:
         after: int = 0,
         status: str | None = None,
         query: str | None = None,
+        scheduled: bool = False,
     ) -> list[Resource]:
         values = {
             "org": self.org, "kind": self.kind.value, "subjects": access.subjects(principal), "after": after,
             "last": after + NEAR, "status": status, "query": query and query.translate(_ASCII_LOWER),
         }  # fmt: skip
         shape = status is not None, status == "deleted", query is not None
+        if scheduled:
+            return await self._resources(scheduled_resources(*shape), values | {"limit": limit})
         found = await self._resources(near_resources(*shape), values | {"limit": limit})
         if len(found) < limit and await self._last_id() > after + NEAR:
             found += await self._resources(far_resources(*shape), values | {"limit": limit - len(found)})
@@ -201,6 +204,18 @@ def near_resources(has_status: bool, needs_manage: bool, has_query: bool) -> "sa
     found = _listed(has_status=has_status, has_query=has_query)
     page = found.where(resources.c.org == sa.bindparam("org"), *ids, granted).order_by(resources.c.id)
     return page.limit(sa.bindparam("limit", type_=sa.Integer()))
+
+
+@cache
+def scheduled_resources(has_status: bool, needs_manage: bool, has_query: bool) -> "sa.Select[Any]":
+    """The page of the next resources with a schedule, by their own index, with a look-up of grants for each. Its
+    parameters are those of `near_resources` without `last`.
+    """
+    granted = sa.exists().where(grants.c.resource == resources.c.key, _granted(needs_manage=needs_manage))
+    # The text of the condition of the index: SQLite uses it only then.
+    found = _listed(has_status=has_status, has_query=has_query).where(sa.literal_column("is_scheduled"))
+    page = found.where(resources.c.org == sa.bindparam("org"), resources.c.id > sa.bindparam("after"), granted)
+    return page.order_by(resources.c.id).limit(sa.bindparam("limit", type_=sa.Integer()))
 
 
 @cache

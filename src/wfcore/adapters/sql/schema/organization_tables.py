@@ -132,6 +132,7 @@ resources: Final = Table(
     integer("deleted_at", null=True),
     integer("revision"),
     integer("max_concurrent_runs", null=True),
+    boolean("is_scheduled"),
     sa.UniqueConstraint("org", "kind", "id"),
     sa.UniqueConstraint("org", "kind", "slug"),
 )
@@ -141,6 +142,13 @@ Index(
     resources.c.kind,
     resources.c.id,
     **only_where(resources.c.max_concurrent_runs.is_not(None)),
+)
+Index(
+    "wfcore_resources_scheduled",
+    resources.c.org,
+    resources.c.kind,
+    resources.c.id,
+    **only_where(resources.c.is_scheduled),
 )
 
 grants: Final = Table(

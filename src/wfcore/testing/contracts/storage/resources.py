@@ -125,6 +125,29 @@ class ResourcesContract:
             assert [r.id for r in await work.workflows.page(EVERYBODY, limit=9, status="active")] == [1]
             assert await work.workflows.page(EVERYBODY, limit=9, status="draft") == []
 
+    async def test_resources_with_a_schedule_are_listed(self, store: Storage) -> None:
+        """`scheduled`: only those with `is_scheduled`, in the order, pages and states of the list."""
+        by_owner = AccessConfig("private", {}, (), "u1", "u1@x.org")
+        made = [new_resource(1, status=Status.ACTIVE), new_resource(4, status=Status.ACTIVE, access=by_owner)]
+        made += [new_resource(number, status=status) for number, status in ((3, Status.ACTIVE), (5, Status.DELETED))]
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(2, status=Status.ACTIVE))
+            for one in made:
+                await work.workflows.add(attrs.evolve(one, is_scheduled=True))
+            await work.skills.add(attrs.evolve(new_resource(1, Kind.SKILL), is_scheduled=True))
+
+            async def listed(**where: Any) -> list[int]:
+                rows = await work.workflows.page(EVERYBODY, **({"limit": 9} | where), scheduled=True)
+                return [row.id for row in rows]
+
+            assert await listed() == [1, 3]
+            assert await listed(status="active", limit=1) == [1]
+            assert await listed(status="active", after=1) == [3]
+            assert await listed(status="deleted") == [5]
+            assert await listed(query="r3") == [3]
+            await work.workflows.save(made[0], changed(made[0], is_scheduled=False))
+            assert await listed() == [3]
+
     @pytest.mark.parametrize(
         ("query", "ids"),
         [("refund", [1, 2]), ("REFUND", [1, 2]), ("%", [3]), ("_", []), ("É", [4]), ("é", []), ("zz", []),

@@ -81,6 +81,7 @@ FULL: Final = attrs.evolve(
     active_variation_id="v1",
     draft_variation_id="v2",
     is_enabled=True,
+    is_scheduled=True,
     pending_transfer=OwnershipTransfer("u2", None, "u1", at(3)),
     deleted_at=at(4),
     updated_at=at(5),

@@ -113,6 +113,7 @@ CREATE TABLE wfcore_resources (
     deleted_at INTEGER,
     revision INTEGER NOT NULL,
     max_concurrent_runs INTEGER,
+    is_scheduled BOOLEAN NOT NULL,
     PRIMARY KEY ("key"),
     UNIQUE (org, kind, id),
     UNIQUE (org, kind, slug),
@@ -120,6 +121,8 @@ CREATE TABLE wfcore_resources (
 );
 
 CREATE INDEX wfcore_resources_limited ON wfcore_resources (org, kind, id) WHERE max_concurrent_runs IS NOT NULL;
+
+CREATE INDEX wfcore_resources_scheduled ON wfcore_resources (org, kind, id) WHERE is_scheduled;
 
 CREATE TABLE wfcore_grants (
     resource INTEGER NOT NULL,

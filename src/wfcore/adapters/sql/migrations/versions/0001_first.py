@@ -146,6 +146,7 @@ def _create_content() -> None:
         _int("deleted_at", null=True),
         _int("revision"),
         _int("max_concurrent_runs", null=True),
+        _bool("is_scheduled"),
         sa.UniqueConstraint("org", "kind", "id"),
         sa.UniqueConstraint("org", "kind", "slug"),
     )
@@ -154,6 +155,9 @@ def _create_content() -> None:
         own("resources"),
         ["org", "kind", "id"],
         **_only_where(sa.text("max_concurrent_runs IS NOT NULL")),
+    )
+    op.create_index(
+        own("resources_scheduled"), own("resources"), ["org", "kind", "id"], **_only_where(sa.text("is_scheduled"))
     )
     op.create_table(
         own("grants"),
