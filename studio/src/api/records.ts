@@ -150,11 +150,12 @@ export interface ScheduleState {
   missed: MissedSlot[];
 }
 
-/** A workflow that has a schedule: its state, and the next times, at most 100. */
-export interface Scheduled {
-  workflow: Workflow;
-  state: ScheduleState;
-  next: NextRun[];
+/** An active workflow that has a schedule: its state, and its next times. */
+export interface Scheduled extends ScheduleState {
+  id: number;
+  name: string;
+  canManage: boolean;
+  nextRuns: NextRun[];
 }
 
 /** The lists of records, and the key of the rows in their pages. */
@@ -263,29 +264,10 @@ export class Records {
     return { tools, servers };
   }
 
-  /**
-   * The schedules of these workflows; those without one are left out. The API has them by workflow only: a few requests
-   * at a time, so that others of the page are not held up.
-   */
-  async schedules(workflows: Workflow[]): Promise<Scheduled[]> {
-    const found: Scheduled[] = [];
-    const waiting = [...workflows];
-    const read = async () => {
-      for (let workflow = waiting.shift(); workflow; workflow = waiting.shift()) {
-        const one = await this.scheduled(workflow);
-        if (one) found.push(one);
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, read));
-    return found.sort((a, b) => (a.state.nextAt ?? "9").localeCompare(b.state.nextAt ?? "9") || a.workflow.id - b.workflow.id);
-  }
-
-  /** The schedule of the workflow; null if its active variation has none. */
-  async scheduled(workflow: Workflow): Promise<Scheduled | null> {
-    const state = await this.client.get<ScheduleState>(`/api/v1/workflows/${one(workflow.id)}/schedule`);
-    if (UNSCHEDULED.has(state.paused?.reason ?? "")) return null;
-    const { nextRuns } = await this.client.get<{ nextRuns: NextRun[] }>(`/api/v1/workflows/${one(workflow.id)}/next-runs`, { count: MOST_NEXT });
-    return { workflow, state, next: nextRuns };
+  /** A page of the active workflows with a schedule, by id, and `count` of the next times of each: at most `MOST_NEXT`. */
+  async schedules(count: number, pageToken: string | null): Promise<{ rows: Scheduled[]; next: string | null }> {
+    const found = await this.client.get<{ schedules: Scheduled[]; nextPageToken: string | null }>("/api/v1/schedules", { count, pageSize: 50, pageToken });
+    return { rows: found.schedules, next: found.nextPageToken };
   }
 
   workflow(id: number): Promise<Tagged<Workflow>> {
@@ -305,7 +287,5 @@ export class Records {
 /** A list of as many can have more. */
 export const MOST_CHOICES = 5_000;
 export const MOST_WORKFLOWS = 100;
-const AT_ONCE = 3;
 export const MOST_NEXT = 100;
-const UNSCHEDULED = new Set(["no_schedule", "not_deployed", "deleted"]);
 const matching = (etag: string | null): Record<string, string> => (etag ? { "If-Match": etag } : {});

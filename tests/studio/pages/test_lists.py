@@ -211,25 +211,26 @@ def test_runs_are_filtered_by_any_workflow(open_page: Open, server: Server, ids:
     expect(page).to_have_url(re.compile("workflowId=1500$"))
 
 
-def test_schedules_behind_the_first_workflows(open_page: Open, server: Server) -> None:
-    """Where none of the first 200 workflows has a schedule, the page says so and looks at more on demand."""
-    last = 1_230
-
-    def schedule(route: Route) -> None:
-        paused = None if f"/{last}/" in route.request.url else {"reason": "no_schedule", "message": "It has none."}
-        route.fulfill(json={"isEnabled": True, "nextAt": None, "paused": paused, "overlap": "skip", "lastRunId": None,
-                            "missed": []})  # fmt: skip
-
+def test_many_schedules_are_read_in_pages(open_page: Open, server: Server) -> None:
+    """The page reads one list, says if there are more than the first 200 schedules, and reads them on demand."""
+    state = {"isEnabled": True, "paused": None, "overlap": "skip", "lastRunId": None, "missed": [], "nextRuns": []}
+    first, last = 1_001, 1_230
+    rows = [
+        {**workflow(number), **state, "nextAt": f"{4000 - number}-01-01T00:00:00.000Z", "canManage": True}
+        for number in range(first, last + 1)
+    ]
     page = open_page("/studio/inbox")
-    Rows(page, "/api/v1/workflows", "workflows", [workflow(number) for number in range(1_001, last + 1)])
-    page.route(re.compile(r"/workflows/\d+/schedule$"), schedule)
-    page.route(re.compile(r"/workflows/\d+/next-runs"), lambda route: route.fulfill(json={"nextRuns": []}))
+    Rows(page, "/api/v1/schedules", "schedules", rows)
+    read: list[str] = []
+    page.on("request", lambda request: read.append(request.url))
     page.get_by_role("navigation").get_by_role("link", name="Schedules").click()
-    expect(page.get_by_text("No schedules")).to_be_visible()
-    expect(page.get_by_text("Only the schedules of the first 200 workflows are shown.")).to_be_visible()
+    expect(page.locator(".record").first).to_contain_text("Stub 1200")
+    expect(page.get_by_text("Only the first 200 schedules are shown.")).to_be_visible()
     page.get_by_role("button", name="Show more").click()
-    expect(page.locator(".record")).to_contain_text(f"Stub {last}")
     expect(page.get_by_role("button", name="Show more")).to_have_count(0)
+    page.locator(".main .scroll").evaluate("(box) => box.scrollTo(0, 0)")
+    expect(page.locator(".record").first).to_contain_text(f"Stub {last}")
+    assert not [url for url in read if "/api/v1/workflows" in url]
 
 
 def test_a_request_that_somebody_else_decides(open_page: Open, server: Server, ids: dict[str, str]) -> None:

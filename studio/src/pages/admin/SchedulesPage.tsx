@@ -1,6 +1,6 @@
 import { type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import { MOST_NEXT, type Scheduled } from "../../api/records";
-import type { Caller, Workflow } from "../../api/types";
+import type { Caller } from "../../api/types";
 import { problemOf, useChanges, useHost, useLoaded } from "../../elements/context";
 import { Icon } from "../../kit/icons";
 import { Empty, Failure, Loading, Tabs, VirtualRows } from "../../kit/kit";
@@ -12,44 +12,45 @@ import { calendarOf } from "./calendar";
 import { Title, useContextOf, useFocusReturn } from "./CollectionPage";
 
 const TEMPLATE = "100px minmax(120px, 1.6fr) minmax(120px, 1.6fr) minmax(60px, 0.8fr)";
-/** Of workflows that are looked at, and again as many on demand. */
+/** Pages that are read, and again as many on demand. */
 const PAGES = 4;
+/** The next times that the details show. */
+const TIMES = 10;
 const MOST_SLOTS = 3;
 
 interface Found {
   schedules: Scheduled[];
-  /** How many workflows were looked at, if there are more. */
-  cut: number | null;
+  /** Whether there are more. */
+  isCut: boolean;
 }
 
-const stateOf = ({ state }: Scheduled) => (!state.paused ? "on" : state.paused.reason === "disabled" ? "off" : "paused");
+const stateOf = ({ paused }: Scheduled) => (!paused ? "on" : paused.reason === "disabled" ? "off" : "paused");
 
 /** All schedules of the workflows that the caller can see, as a list and as a calendar of four weeks. */
 export function SchedulesPage({ me }: { me: Caller }) {
   const context = useContextOf(me);
   const { t, records } = context;
-  const { api } = useHost();
   const pages = useRef(PAGES);
-  const { value, problem, loading, reload } = useLoaded<Found>("schedules", async () => {
-    const rows: Workflow[] = [];
+  const [view, setView] = useState("list");
+  const { value, problem, loading, reload } = useLoaded<Found>(`schedules ${view}`, async () => {
+    const rows: Scheduled[] = [];
     let next: string | null = null;
     for (let page = 0; page < pages.current; page++) {
-      const found: { rows: Workflow[]; next: string | null } = await api.workflowPage({ status: "active" }, next);
+      const found: { rows: Scheduled[]; next: string | null } = await records.schedules(view === "list" ? TIMES : MOST_NEXT, next);
       rows.push(...found.rows);
       if ((next = found.next) === null) break;
     }
-    return { schedules: await records.schedules(rows), cut: next === null ? null : rows.length };
+    return { schedules: rows.sort((a, b) => (a.nextAt ?? "9").localeCompare(b.nextAt ?? "9") || a.id - b.id), isCut: next !== null };
   });
   const more = () => {
     pages.current += PAGES;
     reload();
   };
-  const cut = value && value.cut !== null && <Cut count={value.cut} busy={loading} context={context} onMore={more} />;
-  const [view, setView] = useState("list");
+  const cut = value?.isCut && <Cut count={value.schedules.length} busy={loading} context={context} onMore={more} />;
   const [chosen, setChosen] = useState<number | null>(null);
   useChanges(["workflow"], reload, 800);
   const box = useFocusReturn(chosen === null ? null : String(chosen));
-  const one = value?.schedules.find((found) => found.workflow.id === chosen);
+  const one = value?.schedules.find((found) => found.id === chosen);
   return (
     <div className="page admin" ref={box}>
       <div className="head"><h1>{t("nav.schedules")}</h1></div>
@@ -57,12 +58,12 @@ export function SchedulesPage({ me }: { me: Caller }) {
       <div className={`split${one ? "" : " alone"}`}>
         <div className="main" id="schedules" role="tabpanel" aria-label={t(`schedules.${view}`)}>
           {problem && !value ? <Failure problem={problem} onRetry={reload} /> : loading && !value ? <Loading rows={8} />
-            : !value?.schedules.length ? <><Empty icon="clock" title={t("schedules.empty")} hint={t("schedules.hint")} />{cut}</>
+            : !value?.schedules.length ? <Empty icon="clock" title={t("schedules.empty")} hint={t("schedules.hint")} />
             : view === "list" ? <List found={value} chosen={chosen} context={context} cut={cut} onChoose={setChosen} />
             : <Calendar found={value} context={context} cut={cut} onChoose={setChosen} />}
         </div>
         <aside className="side" aria-label={t("admin.details")} tabIndex={0} hidden={!one}>
-          {one && <Details key={one.workflow.id} one={one} context={context} onClose={() => setChosen(null)} onChanged={reload} />}
+          {one && <Details key={one.id} one={one} context={context} onClose={() => setChosen(null)} onChanged={reload} />}
         </aside>
       </div>
     </div>
@@ -78,7 +79,7 @@ function StateOf({ one, context }: { one: Scheduled; context: Context }) {
   return <span className={`status ${tone}`}><Icon name={icon!} />{context.t(`schedules.${state}`)}</span>;
 }
 
-/** Tells that only some of the workflows were looked at. */
+/** Tells that only some of the schedules are shown. */
 function Cut({ count, busy, context, onMore }: { count: number; busy: boolean; context: Context; onMore: () => void }) {
   const { t } = context;
   return (
@@ -98,14 +99,14 @@ function List({ found, chosen, context, cut, onChoose }: { found: Found; chosen:
       </div>
       <VirtualRows count={found.schedules.length} height={47} label={t("nav.schedules")} footer={cut} row={(index) => {
         const one = found.schedules[index]!;
-        const id = one.workflow.id;
+        const { id } = one;
         return (
           <div role="listitem" key={id} data-record={id} style={{ height: 47 }}>
             <button type="button" className={`line record${id === chosen ? " current" : ""}`} aria-pressed={id === chosen} style={{ gridTemplateColumns: TEMPLATE }} onClick={() => onChoose(id)}>
               <StateOf one={one} context={context} />
-              <b className="title clip">{brief(one.workflow.name, 120)}</b>
-              <span className="clip wide num">{one.state.nextAt ? dateTime(one.state.nextAt) : "–"}</span>
-              <span className="clip wide num">{one.state.missed.length ? <span className="errortext">{number(one.state.missed.length)}</span> : "–"}</span>
+              <b className="title clip">{brief(one.name, 120)}</b>
+              <span className="clip wide num">{one.nextAt ? dateTime(one.nextAt) : "–"}</span>
+              <span className="clip wide num">{one.missed.length ? <span className="errortext">{number(one.missed.length)}</span> : "–"}</span>
             </button>
           </div>
         );
@@ -130,10 +131,10 @@ function Calendar({ found, context, cut, onChoose }: { found: Found; context: Co
             <h2 className="label muted"><time dateTime={new Date(day.at).toISOString()}>{dayName.format(day.at)}</time></h2>
             <ul>
               {day.slots.slice(0, MOST_SLOTS).map((slot) => (
-                <li key={slot.of.workflow.id} data-record={slot.of.workflow.id}>
-                  <button type="button" className={`slot${stateOf(slot.of) === "on" ? "" : " off"}`} onClick={() => onChoose(slot.of.workflow.id)}>
+                <li key={slot.of.id} data-record={slot.of.id}>
+                  <button type="button" className={`slot${stateOf(slot.of) === "on" ? "" : " off"}`} onClick={() => onChoose(slot.of.id)}>
                     <span className="num">{slot.count > 1 ? `×${slot.count}` : time.format(slot.at)}</span>
-                    <span className="clip">{brief(slot.of.workflow.name, 60)}</span>
+                    <span className="clip">{brief(slot.of.name, 60)}</span>
                     {stateOf(slot.of) !== "on" && <span className="sr">{t(`schedules.${stateOf(slot.of)}`)}</span>}
                   </button>
                 </li>
@@ -143,7 +144,7 @@ function Calendar({ found, context, cut, onChoose }: { found: Found; context: Co
           </li>
         ))}
       </ol>
-      {found.schedules.some((one) => one.next.length >= MOST_NEXT) && <p className="pad hint">{t("schedules.horizon", { count: MOST_NEXT })}</p>}
+      {found.schedules.some((one) => one.nextRuns.length >= MOST_NEXT) && <p className="pad hint">{t("schedules.horizon", { count: MOST_NEXT })}</p>}
       {cut}
     </div>
   );
@@ -153,16 +154,15 @@ function Calendar({ found, context, cut, onChoose }: { found: Found; context: Co
 function Details({ one, context, onClose, onChanged }: { one: Scheduled; context: Context; onClose: () => void; onChanged: () => void }) {
   const { t, dateTime, me, records } = context;
   const host = useHost();
-  const { workflow, state, next } = one;
   const [etag, setEtag] = useState<string | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
-  const read = useCallback(() => void records.workflow(workflow.id).then((found) => setEtag(found.etag), () => undefined), [records, workflow]);
-  useEffect(read, [read, state]);
+  const read = useCallback(() => void records.workflow(one.id).then((found) => setEtag(found.etag), () => undefined), [records, one]);
+  useEffect(read, [read]);
   const offered = !host.readonly && host.wants("manage") && me.scopes.includes("workflows:write");
   const toggle = async () => {
     setProblem(null);
     try {
-      setEtag((await records.toggle(workflow.id, !state.isEnabled, etag)).etag);
+      setEtag((await records.toggle(one.id, !one.isEnabled, etag)).etag);
     } catch (error) {
       setProblem(problemOf(error).message);
       read();
@@ -172,35 +172,35 @@ function Details({ one, context, onClose, onChanged }: { one: Scheduled; context
   return (
     <>
       <div className="section">
-        <Title text={<span className="text">{visible(workflow.name)}</span>} onClose={onClose} />
+        <Title text={<span className="text">{visible(one.name)}</span>} onClose={onClose} />
         <dl className="facts">
           <div className="fact"><dt>{t("admin.status")}</dt><dd><StateOf one={one} context={context} /></dd></div>
-          {state.paused && state.paused.reason !== "disabled" && <div className="fact"><dt>{t("schedules.why")}</dt><dd className="text"><Named text={visible(state.paused.message)} /></dd></div>}
-          <div className="fact"><dt>{t("schedules.next")}</dt><dd>{state.nextAt ? dateTime(state.nextAt) : t("schedules.never")}</dd></div>
-          <div className="fact"><dt>{t("schedules.overlap")}</dt><dd>{t(`schedules.overlap.${state.overlap}`)}</dd></div>
-          {state.lastRunId && <div className="fact"><dt>{t("schedules.lastRun")}</dt><dd><PlaceLink to={{ page: "run", id: state.lastRunId }}><span className="mono">{state.lastRunId}</span></PlaceLink></dd></div>}
+          {one.paused && one.paused.reason !== "disabled" && <div className="fact"><dt>{t("schedules.why")}</dt><dd className="text"><Named text={visible(one.paused.message)} /></dd></div>}
+          <div className="fact"><dt>{t("schedules.next")}</dt><dd>{one.nextAt ? dateTime(one.nextAt) : t("schedules.never")}</dd></div>
+          <div className="fact"><dt>{t("schedules.overlap")}</dt><dd>{t(`schedules.overlap.${one.overlap}`)}</dd></div>
+          {one.lastRunId && <div className="fact"><dt>{t("schedules.lastRun")}</dt><dd><PlaceLink to={{ page: "run", id: one.lastRunId }}><span className="mono">{one.lastRunId}</span></PlaceLink></dd></div>}
         </dl>
         <Refusal text={problem} />
         <div className="row wrap">
-          {offered && workflow.canManage && <button type="button" className="button" onClick={() => void toggle()}>{t(state.isEnabled ? "schedules.turnOff" : "schedules.turnOn")}</button>}
-          <PlaceLink to={{ page: "workflow", id: String(workflow.id) }} className="button">{t("schedules.builder")}</PlaceLink>
+          {offered && one.canManage && <button type="button" className="button" onClick={() => void toggle()}>{t(one.isEnabled ? "schedules.turnOff" : "schedules.turnOn")}</button>}
+          <PlaceLink to={{ page: "workflow", id: String(one.id) }} className="button">{t("schedules.builder")}</PlaceLink>
         </div>
-        {offered && !workflow.canManage && <p className="hint">{t("schedules.denied")}</p>}
+        {offered && !one.canManage && <p className="hint">{t("schedules.denied")}</p>}
       </div>
-      {state.missed.length > 0 && (
+      {one.missed.length > 0 && (
         <div className="section">
           <h3>{t("schedules.missed")}</h3>
-          <ul className="stack">{state.missed.map((slot) => <li key={slot.at}><span className="num">{dateTime(slot.at)}</span> <span className="muted">{t(`schedules.reason.${slot.reason}`)}</span></li>)}</ul>
+          <ul className="stack">{one.missed.map((slot) => <li key={slot.at}><span className="num">{dateTime(slot.at)}</span> <span className="muted">{t(`schedules.reason.${slot.reason}`)}</span></li>)}</ul>
         </div>
       )}
       <div className="section">
         <h3>{t("schedules.times")}</h3>
         <ol className="stack" style={{ gap: 4 }}>
-          {next.slice(0, 10).map((run) => (
+          {one.nextRuns.slice(0, TIMES).map((run) => (
             <li key={run.at}><time className="num" dateTime={run.at}>{localTime(run.local)}</time>{run.note && <span className="hint"> {visible(run.note)}</span>}</li>
           ))}
         </ol>
-        {!next.length && <p className="muted">{t("schedules.never")}</p>}
+        {!one.nextRuns.length && <p className="muted">{t("schedules.never")}</p>}
       </div>
     </>
   );

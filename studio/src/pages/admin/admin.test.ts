@@ -58,7 +58,7 @@ describe("usage", () => {
 
 describe("the calendar", () => {
   const planned = (id: number, ...times: string[]) => ({
-    workflow: { id, name: String(id), description: null, status: "active" }, state: { paused: null }, next: times.map((at) => ({ at, local: at, note: null })),
+    id, name: String(id), paused: null, nextRuns: times.map((at) => ({ at, local: at, note: null })),
   }) as unknown as Scheduled;
   const local = (text: string) => new Date(text).toISOString();
 
@@ -69,7 +69,7 @@ describe("the calendar", () => {
     const days = calendarOf([hourly, daily], now);
     expect(days).toHaveLength(28);
     expect(new Date(days[0]!.at).toDateString()).toBe(new Date("2026-11-16T00:00:00").toDateString());
-    expect(days.map((day) => day.slots.map((slot) => [slot.of.workflow.id, slot.count])).filter((slots) => slots.length)).toEqual(
+    expect(days.map((day) => day.slots.map((slot) => [slot.of.id, slot.count])).filter((slots) => slots.length)).toEqual(
       [[[2, 1], [1, 3]], [[1, 1]], [[2, 1]]],
     );
     expect(days[27]!.slots[0]!.of).toBe(daily);

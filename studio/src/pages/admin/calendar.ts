@@ -27,7 +27,7 @@ export function calendarOf(schedules: Scheduled[], now: number): Day[] {
     return { at: at.getTime(), slots: [] };
   });
   for (const one of schedules) {
-    for (const { at: text } of one.next) {
+    for (const { at: text } of one.nextRuns) {
       const at = Date.parse(text);
       // A day can have 23 or 25 hours: from the guess, at most one day further.
       const guess = Math.floor((at - days[0]!.at) / DAY);
