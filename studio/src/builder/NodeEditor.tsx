@@ -11,6 +11,7 @@ import { handlesOf, removable, titleOf } from "./document";
 import type { Found } from "./editor";
 import { GroupInput } from "./Marks";
 import { Params } from "./Params";
+import { Questions } from "./Questions";
 
 export interface Catalog {
   types: Map<string, NodeType>;
@@ -62,6 +63,11 @@ function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, named: (sch
   choice("toolId", catalog.tools.map((tool) => ({ const: tool.id, title: tool.name && tool.name !== tool.id ? `${tool.name} (${tool.id})` : tool.id })));
   choice("agent_id", catalog.skills.map((skill) => ({ const: skill.id, title: skill.name })));
   choice("model", catalog.models.map((model) => ({ const: model, title: model })));
+  // A list of parts is shown as JSON, a text as a text.
+  if (isObject(properties.instructions) && !Array.isArray(node.data?.instructions)) {
+    const { anyOf: _, ...rest } = properties.instructions;
+    properties.instructions = { ...rest, type: "string" };
+  }
   delete properties.params;
   const required = Array.isArray(type.dataSchema.required) ? type.dataSchema.required : [];
   const first = ["toolId", "agent_id", "message", "branches", "approvers"];
@@ -92,17 +98,18 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
         [name, isObject(one) && has(`data.${name}`) ? { ...one, title: t(`data.${name}`), ...TEXTS[name] } : one])),
     });
     return type ? schemaOf(type, node, catalog, named) : null;
-  }, [type, node.data?.toolId, node.data?.agent_id, node.data?.model, catalog, t, has]);
+  }, [type, node.data?.toolId, node.data?.agent_id, node.data?.model, Array.isArray(node.data?.instructions), catalog, t, has]);
   const wrong = [...new Set(issues.map((issue) => issue.at.pointer.split("/")[1] ?? ""))].sort().join();
   const fields = useMemo(() => {
-    if (!schema) return { main: null, more: null };
+    if (!schema) return { main: null, more: null, answered: [] };
     const whole = fieldOf(schema);
-    if (whole.kind !== "group") return { main: whole, more: null };
+    if (whole.kind !== "group") return { main: whole, more: null, answered: [] };
     const open = new Set(MAIN[node.type] ?? []);
     const isMain = (name: string) => open.has(name) || data[name] !== undefined || wrong.split(",").includes(name);
     return {
-      main: { ...whole, fields: whole.fields.filter((field) => isMain(field.name)) },
+      main: { ...whole, fields: whole.fields.filter((field) => isMain(field.name) && !(field.name in ANSWERED)) },
       more: { ...whole, fields: whole.fields.filter((field) => !isMain(field.name)) },
+      answered: whole.fields.filter((field) => field.name in ANSWERED),
     };
   }, [schema, Object.keys(data).sort().join(), wrong]);
   const errors = useMemo(() => {
@@ -138,6 +145,11 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
       {fields.main && fields.main.kind === "group" && fields.main.fields.length > 0 && (
         <div className="section"><DataForm field={fields.main} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
       )}
+      {fields.answered.map((field) => (
+        <div className="section" key={field.name}>
+          <Questions field={field} reads={ANSWERED[field.name]!(node.id)} value={data[field.name]} errors={errors} disabled={!canEdit} onChange={(next) => change(field.pointer, next)} />
+        </div>
+      ))}
       {tool && (
         <div className="section">
           <h3>{t("builder.params")}</h3>
@@ -178,6 +190,12 @@ const MAIN: Record<string, string[]> = {
   condition: ["branches"],
   agent: ["agent_id", "message", "instructions", "model"],
   humanApproval: ["message", "approvers", "requiredApprovals", "formSchema", "timeoutSeconds"],
+};
+
+/** The fields that say what people fill in, and how expressions read it. */
+const ANSWERED: Record<string, (id: string) => string> = {
+  inputSchema: () => "input",
+  formSchema: (id) => `nodes.${id}.output.data`,
 };
 
 function IdInput({ id, value, taken, disabled, onRename }: { id: string; value: string; taken: string[]; disabled: boolean; onRename: (id: string) => void }) {

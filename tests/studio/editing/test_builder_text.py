@@ -22,6 +22,7 @@ def test_text_that_is_no_value_is_kept_and_stops_a_deploy_and_a_run(open_page: O
         workflow = create(client, CALL)
         page = opened(open_page, workflow)
         node(page, "start").click()
+        page.get_by_role("button", name="As JSON Schema").click()
         schema = page.get_by_label("Input schema")
         schema.fill(BROKEN)
         expect(page.get_by_text("This is not valid JSON")).to_be_visible()
