@@ -1,4 +1,4 @@
-import { useMemo, useRef, useState } from "react";
+import { useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
 import type { AccessConfig, GraphDiff, Json, JsonObject, Variation } from "../api/types";
@@ -71,6 +71,14 @@ function useTyped<T>(name: string, given: T) {
   const [kept, setKept, discard] = useKept<T | null>(name, null);
   useUnsaved(() => (kept === null ? null : "kept"));
   return { value: kept ?? given, edit: (next: Partial<T>) => setKept((old) => ({ ...(old ?? given), ...next })), discard, isTyped: kept !== null };
+}
+
+const TABS = ["general of", "trigger of", "access of"];
+
+/** Whether the settings of a workflow have changes that are not saved. */
+export function useTypedSettings(id: number): boolean {
+  const { unsaved } = useHost();
+  return useSyncExternalStore(unsaved.subscribe, () => TABS.some((tab) => Boolean(unsaved.get(`${tab} ${id}`)?.value)));
 }
 
 /** The button that saves a tab, and beside it whether that is still to be done. */

@@ -52,9 +52,9 @@ export function DiffView({ diff }: { diff: GraphDiff }) {
   );
 }
 
-/** What deploying the draft means, before it is done. The deploy is bound to what was shown. */
-export function DeployDialog({ editor, state, editing, onProblem, onClose }: {
-  editor: Editor; state: EditorState; editing: Editing; onProblem: (issue: Found) => void; onClose: () => void;
+/** What deploying the draft means, before it is done. The deploy is bound to what was shown. `onSettings` leads to settings that are not saved. */
+export function DeployDialog({ editor, state, editing, onProblem, onSettings, onClose }: {
+  editor: Editor; state: EditorState; editing: Editing; onProblem: (issue: Found) => void; onSettings: (() => void) | undefined; onClose: () => void;
 }) {
   const { t } = useLanguage();
   const host = useHost();
@@ -104,6 +104,12 @@ export function DeployDialog({ editor, state, editing, onProblem, onClose }: {
       </>
     }>
       <p className="muted">{t("builder.deployHint")}</p>
+      {onSettings && (
+        <div className="row wrap">
+          <p className="problem warning grow"><Icon name="waiting" />{t("settings.typedDeploy")}</p>
+          <button type="button" className="button small" onClick={onSettings}>{t("settings.open")}</button>
+        </div>
+      )}
       {errors > 0 && <p className="problem" role="alert"><Icon name="error" />{t("builder.fixFirst", { count: errors })}</p>}
       {warnings > 0 && <p>{t("builder.warnings", { count: warnings })}</p>}
       {errors + warnings > 0 && <Problems issues={state.issues} structure={state.structure} onSelect={onProblem} />}

@@ -5,7 +5,7 @@ import { Ask, type Preview } from "../builder/Ask";
 import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
 import { addNode, connect, copied, exceeded, handlesOf, moved, NO_LIMITS, type Pasted, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
 import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
-import { SettingsDialog } from "../builder/Settings";
+import { SettingsDialog, useTypedSettings } from "../builder/Settings";
 import { Editor, type Found } from "../builder/editor";
 import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
 import type { Marks } from "../builder/playing";
@@ -152,6 +152,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     return () => onEditor?.(null);
   }, [editor, onEditor]);
 
+  const openSettings = useTypedSettings(id) ? () => setAsking("settings") : undefined;
   useOthers(id, editor, asking === "settings");
   const save = () => editor.ensureSaved(t("builder.unsaved"));
   const select = useCallback((node: string, isNew = false) => {
@@ -294,7 +295,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
     <div className="page builder" onKeyDown={onKey} onCopy={onCopy} onCut={onCopy} onPaste={onPaste}>
       <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
         onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onAside={(what) => { setSelected([]); setOpen(open === what ? null : what); }} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
-      <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} unpasted={unpasted}
+      <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} onSettings={openSettings} unpasted={unpasted}
         onPasted={() => { setUnpasted([]); canvas.current?.show(selected.at(-1) ?? structure.nodes[0]?.id ?? ""); }} />
       {open === "problems" && <Problems issues={state.issues} structure={structure} onSelect={lead} />}
       <div ref={parts} className={`studiobuild${open === "palette" ? " adding" : ""}${isAside || isTool ? " chosen" : ""}`}>
@@ -347,7 +348,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
         <ConflictDialog conflict={state.conflict} mine={structure} onClose={() => setPutOff(true)} onResolve={(mine) => { setPutOff(false); editor.resolve(mine); }} />
       )}
       {asking === "settings" && <SettingsDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
-      {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onProblem={(issue) => { setAsking(null); lead(issue); }} onClose={() => setAsking(null)} />}
+      {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onSettings={openSettings} onProblem={(issue) => { setAsking(null); lead(issue); }} onClose={() => setAsking(null)} />}
       {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} from={from} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); setRunShown(true); }} />}
     </div>
   );

@@ -1,3 +1,4 @@
+import { useState } from "react";
 import { Editing } from "../api/editing";
 import type { Pasted } from "../builder/document";
 import { counted, countOf } from "../builder/Problems";
@@ -6,7 +7,7 @@ import { problemOf, useHost } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Status } from "../kit/kit";
-import { Named } from "../kit/named";
+import { Named, Refusal } from "../kit/named";
 import { brief } from "../kit/safe";
 import { PlaceLink, Restore } from "./parts";
 
@@ -58,14 +59,31 @@ export function Toolbar({ editor, state, canEdit, open, onTidy, onPalette, onPro
 
 const MOST = 5;
 
+/** Whether the workflow is deployed with a schedule that is off, as every new one is. */
+const isIdle = ({ workflow }: EditorState) =>
+  workflow?.status === "active" && !workflow.hasUnpublishedChanges && !workflow.isEnabled && workflow.variation?.trigger?.trigger_type === "schedule";
+
+function SwitchOn({ editor }: { editor: Editor }) {
+  const { t } = useLanguage();
+  const [problem, setProblem] = useState<string | null>(null);
+  const act = () => editor.toggle().catch((error: unknown) => setProblem(problemOf(error).message));
+  return (
+    <div className="notice wait" role="status">
+      <Icon name="clock" /><span className="grow">{t("settings.idle")} <Refusal text={problem} /></span>
+      <button type="button" className="button small" onClick={() => void act()}>{t("settings.switchOn")}</button>
+    </div>
+  );
+}
+
 /** What the user has to know of the draft. */
-export function Notices({ editor, state, unpasted, onConflict, onPasted }: {
-  editor: Editor; state: EditorState; unpasted: Pasted["left"]; onConflict: () => void; onPasted: () => void;
+export function Notices({ editor, state, unpasted, onConflict, onPasted, onSettings }: {
+  editor: Editor; state: EditorState; unpasted: Pasted["left"]; onConflict: () => void; onPasted: () => void; onSettings: (() => void) | undefined;
 }) {
   const { t } = useLanguage();
   const host = useHost();
   const id = state.workflow?.id ?? 0;
   const message = state.error ? problemOf(state.error).message : "";
+  const mayChange = editor.canEdit && !host.readonly && host.wants("settings");
   if (state.workflow?.status === "deleted") {
     return (
       <div className="notices">
@@ -90,6 +108,13 @@ export function Notices({ editor, state, unpasted, onConflict, onPasted }: {
           <button type="button" className="button plain square small" aria-label={t("common.close")} onClick={onPasted}><Icon name="close" /></button>
         </div>
       )}
+      {onSettings && mayChange && (
+        <div className="notice wait">
+          <Icon name="waiting" /><span className="grow">{t("settings.typed")}</span>
+          <button type="button" className="button small" onClick={onSettings}>{t("settings.open")}</button>
+        </div>
+      )}
+      {isIdle(state) && mayChange && <SwitchOn editor={editor} />}
       {state.restored && (
         <div className="notice wait">
           <Icon name="retry" /><span className="grow">{t("builder.restored")}</span>

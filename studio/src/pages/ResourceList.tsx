@@ -31,6 +31,7 @@ interface Props {
 export function ResourceList({ kind, load: page, placeOf, create }: Props) {
   const { t, ago, dateTime } = useLanguage();
   const host = useHost();
+  const mayCreate = !host.readonly && host.wants("create");
   const [creating, setCreating] = useState(false);
   const [search, setSearch] = useChoice("search", "");
   const [query, setQuery] = useState(search);
@@ -49,12 +50,13 @@ export function ResourceList({ kind, load: page, placeOf, create }: Props) {
           <input id="search" type="search" className="input" placeholder={t(`${kind}.search`)} value={search} onChange={(event) => setSearch(event.target.value)} />
         </div>
         <button type="button" className="button" aria-pressed={isDeleted} onClick={() => setDeleted(!isDeleted)}>{t("status.deleted")}</button>
-        {!host.readonly && host.wants("create") && <button type="button" className="button primary" onClick={() => setCreating(true)}><Icon name="plus" />{t(`${kind}.new`)}</button>}
+        {mayCreate && <button type="button" className="button primary" onClick={() => setCreating(true)}><Icon name="plus" />{t(`${kind}.new`)}</button>}
       </div>
       {creating && <NewResource kind={kind} placeOf={placeOf} create={create} onClose={() => setCreating(false)} />}
       {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
         : list.loading ? <Loading rows={8} />
-        : !list.rows.length ? <Empty icon={kind} title={t(query ? "runs.noMatch" : isDeleted ? "list.noneDeleted" : `${kind}.empty`)} {...(query || isDeleted ? {} : { hint: t(`${kind}.emptyHint`) })} />
+        : !list.rows.length ? <Empty icon={kind} title={t(query ? "runs.noMatch" : isDeleted ? "list.noneDeleted" : `${kind}.empty`)} {...(query || isDeleted ? {} : { hint: t(mayCreate ? `${kind}.emptyMake` : `${kind}.emptyHint`) })}
+          action={!query && !isDeleted && mayCreate ? <button type="button" className="button" onClick={() => setCreating(true)}><Icon name="plus" />{t(`${kind}.new`)}</button> : undefined} />
         : (
           <>
             <div className="columns" aria-hidden="true">

@@ -48,7 +48,7 @@ export default function RunsPage({ workflowId, query, onQuery }: RunsProps) {
       {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
         : list.loading && !list.rows.length ? <Loading rows={10} />
         : !list.rows.length ? (
-          <Empty icon="runs" title={filtered ? t("runs.noMatch") : t("runs.empty")} {...(filtered ? {} : { hint: t("runs.emptyHint") })} />
+          <Empty icon="runs" title={filtered ? t("runs.noMatch") : t("runs.empty")} {...(filtered ? {} : { hint: t("runs.emptyHint"), action: <PlaceLink to={{ page: "workflows" }} className="button">{t("runs.toWorkflows")}</PlaceLink> })} />
         ) : (
           <>
             <div className="columns" aria-hidden="true">
