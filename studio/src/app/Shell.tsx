@@ -6,7 +6,7 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Empty } from "../kit/kit";
 import { PlaceLink } from "../pages/parts";
-import { type Navigation, pathOf, type Route, routeOf, SECTIONS } from "./router";
+import { type Navigation, pathOf, type Route, routeOf, SECTIONS, withOpened } from "./router";
 import { Brand } from "./Brand";
 
 export interface Link {
@@ -98,6 +98,9 @@ export function Shell({ element, config, navigation, path, me, tools, view: View
   );
 }
 
+/** The elements that show a part in the place of their list or graph. */
+const OPENING = ["inbox", "builder"];
+
 /** Of how many entries of the history the views are kept. */
 const MOST_VIEWS = 10;
 
@@ -153,6 +156,13 @@ function Page({ route, navigation, element }: { route: Route; navigation: Naviga
     runs.query = route.query;
     runs.onQuery = (next) => navigation.go(pathOf({ page: "runs", query: next }), true);
   }, [key, client, query]);
+  useEffect(() => {
+    const page = shown.current;
+    if (!page || !OPENING.includes(name ?? "")) return;
+    page.opened = route.query.open;
+    // From one to the next, as in a list, the entry of the history stays: Back leads to the list.
+    page.onOpen = (id) => navigation.go(withOpened(route, id), id !== null && route.query.open !== undefined);
+  }, [key, client, route, navigation]);
   useEffect(() => {
     if (name !== "chat") return;
     const chat = shown.current!;

@@ -29,6 +29,13 @@ export function pathOf(place: Place): string {
   return `${PAGES[place.page]}${one}${search && `?${search}`}`;
 }
 
+/** The path of the route with another part opened, or none. */
+export function withOpened({ page, id, query }: Route, opened: string | null): string {
+  const { open: _, ...others } = query;
+  const search = new URLSearchParams(opened === null ? others : { ...others, open: opened }).toString();
+  return `${page}${id === null ? "" : `/${encodeURIComponent(id)}`}${search && `?${search}`}`;
+}
+
 /** Where the application keeps its place. */
 export interface Navigation {
   path: () => string;

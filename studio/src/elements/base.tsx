@@ -128,6 +128,18 @@ export abstract class PageElement extends HTMLElement {
   declare hrefOf: ((place: Place) => string | undefined) | undefined;
   /** Set by the application: what the page left when it was shown at this place before. */
   declare view: View | undefined;
+  #opened: string | undefined;
+  /** What the page shows in the place of its list or graph, where the application has it in the address; `onOpen` gets another one. */
+  get opened() {
+    return this.#opened;
+  }
+  set opened(id: string | undefined) {
+    if (id === this.#opened) return;
+    this.#opened = id;
+    this.schedule();
+  }
+  declare onOpen: ((id: string | null) => void) | undefined;
+  protected readonly openedProps = () => ({ ...(this.opened === undefined ? {} : { opened: this.opened }), onOpen: (id: string | null) => this.onOpen?.(id) });
 
   get getToken(): GetToken | undefined {
     return this.#getToken ?? this.#provider?.getToken;

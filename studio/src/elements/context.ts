@@ -90,6 +90,24 @@ export function useChoice<T>(name: string, start: T): [value: T, choose: (next: 
   return [value, choose];
 }
 
+export interface Opening {
+  /** What is shown in the place of the list or graph of a page, as the address has it. */
+  opened?: string;
+  onOpen?: (id: string | null) => void;
+}
+
+/** What is shown in the place of the list or graph of a page: at once, and in the address where there is one, so that Back leads to the list. */
+export function useOpened({ opened, onOpen }: Opening): [id: string | null, open: (id: string | null) => void] {
+  const [id, setId] = useState(opened ?? null);
+  useLayoutEffect(() => setId(opened ?? null), [opened]);
+  const open = (next: string | null) => {
+    if (next === id) return;
+    setId(next);
+    onOpen?.(next);
+  };
+  return [id, open];
+}
+
 /** The problem of a request that failed, of which the page around the element is notified. */
 export function reported(host: Host, error: unknown): Problem {
   const problem = problemOf(error);

@@ -47,7 +47,7 @@ export class RunsElement extends PageElement {
 export class InboxElement extends PageElement {
   static override readonly own = ["skin", "workflow-id"];
   protected override page() {
-    return { page: pages.inbox, props: { skin: skinOf(this), workflowId: optional(this, "workflow-id") }, css: [pagesCss] };
+    return { page: pages.inbox, props: { skin: skinOf(this), workflowId: optional(this, "workflow-id"), ...this.openedProps() }, css: [pagesCss] };
   }
 }
 
@@ -74,7 +74,7 @@ export class BuilderElement extends PageElement {
   #methods: BuilderMethods | null = null;
   private readonly keep = (methods: BuilderMethods | null) => void (this.#methods = methods);
   protected override page() {
-    const props = { workflowId: this.getAttribute("workflow-id") ?? "", onEditor: this.keep };
+    const props = { workflowId: this.getAttribute("workflow-id") ?? "", onEditor: this.keep, ...this.openedProps() };
     return { page: pages.builder, props, css: [flowCss, graphCss, pagesCss, builderCss] };
   }
   save = () => this.#methods?.save();

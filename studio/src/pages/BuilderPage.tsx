@@ -16,7 +16,7 @@ import { type Catalog, NodeEditor } from "../builder/NodeEditor";
 import { NoteEditor, SeveralEditor } from "../builder/Marks";
 import { type Entry, entryIn, Palette } from "../builder/Palette";
 import { countOf, focusField, Problems } from "../builder/Problems";
-import { problemOf, useChanges, useHost, useLoaded } from "../elements/context";
+import { type Opening, problemOf, useChanges, useHost, useLoaded, useOpened } from "../elements/context";
 import { NodeExpressions, useSample } from "../expressions/NodeExpressions";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -26,7 +26,7 @@ import { Notices, Toolbar } from "./BuilderToolbar";
 import { usePanelInSight } from "./parts";
 import RunPage from "./RunPage";
 
-export interface BuilderProps {
+export interface BuilderProps extends Opening {
   workflowId: string;
   /** Called with the methods of the element. */
   onEditor?: (methods: BuilderMethods | null) => void;
@@ -42,9 +42,9 @@ export interface BuilderMethods {
   redo: () => void;
 }
 
-export default function BuilderPage({ workflowId, onEditor }: BuilderProps) {
+export default function BuilderPage({ workflowId, onEditor, ...opening }: BuilderProps) {
   const id = Number(workflowId);
-  return Number.isInteger(id) && id > 0 ? <OneBuilder key={id} id={id} {...(onEditor ? { onEditor } : {})} /> : <Empty icon="workflows" title="workflow-id" />;
+  return Number.isInteger(id) && id > 0 ? <OneBuilder key={id} id={id} opening={opening} {...(onEditor ? { onEditor } : {})} /> : <Empty icon="workflows" title="workflow-id" />;
 }
 
 function useEditor(id: number, editing: Editing): Editor {
@@ -118,7 +118,7 @@ const isField = (event: { nativeEvent: Event }) => {
   return target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement;
 };
 
-function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: BuilderMethods | null) => void }) {
+function OneBuilder({ id, opening, onEditor }: { id: number; opening: Opening; onEditor?: (methods: BuilderMethods | null) => void }) {
   const { t } = useLanguage();
   const host = useHost();
   const editing = useMemo(() => new Editing(host.client), [host.client]);
@@ -138,11 +138,12 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   const [isPutOff, setPutOff] = useState(false);
   const [unpasted, setUnpasted] = useState<Pasted["left"]>([]);
   const [from, setFrom] = useState<From | undefined>();
-  const [runId, setRunId] = useState<string | null>(null);
-  const [isRunShown, setRunShown] = useState(false);
+  const [shownRun, showRun] = useOpened(opening);
+  const [lastRun, setLastRun] = useState<string | null>(null);
+  const runId = shownRun ?? lastRun;
   const canEdit = editor.canEdit && !host.readonly;
   const { structure } = state;
-  const { sample, last, isReading, setSample } = useSample(id, `${runId} ${isRunShown}`);
+  const { sample, last, isReading, setSample } = useSample(id, `${runId} ${shownRun}`);
 
   useEffect(() => {
     onEditor?.({
@@ -283,18 +284,18 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
   }
   if (problem && !catalog.types.size) return <Failure isPage problem={problem} onRetry={reload} />;
   if (!catalog.types.size) return <Loading rows={9} />;
-  if (runId !== null && isRunShown) {
+  if (shownRun !== null) {
     return (
       <div className="page">
-        <div className="crumbs"><button type="button" onClick={() => setRunShown(false)}><Icon name="back" /> {t("builder.backToDraft")}</button></div>
-        <RunPage runId={runId} />
+        <div className="crumbs"><button type="button" onClick={() => { setLastRun(shownRun); showRun(null); }}><Icon name="back" /> {t("builder.backToDraft")}</button></div>
+        <RunPage runId={shownRun} />
       </div>
     );
   }
   return (
     <div className="page builder" onKeyDown={onKey} onCopy={onCopy} onCut={onCopy} onPaste={onPaste}>
       <Toolbar {...{ editor, state, canEdit }} onTidy={() => void tidy()} onPalette={() => setOpen(open === "palette" ? null : "palette")}
-        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onAside={(what) => { setSelected([]); setOpen(open === what ? null : what); }} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => setRunShown(true)} />
+        onProblems={() => setOpen(open === "problems" ? null : "problems")} open={open} onAside={(what) => { setSelected([]); setOpen(open === what ? null : what); }} onDeploy={() => setAsking("deploy")} onRun={() => { setFrom(undefined); setAsking("run"); }} onSettings={() => setAsking("settings")} onLastRun={runId === null ? undefined : () => showRun(runId)} />
       <Notices editor={editor} state={state} onConflict={() => setPutOff(false)} onSettings={openSettings} unpasted={unpasted}
         onPasted={() => { setUnpasted([]); canvas.current?.show(selected.at(-1) ?? structure.nodes[0]?.id ?? ""); }} />
       {open === "problems" && <Problems issues={state.issues} structure={structure} onSelect={lead} />}
@@ -349,7 +350,7 @@ function OneBuilder({ id, onEditor }: { id: number; onEditor?: (methods: Builder
       )}
       {asking === "settings" && <SettingsDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
       {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onSettings={openSettings} onProblem={(issue) => { setAsking(null); lead(issue); }} onClose={() => setAsking(null)} />}
-      {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} from={from} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setRunId(run); setRunShown(true); }} />}
+      {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} from={from} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setLastRun(run); showRun(run); }} />}
     </div>
   );
 }

@@ -1,7 +1,7 @@
 import { type KeyboardEvent, type RefObject, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import type { Decision, InboxItem, JsonObject } from "../api/types";
-import { problemOf, useChoice, useHost } from "../elements/context";
+import { type Opening, problemOf, useChoice, useHost, useOpened } from "../elements/context";
 import { type Pages, usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -14,29 +14,30 @@ import { Target, useActorName } from "./parts";
 type Box = "open" | "decided";
 const ROW = 74;
 
-export interface InboxProps {
+export interface InboxProps extends Opening {
   skin: Skin;
   workflowId?: string;
 }
 
 /** The requests that wait for the caller, and those that the caller decided. */
-export default function InboxPage({ skin, workflowId }: InboxProps) {
+export default function InboxPage({ skin, workflowId, ...opening }: InboxProps) {
   const { t } = useLanguage();
   const host = useHost();
   const { api } = host;
   const [box, setBox] = useChoice<Box>("box", "open");
   const [order, setOrder] = useChoice("order", "");
   const list = useInbox(box, order, workflowId);
+  const [id, openId] = useOpened(opening);
   const [selected, setSelected] = useState<InboxItem | null>(null);
   const [checked, setChecked] = useState(new Set<string>());
   const [asked, setAsked] = useState<Asked | null>(null);
-  const listed = list.rows.find((row) => row.interruptId === selected?.interruptId);
-  const shown = listed ?? selected;
-  // No longer in the list: somebody may have decided it.
-  const gone = listed || list.loading ? undefined : selected?.interruptId;
+  const listed = list.rows.find((row) => row.interruptId === id);
+  const shown = listed ?? (selected?.interruptId === id ? selected : null);
+  // No longer in the list: somebody may have decided it. Or it is further down.
+  const gone = listed || list.loading || id === null ? undefined : id;
   useEffect(() => {
     let live = true;
-    if (gone !== undefined) void api.interrupt(gone).then((found) => live && found && setSelected(found), () => undefined);
+    if (gone !== undefined) void api.interrupt(gone).then((found) => live && (found ? setSelected(found) : openId(null)), () => undefined);
     return () => void (live = false);
   }, [api, gone]);
   const decidable = (item: InboxItem) => box === "open" && item.type === "approval" && !item.formSchema;
@@ -48,11 +49,14 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
   });
   const change = (next: Box) => {
     setBox(next);
-    setSelected(null);
+    openId(null);
     setChecked(new Set());
   };
   const open = (item: InboxItem) => {
-    if (item.interruptId !== shown?.interruptId) host.unsaved.leave(() => setSelected(item));
+    if (item.interruptId !== shown?.interruptId) host.unsaved.leave(() => {
+      setSelected(item);
+      openId(item.interruptId);
+    });
   };
   const rows = useRef<HTMLDivElement>(null);
   const onKey = (event: KeyboardEvent) => {
@@ -115,7 +119,7 @@ export default function InboxPage({ skin, workflowId }: InboxProps) {
               {shown ? (
                 <>
                   <div className="bar small-only">
-                    <button type="button" className="button plain small" onClick={() => host.unsaved.leave(() => setSelected(null))}><Icon name="back" />{t("common.back")}</button>
+                    <button type="button" className="button plain small" onClick={() => host.unsaved.leave(() => openId(null))}><Icon name="back" />{t("common.back")}</button>
                   </div>
                   <Approval key={shown.interruptId} item={shown} skin={skin} onDecided={list.reload} />
                 </>

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-BER_9HWK.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-DJptHBSY.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
