@@ -80,7 +80,8 @@ def test_instructions_of_an_agent_are_text(open_page: Open, server: Server) -> N
 def test_a_panel_scrolls_alone(open_page: Open, server: Server) -> None:
     """Hidden labels in a long panel make the page around it no higher, which would have a second scroll bar."""
     with server.client() as client:
-        page = opened(open_page, create(client, demo.graph([demo.node("ask", "humanApproval")], ("start", "ask"))))
+        graph = demo.graph([demo.node("ask", "humanApproval"), demo.transform("pay", 1)], ("start", "ask"))
+        page = opened(open_page, create(client, graph))
     page.get_by_role("button", name="ask, humanApproval").click()
     panel = page.get_by_role("complementary", name="Node details")
     expect(panel.get_by_role("button", name="Delete node")).to_be_attached()
