@@ -159,7 +159,7 @@ export interface Scheduled extends ScheduleState {
 }
 
 /** The lists of records, and the key of the rows in their pages. */
-export const LISTS = {
+const LISTS = {
   connections: ["/api/v1/connections", "connections"],
   members: ["/api/v1/members", "members"],
   groups: ["/api/v1/groups", "groups"],

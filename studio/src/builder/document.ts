@@ -6,8 +6,8 @@ import { Exact, isObject, readDocument } from "../kit/json";
 /** Of a server that does not say it. */
 export const NO_LIMITS: GraphLimits = { nodes: Number.POSITIVE_INFINITY, edges: Number.POSITIVE_INFINITY };
 
-export const STEP_X = 248;
-export const STEP_Y = 144;
+const STEP_X = 248;
+const STEP_Y = 144;
 
 export interface Point {
   x: number;

@@ -13,8 +13,8 @@ export interface LayoutEdge {
   label?: string;
 }
 
-export const GAP_X = 48;
-export const GAP_Y = 24;
+const GAP_X = 48;
+const GAP_Y = 24;
 /** The most letters of a label that are shown. */
 export const LONGEST_LABEL = 24;
 const SWEEPS = 8;

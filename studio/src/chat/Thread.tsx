@@ -44,11 +44,12 @@ export function Thread({ session, chats, partner, names, autoFocus }: { session:
     return () => watch.disconnect();
   }, []);
   useChanges(["run", "interrupt"], () => void session.refresh());
-  const decided = () => {
-    const root = scroll.current;
-    // After the next frame: the request that was decided is closed then.
-    setTimeout(() => (root?.querySelector<HTMLElement>("[data-decision]") ?? box.current)?.focus(), 60);
-  };
+  const [decisions, setDecisions] = useState(0);
+  const decided = () => setDecisions((count) => count + 1);
+  // In the rendering that closes the request: its buttons are gone.
+  useLayoutEffect(() => {
+    if (decisions) (scroll.current!.querySelector<HTMLElement>("[data-decision]") ?? box.current)?.focus();
+  }, [decisions]);
   const measure = () => {
     const area = scroll.current!;
     atEnd.current = area.scrollHeight - area.scrollTop - area.clientHeight < 80;

@@ -17,7 +17,7 @@ const DEFAULT_BASE = new URL(/* @vite-ignore */ "..", import.meta.url).href.repl
 const sheets = new Map<string, CSSStyleSheet>();
 
 /** A constructed stylesheet of this text: one for all elements, and allowed by every content security policy. */
-export function sheet(text: string): CSSStyleSheet {
+function sheet(text: string): CSSStyleSheet {
   let found = sheets.get(text);
   if (!found) {
     found = new CSSStyleSheet();
@@ -28,7 +28,7 @@ export function sheet(text: string): CSSStyleSheet {
 }
 
 /** Tags and events of one module have the same prefix: `acme` of `<acme-run>`. */
-export const prefixOf = (element: Element) => element.localName.slice(0, element.localName.lastIndexOf("-"));
+const prefixOf = (element: Element) => element.localName.slice(0, element.localName.lastIndexOf("-"));
 
 /** What an element takes from the one around it, a provider or a whole application. */
 interface Provider extends HTMLElement {

@@ -15,14 +15,14 @@ import { pages } from "./deferred";
 const skinOf = (element: Element): Skin => (element.getAttribute("skin") === "minimal" ? "minimal" : "detailed");
 const optional = (element: Element, name: string) => element.getAttribute(name) ?? undefined;
 
-export class RunElement extends PageElement {
+class RunElement extends PageElement {
   static override readonly own = ["run-id"];
   protected override page() {
     return { page: pages.run, props: { runId: this.getAttribute("run-id") ?? "" }, css: [flowCss, graphCss, pagesCss] };
   }
 }
 
-export class RunsElement extends PageElement {
+class RunsElement extends PageElement {
   static override readonly own = ["workflow-id"];
   #query: Record<string, string> | undefined;
   /** The filters, where the host keeps them; `onQuery` gets the changed ones. */
@@ -44,21 +44,21 @@ export class RunsElement extends PageElement {
   }
 }
 
-export class InboxElement extends PageElement {
+class InboxElement extends PageElement {
   static override readonly own = ["skin", "workflow-id"];
   protected override page() {
     return { page: pages.inbox, props: { skin: skinOf(this), workflowId: optional(this, "workflow-id"), ...this.openedProps() }, css: [pagesCss] };
   }
 }
 
-export class ApprovalElement extends PageElement {
+class ApprovalElement extends PageElement {
   static override readonly own = ["interrupt-id", "skin"];
   protected override page() {
     return { page: pages.approval, props: { interruptId: this.getAttribute("interrupt-id") ?? "", skin: skinOf(this) }, css: [pagesCss] };
   }
 }
 
-export class ChatElement extends PageElement {
+class ChatElement extends PageElement {
   static override readonly own = ["skill-id", "workflow-id", "assistant", "interface-id", "session-id"];
   protected override page() {
     const props = {
@@ -69,7 +69,7 @@ export class ChatElement extends PageElement {
   }
 }
 
-export class BuilderElement extends PageElement {
+class BuilderElement extends PageElement {
   static override readonly own = ["workflow-id"];
   #methods: BuilderMethods | null = null;
   private readonly keep = (methods: BuilderMethods | null) => void (this.#methods = methods);
@@ -86,26 +86,26 @@ export class BuilderElement extends PageElement {
   redo = () => this.#methods?.redo();
 }
 
-export class SkillElement extends PageElement {
+class SkillElement extends PageElement {
   static override readonly own = ["skill-id"];
   protected override page() {
     return { page: pages.skill, props: { skillId: this.getAttribute("skill-id") ?? "" }, css: [pagesCss, adminCss, chatCss, skillCss] };
   }
 }
 
-export class SkillsElement extends PageElement {
+class SkillsElement extends PageElement {
   protected override page() {
     return { page: pages.skills, props: {}, css: [pagesCss] };
   }
 }
 
-export class WorkflowsElement extends PageElement {
+class WorkflowsElement extends PageElement {
   protected override page() {
     return { page: pages.workflows, props: {}, css: [pagesCss] };
   }
 }
 
-export class AdministrationElement extends PageElement {
+class AdministrationElement extends PageElement {
   static override readonly own = ["section", "record-id"];
   protected override page() {
     const props = { section: this.getAttribute("section") ?? "connections", recordId: optional(this, "record-id") };
@@ -114,7 +114,7 @@ export class AdministrationElement extends PageElement {
 }
 
 /** The whole application, in the page of a product. */
-export class StudioElement extends PageElement {
+class StudioElement extends PageElement {
   static override readonly own = ["base-path", "route", "heading", "logo"];
   #links: Link[] | undefined;
   override connectedCallback() {

@@ -38,7 +38,7 @@ const METHODS: Record<string, string[]> = {
 
 
 /** The type of a shape as JSON Schema names it; empty if it is not known. */
-export function typeOf({ value, schema, parts }: Shape): string {
+function typeOf({ value, schema, parts }: Shape): string {
   if (parts) return "object";
   if (value !== undefined) return Array.isArray(value) ? "array" : value === null ? "null" : isObject(value) ? "object" : value instanceof Exact ? "number" : typeof value;
   const type = Array.isArray(schema?.type) ? schema.type.find((one) => one !== "null") : schema?.type;
@@ -46,7 +46,7 @@ export function typeOf({ value, schema, parts }: Shape): string {
 }
 
 /** The part of a shape by its name or index; null if nothing is known of it. */
-export function partOf(shape: Shape, step: string | number): Shape | null {
+function partOf(shape: Shape, step: string | number): Shape | null {
   const { schema, value, parts } = shape;
   if (typeof step === "number") {
     const item = Array.isArray(value) ? value[step] : undefined;
@@ -62,7 +62,7 @@ export function partOf(shape: Shape, step: string | number): Shape | null {
 }
 
 /** The names of what is known within a shape. */
-export function namesOf({ schema, value, parts }: Shape): string[] {
+function namesOf({ schema, value, parts }: Shape): string[] {
   const properties = isObject(schema?.properties) ? Object.keys(schema.properties) : [];
   return [...new Set([...(parts?.keys() ?? []), ...properties, ...(isObject(value) ? Object.keys(value) : [])])];
 }

@@ -48,7 +48,7 @@ export function ancestors(structure: Structure, id: string): string[] {
 }
 
 /** The JSON Schema of what a node gives; undefined if it is not known. */
-export function outputSchema(node: GraphNode, tools: Tool[]): JsonObject | undefined {
+function outputSchema(node: GraphNode, tools: Tool[]): JsonObject | undefined {
   const { data = {} } = node;
   switch (node.type) {
     case "agent":

@@ -120,8 +120,9 @@ def test_tool_calls_are_folded(open_page: Open, chats: dict[str, Any]) -> None:
 
 
 def test_several_requests_at_once(open_page: Open, chats: dict[str, Any]) -> None:
-    """Each has its exact arguments and its own decision, by keyboard alone; the focus goes on to the next."""
-    page = chat(open_page, chats, f"?skillId={chats['careful']}")
+    """Each has its exact arguments and its own decision, by keyboard alone; the focus goes to the next at once."""
+    slow = "const timer = setTimeout; window.setTimeout = (call, ms) => timer(call, ms === 60 ? 1e9 : ms);"
+    page = chat(open_page, chats, f"?skillId={chats['careful']}", script=slow)
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
     page.keyboard.type("use twice")
     page.keyboard.press("Enter")

@@ -1,6 +1,6 @@
 import type { Scheduled } from "../../api/records";
 
-export const WEEKS = 4;
+const WEEKS = 4;
 const DAY = 86_400_000;
 
 export interface Slot {

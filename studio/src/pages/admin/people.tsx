@@ -11,7 +11,7 @@ const SCOPES = [
 ];
 const DAY = 86_400;
 
-export const administers = (me: Caller) => isAdmin(me) && me.scopes.includes("members:write");
+const administers = (me: Caller) => isAdmin(me) && me.scopes.includes("members:write");
 const groupName = (id: string, { choices }: Context) => brief(String(choices.groups?.find((one) => one.id === id)?.name ?? id), 80);
 
 export const members: Collection<Member> = {
