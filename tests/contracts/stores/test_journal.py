@@ -45,8 +45,8 @@ STORE = f"""
 INSERT INTO wfcore_organizations (key, uuid, name, created_at)
 VALUES (1, '{ORG}', 'one', 0), (2, '{OTHER_ORG}', 'two', 0);
 INSERT INTO wfcore_resources
-    (key, org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at, revision)
-VALUES (1, 1, 'workflow', 1, 'one', 'one', 'active', '', 0, 0, 0, 1);
+    (key, org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at, revision, is_scheduled)
+VALUES (1, 1, 'workflow', 1, 'one', 'one', 'active', '', 0, 0, 0, 1, 0);
 INSERT INTO wfcore_grants (resource, subject, use, manage) VALUES (1, 'g:{READERS}', 1, 0);
 """
 

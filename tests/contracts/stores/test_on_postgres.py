@@ -50,7 +50,8 @@ async def as_the_journal_wants_it(database: PostgresDatabase) -> None:
         await connection.run(
             statement(
                 "INSERT INTO wfcore_resources (key, org, kind, id, slug, name, status, access, is_enabled, created_at,"
-                " updated_at, revision) VALUES (1, 1, 'workflow', 1, 'one', 'one', 'active', '', false, 0, 0, 1)"
+                " updated_at, revision, is_scheduled)"
+                " VALUES (1, 1, 'workflow', 1, 'one', 'one', 'active', '', false, 0, 0, 1, false)"
             )
         )
         await connection.run(

@@ -464,8 +464,9 @@ FROM generate_series(1, 4000) g;
 INSERT INTO wfcore_conversations (org, thread_id, user_id, created_at, updated_at)
 SELECT 1, 't' || g, 'u' || g % 9, g, g FROM generate_series(1, 4000) g;
 INSERT INTO wfcore_participants SELECT g, 'workflow', g % 9, 1, g FROM generate_series(1, 4000) g;
-INSERT INTO wfcore_resources (org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at, revision)
-SELECT 1, 'workflow', g, 's' || g, 'n', 'active', '', true, 0, 0, 0 FROM generate_series(1, 2000) g;
+INSERT INTO wfcore_resources (org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at, revision,
+    is_scheduled)
+SELECT 1, 'workflow', g, 's' || g, 'n', 'active', '', true, 0, 0, 0, false FROM generate_series(1, 2000) g;
 INSERT INTO wfcore_grants SELECT g, 'u:u1', true, true FROM generate_series(1, 2000) g;
 ANALYZE"""
 

@@ -29,8 +29,8 @@ FILL: Final = f"""
 INSERT INTO wfcore_organizations (key, uuid, name, created_at, max_concurrent_runs)
 SELECT g, 'o' || g, 'O', 0, CASE WHEN g = 1 THEN 1000 END FROM generate_series(1, 1000) g;
 INSERT INTO wfcore_resources (key, org, kind, id, slug, name, status, access, is_enabled, created_at, updated_at,
-    revision, max_concurrent_runs)
-SELECT g, 1, 'workflow', g, 's' || g, 'W', 'deployed', 'org', true, 0, 0, 1, CASE WHEN g % 100 = 0 THEN 5 END
+    revision, max_concurrent_runs, is_scheduled)
+SELECT g, 1, 'workflow', g, 's' || g, 'W', 'deployed', 'org', true, 0, 0, 1, CASE WHEN g % 100 = 0 THEN 5 END, false
 FROM generate_series(1, 2000) g;
 INSERT INTO wfcore_grants (resource, subject, "use", manage) SELECT g, 'user:u' || g % 9, true, true
 FROM generate_series(1, 2000) g;
