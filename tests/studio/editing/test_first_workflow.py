@@ -38,7 +38,7 @@ def test_settings_that_are_not_saved_are_known_at_a_deploy(open_page: Open, serv
     expect(page.locator(".notice", has_text="The settings have changes that are not saved.")).to_be_visible()
     page.get_by_role("button", name="Deploy").click()
     expect(dialog.get_by_text("this version goes without them")).to_be_visible()
-    dialog.get_by_role("button", name="Open the settings").click()
+    dialog.get_by_role("button", name="Show them").click()
     dialog.get_by_role("tab", name="Trigger").click()
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_text("Saved in the draft")).to_be_visible()
