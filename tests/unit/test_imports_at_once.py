@@ -124,3 +124,41 @@ def test_a_fork_waits_for_an_import(tmp_path: Path, seconds: float, import_: str
     tmp_path.joinpath("slow.py").write_text(SLOW)
     command = [sys.executable, "-W", "ignore", "-c", FORKED, str(seconds), import_]
     subprocess.run(command, check=True, timeout=HANG, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+
+
+TWO_THREADS = """
+import sys, threading, time
+from importlib import import_module
+from wfcore.adapters.sql.schema.deferred import MODULES
+
+begun, failures = threading.Event(), []
+
+class Pause:
+    def find_spec(self, name, path, target=None):
+        if name == "sqlalchemy.util":
+            sys.meta_path.remove(self)
+            begun.set()
+            time.sleep(0.3)
+
+def load():
+    begun.wait()
+    try:
+        for name in MODULES:
+            import_module(name)
+    except BaseException as error:
+        failures.append(error)
+
+sys.meta_path.insert(0, Pause())
+other = threading.Thread(target=load)
+other.start()
+import_module("sqlalchemy")
+other.join()
+sys.exit(repr(failures[0]) if failures else 0)
+"""
+
+
+def test_a_file_is_opened_while_another_thread_imports_sqlalchemy() -> None:
+    """Neither of the two gets an incomplete module: each waits for the package as a whole."""
+    command = [sys.executable, "-c", TWO_THREADS]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=HANG, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")

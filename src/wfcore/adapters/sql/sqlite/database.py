@@ -31,6 +31,7 @@ from wfcore.adapters.sql.sqlite.driver import READERS, EngineName, domain_errors
 from wfcore.adapters.sql.sqlite.group_commit import GroupCommit
 from wfcore.adapters.sql.sqlite.numbered import CONNECTION
 from wfcore.adapters.sql.sqlite.processes import register, unregister
+from wfcore.adapters.sql.sqlite.threads import OffLoopTransactions
 from wfcore.adapters.sql.store import (
     Commits,
     Damaged,
@@ -170,8 +171,6 @@ class Database:
                 yield SqliteTransaction(connection)
 
     def beside_loop(self) -> Transactions:
-        from wfcore.adapters.sql.sqlite.threads import OffLoopTransactions  # imports SQLAlchemy
-
         return OffLoopTransactions(self)
 
     async def look_up(self, statement: Statement, *values: Any) -> Rows:

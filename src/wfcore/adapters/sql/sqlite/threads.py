@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, Protocol, TypeVar
 
 import attrs
-import sqlalchemy as sa
-from sqlalchemy.engine.cursor import FullyBufferedCursorFetchStrategy
 
+from wfcore.adapters.sql.schema.deferred import sa
 from wfcore.adapters.sql.schema.statement import Statement, Values
 from wfcore.adapters.sql.sqlite.driver import READERS, EngineName, domain_errors, driver_of, executed
 from wfcore.adapters.sql.store import Result, Rows, Transaction, shielded
@@ -31,7 +30,7 @@ class File(Protocol):
 
     def executor(self, use: str, size: int = 1) -> Executor: ...
 
-    async def engine(self, name: EngineName) -> sa.Engine: ...
+    async def engine(self, name: EngineName) -> "sa.Engine": ...
 
     def check_open(self) -> object: ...
 
@@ -44,13 +43,13 @@ class OffLoopTransaction:
     A call that has begun is finished even if the caller is cancelled: the connection is never in use by two threads.
     """
 
-    _inner: sa.Connection
+    _inner: "sa.Connection"
 
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
         self._is_connected = False
 
-    async def begin(self, engine: sa.Engine, statement: str) -> None:
+    async def begin(self, engine: "sa.Engine", statement: str) -> None:
         def begin() -> None:
             self._inner = engine.connect()
             self._is_connected = True
@@ -66,7 +65,7 @@ class OffLoopTransaction:
         if self._is_connected:
             await self._call(self._inner.close)
 
-    async def execute(self, statement: sa.Executable, parameters: Any = None) -> Result:
+    async def execute(self, statement: "sa.Executable", parameters: Any = None) -> Result:
         return await self.run_sync(lambda inner: _fetched(inner.execute(statement, parameters)))
 
     async def scan(self, statement: Statement, values: Values) -> Rows:
@@ -75,7 +74,7 @@ class OffLoopTransaction:
     async def run(self, statement: Statement, values: Values = ()) -> Result:
         return await self.run_sync(lambda inner: _fetched(executed(inner, statement, values)))
 
-    async def run_sync(self, work: Callable[[sa.Connection], T]) -> T:
+    async def run_sync(self, work: "Callable[[sa.Connection], T]") -> T:
         return await self._call(work, self._inner)
 
     async def _call(self, work: Callable[..., T], *values: Any) -> T:
@@ -84,6 +83,8 @@ class OffLoopTransaction:
 
 def _fetched(result: Result) -> Result:
     """The result with its rows in memory, where the event loop reads them."""
+    from sqlalchemy.engine.cursor import FullyBufferedCursorFetchStrategy
+
     if result.returns_rows:
         cursor: Any = result.cursor
         result.cursor_strategy = FullyBufferedCursorFetchStrategy(cursor)
