@@ -192,7 +192,7 @@ ORDER BY r.key DESC LIMIT 1 OFFSET {d[3]}"""
 RECENT: Final = 200
 """The runs of an organization that are read to find those that a principal can see. Nearly always that is enough."""
 
-SELECTED: Final = 10_000
+SELECTED: Final = 1_000
 """As many runs with the status, with the origin or of the period of a filter, which an index finds: they are read
 before those of each target, which can be all runs of the organization."""
 
