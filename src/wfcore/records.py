@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from wfcore.runtime.resources.base import DeployedVariation, ResourceView
     from wfcore.runtime.resources.interfaces import SignedInterface
     from wfcore.runtime.resources.ownership import AccessExplanation
-    from wfcore.runtime.resources.schedules import ScheduleView
+    from wfcore.runtime.resources.schedules import ScheduledWorkflow, ScheduleView
     from wfcore.runtime.resources.variations import VariationView
     from wfcore.runtime.rollout.impacts import Impact
     from wfcore.runtime.rollout.moves import MoveOutcome
@@ -101,6 +101,7 @@ __all__ = [
     "RunStats",
     "RunView",
     "ScheduleView",
+    "ScheduledWorkflow",
     "SignedInterface",
     "Suggestion",
     "TokenView",
@@ -156,6 +157,7 @@ _WHERE = {
     "RunStats": "wfcore.runtime.runs.stats",
     "RunView": "wfcore.runtime.common.run_views",
     "ScheduleView": "wfcore.runtime.resources.schedules",
+    "ScheduledWorkflow": "wfcore.runtime.resources.schedules",
     "SignedInterface": "wfcore.runtime.resources.interfaces",
     "Suggestion": "wfcore.domain.agents.suggestions",
     "TokenView": "wfcore.runtime.organization.tokens",

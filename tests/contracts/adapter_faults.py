@@ -204,6 +204,7 @@ FAULTS: dict[str, Fault] = {
             "limit": 1_000, "after": "", "before": None, "where": None, "principal": None, "holder": None, "now": 2**50,
             "kind": "", "user_id": "", "of": None, "since": 0, "until": 2**50, "handler": "", "decided": False,
             "workflow": None, "seconds": 0, "cover": None, "filter": None, "query": "", "newest": None, "old": None,
+            "scheduled": False,
         }.items()
     },
 }  # fmt: skip

@@ -360,6 +360,8 @@ def test_long_commands_show_their_progress(
     done = acme.call(*(acme.id if word == "ORG" else word for word in command))
     assert done.status == 0, done.err
     assert shown == sorted(shown)
+    if "erase" in command:
+        shown = [one for one in shown if one != (0, 1)]  # the executions are not counted yet
     ((total, number),) = Counter(total for _, total in shown).items()
     assert shown[0][0] <= shown[-1][0] <= total
     if "erase" not in command:

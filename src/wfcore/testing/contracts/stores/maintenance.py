@@ -58,12 +58,11 @@ async def ran(
 ) -> ExecutionRef:
     """An execution whose only turn is in this status since `at`."""
     new = NewExecution(org, "workflow", workflow, "v1", "ann", f"t-{run_id}")
-    ref = (
-        await journal.begin(new, Append(0, steps(1), new_run=NewRun(run_id, "ann", b"f", RunStatus.running, at)))
-    ).ref
+    run = NewRun(run_id, "ann", b"f", RunStatus.running, at)
+    ref = (await journal.begin(new, Append(0, steps(1), new_run=run))).ref
     rows = rows_of([] if message is None else [human(message, at)], "workflow", workflow)
-    changes = [RunChange(run_id, status, at, result={"output": "x"})]
-    await journal.append(ref, Append(1, steps(1, 1), changes=changes, **rows))
+    change = RunChange(run_id, status, at, result={"output": "x"})
+    await journal.append(ref, Append(1, steps(1, 1), changes=[change], **rows))
     return ref
 
 
