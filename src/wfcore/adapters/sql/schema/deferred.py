@@ -18,8 +18,8 @@ __all__ = ["MODULES", "dialect", "sa", "table"]
 MODULES: Final = ("sqlalchemy", "sqlalchemy.dialects.sqlite", "wfcore.adapters.sql.schema.tables")
 """What the first constructed statement imports on a file.
 
-The package comes first: an import of one of its modules locks that module and then waits for the package. Another thread
-that is importing the package needs that module, and Python gives it an incomplete one.
+The package comes first: an import of one of its modules locks that module and then waits for the package. Another
+thread that is importing the package needs that module, and Python gives it an incomplete one.
 """
 
 

@@ -236,10 +236,9 @@ class MaintenanceContract(OnAsyncio):
                 await work.workflows.add(attrs.evolve(new_resource(number), status=gone[0], deleted_at=gone[1]))
                 await work.workflows.add_variation(number, new_variation(f"variation-{number}"))
         parked = await ran(journal, "parked", RunStatus.interrupted, workflow=1)
-        itself = await ran(journal, "itself", RunStatus.done, workflow=1)
-        await journal.append(itself, Append(2, [Opened(NOW, 1, 1, 1, 1, "workflow", 1, "variation-1", {})]))
-        caller = await ran(journal, "caller", RunStatus.done, workflow=3)
-        await journal.append(caller, Append(2, [Opened(NOW, 1, 1, 1, 1, "workflow", 2, "variation-2", {})]))
+        for name, caller, called in (("itself", 1, 1), ("caller", 3, 2)):
+            ref, text = await ran(journal, name, RunStatus.done, workflow=caller), f"variation-{called}"
+            await journal.append(ref, Append(2, [Opened(NOW, 1, 1, 1, 1, "workflow", called, text, {})]))
         assert await self._pruned(storage, "deleted") == 0
         await journal.append(parked, Append(2, steps(1, 2), changes=[RunChange("parked", RunStatus.cancelled, NOW)]))
         assert await self._pruned(storage, "deleted") == 1
