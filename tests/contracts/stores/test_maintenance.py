@@ -1,5 +1,6 @@
 """The maintenance contract for each adapter."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from wfcore.adapters.sql.maintenance.maintenance import BATCH
 from wfcore.adapters.sql.postgres.database import PostgresTransaction
 from wfcore.adapters.sql.sqlite.threads import OffLoopTransaction
 from wfcore.domain.json.codec import from_ms
+from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.maintenance import Sizes
@@ -44,6 +46,25 @@ class TestSqliteMaintenance(MaintenanceContract):
 class TestPostgresMaintenance(MaintenanceContract):
     def open_stores(self, place: Path) -> AbstractAsyncContextManager[Stores]:
         return on_postgres()
+
+    @pytest.mark.anyio
+    async def test_a_row_that_is_being_saved_gets_no_erased_text_back(self, stores: Stores) -> None:
+        """Whoever saves a row has read all of it: the erasure waits, and finds what was saved."""
+        storage, _ = stores
+        async with storage.transaction(ORG) as work:
+            await work.workflows.next_id()
+            await work.workflows.add(attrs.evolve(new_resource(1), name="Plans of ann@x.org"))
+        async with storage.transaction(ORG) as work:
+            before = await work.workflows.get(1)
+            assert before is not None
+            erasing = asyncio.create_task(storage.maintenance.rewrite(ORG, Substitution({}, {"ann@x.org": "gone"})))
+            await asyncio.wait([erasing], timeout=0.5)
+            await work.workflows.save(before, attrs.evolve(before, description="Of others too", revision=2))
+        await erasing
+        async with storage.reading(ORG) as work:
+            after = await work.workflows.get(1)
+        assert after is not None
+        assert (after.name, after.description) == ("Plans of gone", "Of others too")
 
 
 MANY = 1_200

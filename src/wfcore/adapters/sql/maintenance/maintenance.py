@@ -331,7 +331,7 @@ class SqlMaintenance:
             after: Sequence[object] | None = []
             while after is not None:
                 async with self.database.writing() as connection:
-                    key = await _key(connection, org)
+                    key = await _key(connection, org, exclusive=True)  # else who saves a row could write a text back
                     after = await rewrite_batch(connection, table, key, change, after or None)
         async with self.database.reading() as connection:
             key = await _key(connection, org)
@@ -385,8 +385,10 @@ def _forks(org: int) -> sa.Select[tuple[int, int]]:
     )
 
 
-async def _key(connection: Transaction, org: str) -> int:
-    found = (await connection.execute(sa.select(organizations.c.key).where(organizations.c.uuid == org))).scalar()
-    if found is None:
+async def _key(connection: Transaction, org: str, *, exclusive: bool = False) -> int:
+    """The key of the organization. With `exclusive`, its row is locked: its other transactions wait."""
+    found = sa.select(organizations.c.key).where(organizations.c.uuid == org)
+    key = (await connection.execute(found.with_for_update(key_share=True) if exclusive else found)).scalar()
+    if key is None:
         raise unknown_organization(org)
-    return int(found)
+    return int(key)
