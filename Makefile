@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint style types imports collect serve bench shards crash chaos power mutants busy mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser times
+.PHONY: demo docs test lint style types imports collect serve bench shards crash chaos power mutants proofs busy mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser times
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -102,6 +102,10 @@ ONLY ?=
 
 mutants: $(READY)
 	$(BIN)/python tests/mutants $(ONLY)
+
+# All cases of the slow proofs, of which `make test` has a slice; minutes.
+proofs: $(READY)
+	EVERY_CASE=1 $(BIN)/pytest -n auto $$(grep -rl --include='test_*.py' 'from slices import' tests)
 
 # Runs all tests RUNS times beside LOAD busy processes, and prints what failed in each: TESTS="tests/http" for some; hours.
 RUNS ?= 10

@@ -49,6 +49,8 @@ settings.load_profile("wfcore")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands that tests interrupt inherit it
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as `nohup` starts it
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Loggers(dict[str, Any]):

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from postgres_server import without_schema
+from slices import slice_of
 from waiting import HANG
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "same_database"
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.service)])
+STORES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]
+
+
+@pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return without_schema() if request.param == "postgresql" else f"sqlite:///{tmp_path}/shop.db"
 
@@ -44,6 +48,7 @@ def revision_of(url: str) -> str:
     return str(found)
 
 
+@pytest.mark.parametrize("url", slice_of(STORES, 2, 1), indirect=True)
 def test_the_product_first(url: str) -> None:
     """Its order and its run are written together; then its check sees no difference, and it can migrate both ways."""
     alembic(url, "upgrade", "head")
@@ -63,6 +68,7 @@ def test_the_product_first(url: str) -> None:
     assert revision_of(url) == "b20c77e1f0aa"
 
 
+@pytest.mark.parametrize("url", slice_of(STORES, 2), indirect=True)
 def test_wfcore_first(url: str) -> None:
     """Into a database that has wfcore's tables only, and again when the product is one step behind."""
     wfcore(url, "db", "upgrade")

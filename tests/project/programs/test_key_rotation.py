@@ -23,6 +23,7 @@ import pytest
 from commands import action, answered, ended_by, environment, serving
 from commands import wfcore as run_wfcore
 from postgres_server import new_database
+from slices import slice_of
 from waiting import HANG, PATIENCE
 
 import wfcore
@@ -208,7 +209,7 @@ async def token_in(database: str) -> str:
         return await core.directory.create_token(org.uuid, "ann", scopes=TOKEN_SCOPES)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=slice_of(["postgres", "sqlite"], 2))
 def installation(request: pytest.FixtureRequest, tmp_path: Path) -> Installation:
     database = f"sqlite:///{tmp_path}/app.db" if request.param == "sqlite" else new_database()
     (tmp_path / "tools.py").write_text(TOOLS)

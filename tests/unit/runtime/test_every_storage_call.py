@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import attrs
 import pytest
 from faults import WAYS, Faults, Watched, every_call
+from slices import slice_of
 
 from wfcore import bootstrap
 from wfcore.adapters.models.scripted import ScriptedModel
@@ -510,7 +511,7 @@ async def test_an_active_run(way: str, furnished: Path, tmp_path: Path, caplog: 
     "DeliveryRepository.add"}  # fmt: skip
     assert numbers.keys() >= ASIDE - aside
     del numbers["Storage.close"]
-    for number in numbers.values():
+    for number in slice_of(numbers.values(), 2, WAYS.index(way)):
         file = tmp_path / f"{number}.db"
         shutil.copy(furnished, file)
         faults.arm(number, way)
