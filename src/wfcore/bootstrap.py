@@ -22,7 +22,7 @@ from wfcore.adapters.outbound.post import GuardedOutbound
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.rate_limits.counts import MemoryRateLimiter, SharedRateLimiter
 from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, keys_beside
-from wfcore.adapters.system import RandomIds, SystemClock
+from wfcore.adapters.system import RandomIds, ReadClock, ServerClock, SystemClock
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
 from wfcore.addresses import IN_MEMORY, address_of, is_off_loop, is_server
@@ -137,6 +137,8 @@ class _Stores:
     memories: MemoryBackend
     statements: Sequence[str] = ()
     """The modules that its first statements import."""
+    read_clock: ReadClock | None = None
+    """Reads the clock of the database server; None for an embedded database."""
 
 
 @attrs.frozen
@@ -156,26 +158,38 @@ class _Delivery:
 @asynccontextmanager
 async def _open(given: _Given, *, worker: bool, migrate: bool) -> AsyncIterator[Core]:
     sealing, guard = Sealing(_keys(given)), AddressGuard.allowing(given.settings.http_allow)
-    clock, listener = given.ports.clock or SystemClock(), _listener(given.telemetry)
+    listener = _listener(given.telemetry)
     broker, temporal = _broker(given.settings.dispatch), _temporal(given.settings.dispatch)
     hints = _hints(given, broker)
     stores = await _stores(given, listener)
     try:
-        delivery = _delivery(given, stores.journal, clock, hints, broker, temporal)
-        core = Core(_ports(given, stores, delivery, clock, guard, sealing, listener))
-        await _check_schema(stores.storage, migrate=migrate)
-        if hints:
-            await hints.open(delivery.dispatcher.receive, delivery.events.receive)
-        if temporal:
-            await temporal.open()
-        async with working(core, stores.statements, worker=worker):
-            yield core
+        async with _clock(given, stores) as clock:
+            delivery = _delivery(given, stores.journal, clock, hints, broker, temporal)
+            core = Core(_ports(given, stores, delivery, clock, guard, sealing, listener))
+            await _check_schema(stores.storage, migrate=migrate)
+            if hints:
+                await hints.open(delivery.dispatcher.receive, delivery.events.receive)
+            if temporal:
+                await temporal.open()
+            async with working(core, stores.statements, worker=worker):
+                yield core
     finally:
         if temporal:
             await temporal.close()
         if hints:
             await hints.close()
         await stores.storage.close()
+
+
+@asynccontextmanager
+async def _clock(given: _Given, stores: _Stores) -> AsyncIterator[Clock]:
+    """The caller's own clock; else that of the database server, which all processes have; else that of the machine."""
+    if given.ports.clock is not None or stores.read_clock is None:
+        yield given.ports.clock or SystemClock()
+        return
+    clock = ServerClock(stores.read_clock)
+    async with clock.following():
+        yield clock
 
 
 def _delivery(
@@ -349,10 +363,9 @@ async def _database_stores(given: _Given, listener: Telemetry | None) -> _Stores
         from wfcore.adapters.sql.schema.deferred import MODULES
         from wfcore.adapters.sql.storage import SqlStorage
 
-    now = None if given.ports.clock else SystemClock().now
-    opened = await _database(given.database, given.schema, given.settings, off_loop=given.off_loop, now=now)
+    opened, read_clock = await _database(given.database, given.schema, given.settings, off_loop=given.off_loop)
     on_commit = None if listener is None else partial(listener.record_duration, Timed.commit, outcome="written")
-    return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit), SqlMemories(opened), MODULES)
+    return _Stores(SqlStorage(opened), SqlJournal(opened, on_commit), SqlMemories(opened), MODULES, read_clock)
 
 
 async def _sharded_stores(given: _Given, listener: Telemetry | None) -> _Stores:
@@ -384,22 +397,23 @@ async def _sharded_stores(given: _Given, listener: Telemetry | None) -> _Stores:
         ShardedStorage(shards.of_part(lambda stores: stores.storage)),
         ShardedJournal(shards.of_part(lambda stores: stores.journal)),
         ShardedMemories(shards.of_part(lambda stores: stores.memories)),
+        read_clock=opened[MAIN].read_clock,
     )
 
 
 async def _database(
-    url: str, schema: str | None, settings: Settings, *, off_loop: bool, now: Callable[[], int] | None = None
-) -> "Store":
-    """`now`: the clock to compare with that of a server; none for a clock of the caller, which can be a fake one."""
+    url: str, schema: str | None, settings: Settings, *, off_loop: bool
+) -> "tuple[Store, ReadClock | None]":
+    """The open database, and what reads the clock of its server."""
     if is_server(url):
         with needs_extra("postgres", "a PostgreSQL database"):
             from wfcore.adapters.sql.postgres.database import PostgresDatabase
 
         from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA
 
-        server = PostgresDatabase(url, synchronous=settings.synchronous, schema=schema or DEFAULT_SCHEMA, now=now)
+        server = PostgresDatabase(url, synchronous=settings.synchronous, schema=schema or DEFAULT_SCHEMA)
         await server.open()
-        return server
+        return server, server.now
     if url.startswith("sqlite://") and not url.startswith("sqlite:///"):
         raise ValueError("the database URL has no path: use `sqlite:///relative/path` or `sqlite:////absolute/path`")
     if not url.startswith("sqlite:///"):
@@ -413,7 +427,7 @@ async def _database(
         from wfcore.adapters.sql.sqlite.database import Database  # type: ignore[assignment]
     file = Database(url, synchronous=settings.synchronous, busy_seconds=settings.busy_seconds)
     await file.open()
-    return file
+    return file, None
 
 
 def _broker(dispatch: Dispatch) -> "NatsConnection | None":

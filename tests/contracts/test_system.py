@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from wfcore.adapters.system import RandomIds, SystemClock
+from wfcore.adapters.system import RandomIds, ServerClock, SystemClock
 from wfcore.ports.system import Clock, Ids
 from wfcore.testing.contracts.system import ClockContract, IdsContract
 from wfcore.testing.fakes import FakeClock, SequentialIds
@@ -13,6 +13,14 @@ from wfcore.testing.fakes import FakeClock, SequentialIds
 class TestSystemClock(ClockContract):
     def make_clock(self) -> Clock:
         return SystemClock()
+
+
+class TestServerClock(ClockContract):
+    def make_clock(self) -> Clock:
+        async def read() -> int:
+            return SystemClock().now()
+
+        return ServerClock(read)
 
 
 class TestFakeClock(ClockContract):

@@ -196,7 +196,7 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
     """wfcore on the database of the test, with the points at which this process can be killed."""
     points, who = Points(spec.get("kill")), spec.get("name", "")
     if "clock" in spec:
-        shifted_clock.follow(Path(spec["clock"]))
+        shifted_clock.follow(Path(spec["clock"]), of_servers=True)
     if "machine" in spec:
         embedded.this_machine = lambda: spec["machine"]
         embedded.DEAD_AFTER = DEAD_AFTER

@@ -15,6 +15,7 @@ from wfcore import bootstrap
 from wfcore.adapters.dispatch import embedded
 from wfcore.cli.main import main
 from wfcore.core import Core
+from wfcore.domain.json.codec import to_ms
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import RunRow
@@ -83,6 +84,11 @@ async def _scheduled(front: StartingProcess) -> str:
         assert timer is not None
         await work.schedules.put(attrs.evolve(timer, next_at=int(now.timestamp()) * 1000))
     return slot_run_id(made.id, now)
+
+
+async def _is_waiting(front: StartingProcess, run_id: str) -> bool:
+    run = await front.core.runs.get(front.me, run_id)
+    return run.status is RunStatus.interrupted and run.row.resumed_by is None
 
 
 @pytest.mark.anyio
@@ -162,6 +168,32 @@ async def test_wrong_clocks(front: StartingProcess, workers: WorkerProcesses) ->
         assert set(workers.times(name).values()) == {1}, name
     assert workers.count_of("began", "b").total() == len(keys) + len(late)
     assert [workers.end(name) for name in ("exact", "ahead")] == [0, 0]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("seconds", [DAY, -DAY])
+async def test_times_are_those_of_the_server(front: StartingProcess, workers: WorkerProcesses, seconds: int) -> None:
+    """The clock of a worker's machine is wrong: a slot runs in time, the deadline of an approval does not pass early,
+    and a schedule keeps its next slot.
+    """
+    nodes = [{"id": "s", "type": "start"}, {"id": "ask", "type": "humanApproval", "data": {"timeoutSeconds": HOUR}}]
+    structure = {"nodes": nodes, "edges": [{"id": "1", "source": "s", "target": "ask"}]}
+    asking = await front.core.workflows.create(front.me, name="Asks", structure=structure)
+    await front.core.workflows.deploy(front.me, asking.id)
+    run = await front.core.runs.start(front.me, workflow=asking.id)
+    workers.start_workers("right")
+    await until(lambda: _is_waiting(front, run.id))
+    workers.end("right")
+    slots = [await _scheduled(front), await _scheduled(front)]
+    workers.set_clock("worker", seconds)
+    workers.start_workers("worker")
+    await until(lambda: front.are_done(len(slots)))
+    await front.start("after", gated=False)
+    await until(lambda: front.are_done(len(slots) + 1))
+    assert await _is_waiting(front, run.id)
+    for one in await front.core.workflows.schedules(front.me):
+        assert one.schedule.timer is not None
+        assert one.schedule.timer.next_at == to_ms(one.next_runs[0].at)
 
 
 @pytest.mark.anyio

@@ -8,7 +8,6 @@ Each use of the database has separate connections, so that two uses never deadlo
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, TypeVar
@@ -28,8 +27,6 @@ from wfcore.adapters.sql.schema.statement import PostgresDialect, Statement, Val
 from wfcore.adapters.sql.schema.tables import metadata
 from wfcore.adapters.sql.store import Commits, Result, Rows, Store, Synchronous, Transaction, Transactions, shielded
 from wfcore.domain.kernel.errors import Unavailable, closed
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Use = Literal["write", "read"]
@@ -58,14 +55,12 @@ SCRUB_TRIES: Final = 8
 SCRUB_PAUSE: Final = 1.0
 """Seconds between two attempts, in which the statements that have waited go on."""
 
-LARGEST_DIFFERENCE: Final = 5_000
-"""Milliseconds by which the clocks of this machine and of the server can differ without a warning."""
-
 _SCRUBBING: Final = (
     f"SET lock_timeout = {LOCK_MILLISECONDS}; SET statement_timeout = 0; SET client_min_messages = warning"
 )
 
 _ALIVE: Final = Statement(lambda _: "SELECT 1")
+_NOW: Final = Statement(lambda _: "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
 
 _LITTLE_MEMORY: Final = Statement(lambda _: "SET LOCAL work_mem = '64kB'")
 _SPACE: Final = Statement(lambda _: "SELECT count(*) FROM generate_series(1, 32000)")
@@ -100,18 +95,10 @@ class PostgresDatabase:
     The tables are in the schema `schema`.
 
     With `synchronous` FULL a commit is as durable as the server makes it; with NORMAL the last ones may be lost when
-    the server ends unexpectedly. With `now`, the wall clock in epoch milliseconds, `open` warns when that of the server
-    shows another time. Raises ValueError for any other URL. Needs the extra `postgres`.
+    the server ends unexpectedly. Raises ValueError for any other URL. Needs the extra `postgres`.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        synchronous: Synchronous = "FULL",
-        schema: str = DEFAULT_SCHEMA,
-        now: Callable[[], int] | None = None,
-    ) -> None:
+    def __init__(self, url: str, *, synchronous: Synchronous = "FULL", schema: str = DEFAULT_SCHEMA) -> None:
         server = PostgresAddress(url, synchronous, schema)
         self.schema = server.schema
         self.durable = False
@@ -119,7 +106,6 @@ class PostgresDatabase:
         self._look_up_client = PipelineClient(server)
         self._list_clients = [PipelineClient(server, BY_VALUES) for _ in range(LISTS)]
         self._server = server
-        self._now = now
         self._slots = {use: asyncio.Semaphore(size) for use, size in CONNECTIONS.items()}
         self._engine: AsyncEngine | None = None
 
@@ -130,8 +116,6 @@ class PostgresDatabase:
         with domain_errors():
             async with await self._server.connect(autocommit=True) as connection:
                 self.durable = await _is_server_durable(connection)
-                if self._now is not None:
-                    await _compare_clocks(connection, self._now)
         self._engine = create_async_engine(
             "postgresql+psycopg://",
             async_creator=self._server.connect,
@@ -160,6 +144,10 @@ class PostgresDatabase:
 
     def beside_loop(self) -> Transactions:
         return self
+
+    async def now(self) -> int:
+        """The wall time of the server in epoch milliseconds."""
+        return int((await self.look_up(_NOW))[0][0])
 
     async def look_up(self, statement: Statement, *values: Any) -> Rows:
         self.check_open()
@@ -248,22 +236,6 @@ async def _is_server_durable(connection: psycopg.AsyncConnection[Any]) -> bool:
     if encoding != "UTF8":
         raise Unavailable(f"the encoding of the database must be `UTF8`, not `{encoding}`")
     return "off" not in durability
-
-
-async def _compare_clocks(connection: psycopg.AsyncConnection[Any], now: Callable[[], int]) -> None:
-    """Warn when the clock of this machine is wrong, as that of the server says: due times are wall times."""
-    before = now()
-    rows = await (await connection.execute("SELECT extract(epoch FROM clock_timestamp())")).fetchall()
-    server = round(rows[0][0] * 1000)
-    ahead = before - server if before > server else min(0, now() - server)  # between the two, the clocks agree
-    if abs(ahead) > LARGEST_DIFFERENCE:
-        log.warning(
-            "the clock of this machine is %d seconds %s that of the database server: deadlines, waits, retries and "
-            "schedules are %s by as much. Synchronize the clocks",
-            abs(ahead) // 1000,
-            "ahead of" if ahead > 0 else "behind",
-            "early" if ahead > 0 else "late",
-        )
 
 
 async def _rewrite(connection: psycopg.AsyncConnection[Any], table: str) -> None:
