@@ -225,6 +225,18 @@ class TestSchedules:
         assert found
         assert found.missed == (Missed(ms(slot(2)), "overlap"),)
 
+    async def test_a_slot_that_is_skipped_after_later_ones(self, bench: Bench) -> None:
+        """By the clock that was ahead these were late. All stand in their order."""
+        number = await scheduled(bench, one(act("hold")))
+        await later(bench, 4 * HOUR)
+        await bench.until("it")
+        bench.clock.step(-4 * HOUR)
+        await later(bench, 1)
+        await later(bench, HOUR)
+        found = await timer(bench, number)
+        assert found
+        assert found.missed == (Missed(ms(slot(1)), "overlap"), *(Missed(ms(slot(n)), "late") for n in (2, 3)))
+
     async def test_a_slot_at_the_time_of_the_poll_before_the_step(self, bench: Bench) -> None:
         """By the clock that was ahead the slot was not due then. It is after the step back."""
         bench.clock.step(DAY)

@@ -144,7 +144,7 @@ async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: date
 
     A schedule that a user disables loses its timer; one that was paused automatically keeps it, with the reason, until
     it is enabled. A new variation with the same schedule keeps the next slot. With another schedule a timer that is due
-    stays as it is: the scheduler serves the slots from before the deploy, and goes on with the new schedule.
+    stays as it is: the scheduler serves the slots from before the deploy, and goes on with the schedules after it.
     """
     if not new.is_enabled:
         if old.is_enabled:
@@ -157,8 +157,11 @@ async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: date
     if schedule is not None and not has_zone(schedule):
         message = f"`{schedule.timezone}` is not an IANA time zone that this installation knows"
         refuse([Issue("trigger.schedule.timezone", message, "timezone")])
+    is_same = timer.variation_id == old.active_variation_id and schedule == await schedule_of_variation(
+        work, new.id, timer.variation_id
+    )
     next_at = timer.next_at
-    if next_at is None or schedule != await schedule_of_variation(work, new.id, timer.variation_id):
+    if next_at is None or not is_same:
         if next_at is not None and next_at <= to_ms(now):
             return
         next_at = next_slot(schedule, now)

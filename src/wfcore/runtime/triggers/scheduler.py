@@ -7,7 +7,7 @@ the member who deployed the workflow, the input `{}` and `run.scheduledAt`.
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -136,11 +136,12 @@ class Scheduler:
             variation = await work.workflows.variation(due.workflow_id, active_id or "")
             if variation is None:
                 return None
+            later = await _deployed_since(work, timer, variation)
             timed = schedule_of(variation.workflow.trigger)
-            if timer.variation_id != variation.id:
+            if later:
                 timed = await schedule_of_variation(work, due.workflow_id, timer.variation_id)
             deployer = await deployer_of(work, due.org, variation)
-        return _DueSchedule(due.org, timer, timer.next_at, variation, timed, deployer)
+        return _DueSchedule(due.org, timer, timer.next_at, variation, later, timed, deployer)
 
     async def _used_slot(self, read: "_DueSchedule", timer: Timer, slot: datetime) -> Timer | None:
         """The timer after a slot whose run id is used, by its own run or by another one. None while the id is free."""
@@ -210,16 +211,31 @@ def slot_run_id(workflow_id: int, slot: datetime) -> str:
     return f"schedule-{workflow_id}-{slot:%Y%m%dT%H%MZ}"
 
 
+async def _deployed_since(work: UnitOfWork, timer: Timer, active: Variation) -> list[Variation]:
+    """The variations that were deployed after that of the timer, in order; the last one is the active one."""
+    if timer.variation_id == active.id:
+        return []
+    own = await work.workflows.variation(timer.workflow_id, timer.variation_id)
+    latest_first = await work.workflows.variations(timer.workflow_id, limit=BATCH)
+    if own is None or own.deployed_at is None:
+        return latest_first[:1]
+    since = own.deployed_at
+    return [one for one in reversed(latest_first) if one.deployed_at is not None and one.deployed_at > since]
+
+
 @attrs.frozen
 class _DueSchedule:
-    """A due timer with the active variation and its deployer, from one snapshot. `timed` is the schedule of the timer,
-    whose slots are due: that of the variation before, if a deploy came after one of them.
+    """A due timer with the active variation and its deployer, from one snapshot.
+
+    `timed` is the schedule of the timer, whose slots are due. If it was replaced after one of them was due, `later` are
+    the variations since, whose own slots follow.
     """
 
     org: str
     timer: Timer
     first: int
     active: Variation
+    later: Sequence[Variation]
     timed: Schedule | None
     deployer: Principal | None
 
@@ -237,13 +253,23 @@ class _DueSchedule:
         return last_fires(self.timed, after, self._end(now), MISSED_KEPT) if self.timed else []
 
     def timer_after(self, now: datetime) -> Timer:
-        """The timer of the active variation after these slots."""
-        return attrs.evolve(self.timer, variation_id=self.active.id, next_at=next_slot(self.schedule, self._end(now)))
+        """The timer after these slots: of the first later variation that had a slot before the next one replaced it."""
+        after, (*replaced, last) = self._end(now), self.later or [self.active]
+        for one, end in zip(replaced, self._ends(1), strict=True):
+            first = next_slot(schedule_of(one.workflow.trigger), after)
+            if first is not None and first <= to_ms(end):
+                return attrs.evolve(self.timer, variation_id=one.id, next_at=first)
+            after = end
+        next_at = next_slot(schedule_of(last.workflow.trigger), after)
+        return attrs.evolve(self.timer, variation_id=last.id, next_at=next_at)
 
     def _end(self, now: datetime) -> datetime:
         """Until when the slots are due: a schedule that was replaced has none after the deploy."""
-        deployed = self.active.deployed_at
-        return now if self.timer.variation_id == self.active.id or deployed is None else min(now, deployed)
+        return min([now, *self._ends(0)[:1]])
+
+    def _ends(self, number: int) -> list[datetime]:
+        """When the later variations were deployed, without the first `number`."""
+        return [one.deployed_at for one in self.later[number:] if one.deployed_at is not None]
 
 
 def _ran(timer: Timer, slot: datetime) -> Timer:
@@ -252,8 +278,8 @@ def _ran(timer: Timer, slot: datetime) -> Timer:
 
 
 def _missed(timer: Timer, slot: datetime, reason: MissReason) -> Timer:
-    missed = (*_other_missed(timer, slot), Missed(to_ms(slot), reason))
-    return attrs.evolve(timer, missed=missed[-MISSED_KEPT:])
+    missed = sorted([*_other_missed(timer, slot), Missed(to_ms(slot), reason)], key=lambda one: one.at)
+    return attrs.evolve(timer, missed=tuple(missed[-MISSED_KEPT:]))
 
 
 def _other_missed(timer: Timer, slot: datetime) -> Iterator[Missed]:

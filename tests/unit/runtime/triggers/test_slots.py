@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import PLAIN, later, ms, run_ids, scheduled, timer
 
-from wfcore.runtime.triggers.scheduler import slot_run_id
+from wfcore.runtime.triggers.scheduler import MISSED_KEPT, slot_run_id
 from wfcore.testing.fakes import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -63,63 +63,77 @@ class _Walk:
     cron: str
     at: datetime = BEGIN
     is_enabled: bool = True
-    due: list[datetime] = attrs.field(factory=list)
-    is_new: bool = False
-    """Whether the schedule was replaced since the last poll."""
+    due: list[list[datetime]] = attrs.field(factory=lambda: [[]])
+    """Those of each schedule that there was."""
+    deployed: Any = None
 
     async def pass_time(self, minutes: int) -> None:
         for _ in range(minutes):
             self.at += timedelta(minutes=1)
             if self.is_enabled and is_slot(self.cron, self.at):
-                self.due.append(self.at)
+                self.due[-1].append(self.at)
         self.bench.clock._now = ms(self.at)  # nobody wakes up
 
     async def poll(self, _: None = None) -> None:
-        """Of what a deploy divides, the slots before it are served first."""
-        for _again in range(2):
+        """Of what deploys divide, the slots of each schedule are served in a poll of their own."""
+        for _again in range(len(self.due) + 1):
             await later(self.bench, 0)
         ran, found = await run_ids(self.bench, self.number), await timer(self.bench, self.number)
-        missed = {one.at for one in found.missed} if found else set()
-        for slot in self.due:
-            assert (slot_run_id(self.number, slot) in ran) is not (ms(slot) in missed)
-        for slot in self.due[-1:]:
-            assert (slot_run_id(self.number, slot) in ran) is (self.at - slot <= timedelta(hours=1))
-        self.due, self.is_new = [], False
+        listed = [one.at for one in found.missed] if found else []
+        assert listed == sorted(listed)
+        for slots in self.due:
+            for slot in slots[:-1]:
+                assert slot_run_id(self.number, slot) not in ran
+            for slot in slots[-1:]:
+                assert (slot_run_id(self.number, slot) in ran) is (self.at - slot <= timedelta(hours=1))
+        missed = [ms(slot) for slots in self.due for slot in slots if slot_run_id(self.number, slot) not in ran]
+        latest = missed[-MISSED_KEPT:]
+        assert listed[len(listed) - len(latest) :] == latest
+        self.due = [[]]
 
     async def deploy(self, cron: str) -> None:
-        if self.is_new:
-            await self.poll()
-        self.is_new, self.cron = cron != self.cron, cron
-        await self._deploy(trigger(cron))
+        await self._deploy(cron, trigger(cron))
 
     async def describe(self, _: None) -> None:
-        if self.is_new:
-            await self.poll()
-        self.is_new = True
-        await self._deploy(trigger(self.cron, self.at.isoformat()))
+        await self._deploy(self.cron, trigger(self.cron, self.at.isoformat()))
 
-    async def _deploy(self, wanted: Any) -> None:
+    async def _deploy(self, cron: str, wanted: Any) -> None:
+        if wanted != self.deployed:
+            self.due.append([])
+        self.cron, self.deployed = cron, wanted
         await self.bench.core.workflows.patch(self.bench.me, self.number, trigger=wanted)
         await self.bench.core.workflows.deploy(self.bench.me, self.number)
 
     async def switch(self, _: None) -> None:
         """What has come before is not due any more."""
-        self.due, self.is_enabled = [], not self.is_enabled
+        self.due, self.is_enabled = [[]], not self.is_enabled
         await self.bench.core.workflows.toggle(self.bench.me, self.number, is_enabled=self.is_enabled)
 
     async def delete(self, _: None) -> None:
-        self.due, self.is_enabled = [], False
+        self.due, self.is_enabled = [[]], False
         await self.bench.core.workflows.delete(self.bench.me, self.number)
         await self.bench.core.workflows.restore(self.bench.me, self.number)
+
+
+async def walk(steps: list[tuple[str, Any]], cron: str) -> None:
+    async with opened("sqlite://", clock=FakeClock(ms(BEGIN)), worker=False) as bench:
+        number, slots = await scheduled(bench, PLAIN, trigger(cron)), set[str]()
+        walked = _Walk(bench, number, cron, deployed=trigger(cron))
+        for step, given_value in [*steps, ("poll", None)]:
+            await getattr(walked, step)(given_value)
+            slots |= {slot_run_id(number, slot) for of_one in walked.due for slot in of_one}
+        assert await run_ids(bench, number) <= slots
 
 
 @settings(max_examples=60)
 @given(STEPS, st.sampled_from(sorted(SCHEDULES)))
 async def test_in_any_history(steps: list[tuple[str, Any]], cron: str) -> None:
     """The latest due slot runs, unless it is too old; those before it are missed; no other slot runs."""
-    async with opened("sqlite://", clock=FakeClock(ms(BEGIN)), worker=False) as bench:
-        walk, slots = _Walk(bench, await scheduled(bench, PLAIN, trigger(cron)), cron), set[str]()
-        for step, given_value in [*steps, ("poll", None)]:
-            await getattr(walk, step)(given_value)
-            slots |= {slot_run_id(walk.number, slot) for slot in walk.due}
-        assert await run_ids(bench, walk.number) <= slots
+    await walk(steps, cron)
+
+
+@pytest.mark.parametrize("crons", [("30 2 * * *", "*/20 * * * *"), ("*/20 * * * *", "45 * * * *")])
+async def test_deploys_between_two_polls(crons: tuple[str, ...]) -> None:
+    """The slots of each schedule come in turn: those of the one in the middle, and of the first one that returns."""
+    deploys = [step for cron in crons for step in (("pass_time", 50), ("deploy", cron))]
+    await walk([*deploys, ("pass_time", 50)], "45 * * * *")
