@@ -2,11 +2,11 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from traceback import format_exception
-from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -72,12 +72,8 @@ class TestValkeyRateLimiter(RateLimiterContract):
     async def open_limiters(self, place: Path, now: Callable[[], int]) -> AsyncIterator[Sequence[RateLimiter]]:
         server = shared_valkey()
         server.empty()
-        limiters = [ValkeyRateLimiter(server.url) for _ in range(2)]
-        clock = SimpleNamespace(time=lambda: now() / 1000)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("limits.aio.storage.redis.redispy.time", clock)
-            patch.setattr(valkey_limiter, "time", clock)
-            yield limiters
+        limiters = [ValkeyRateLimiter(server.url, now=now) for _ in range(2)]
+        yield limiters
         for limiter in limiters:
             await limiter.close()
 
@@ -138,6 +134,18 @@ async def test_a_server_that_is_away(open_limiter: Callable[[str], RateLimiter])
 
 
 @pytest.mark.anyio
+async def test_valkey_counts_on_its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose clock is a day ahead forgets no event of others."""
+    server, rate, right = shared_valkey(), Rate("day ahead", 1), time.time
+    limiters = [ValkeyRateLimiter(server.url) for _ in range(2)]
+    assert await is_admitted(limiters[0], rate)
+    monkeypatch.setattr(time, "time", lambda: right() + 86_400)
+    assert not await is_admitted(limiters[1], rate)
+    for limiter in limiters:
+        await limiter.close()
+
+
+@pytest.mark.anyio
 async def test_a_server_that_hangs_and_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stopped server is Unavailable after a time, a killed one at once."""
     server = ValkeyServer().start()
@@ -172,10 +180,15 @@ async def test_idle_keys_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.service
-async def test_a_server_whose_clock_was_set_back() -> None:
+@pytest.mark.parametrize("on_postgres", [True, False])
+async def test_a_server_whose_clock_was_set_back(on_postgres: bool) -> None:
     """The counts of its earlier time end: the rate holds in the new one, and no event waits for the old one."""
-    watch, rate = Watch(), Rate(ORG, 2)
-    limiter = PostgresRateLimiter(new_database(), now=watch)
+    watch, rate = Watch(), Rate("set back", 2)
+    limiter: RateLimiter = (
+        PostgresRateLimiter(new_database(), now=watch)
+        if on_postgres
+        else ValkeyRateLimiter(shared_valkey().url, now=watch)
+    )
     assert [await is_admitted(limiter, rate) for _ in range(3)] == [True, True, False]
     watch.now -= 3_600_000
     assert [await is_admitted(limiter, rate) for _ in range(3)] == [True, True, False]
