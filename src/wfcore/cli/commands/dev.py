@@ -74,7 +74,7 @@ async def dev(
                 if open:
                     webbrowser.open(link)
 
-            server = server_of(with_sign_in(api, secret), url, settings, announce)
+            server = server_of(with_sign_in(api, secret), url, settings, core.ports.clock.now, announce)
             await server.serve([listener])
 
 

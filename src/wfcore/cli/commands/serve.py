@@ -4,6 +4,7 @@ import contextlib
 import socket
 import sys
 from collections.abc import Callable, Generator
+from email.utils import formatdate
 from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from wfcore.settings.server import ServerSettings
 
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
+
+TICKS: Final = 10
+"""Ticks of uvicorn in a second, after which it has the header `Date` anew."""
 
 Names = Annotated[list[str], Parameter(negative=())]
 
@@ -120,7 +124,10 @@ async def serve(
                 **settings.names(),
             )
             url = url_of(host, listener)
-            server = server_of(application, url, settings, lambda: _print_next_steps(url, configured.studio.enabled))
+            now = core.ports.clock.now
+            server = server_of(
+                application, url, settings, now, lambda: _print_next_steps(url, configured.studio.enabled)
+            )
             await server.serve([listener])
 
 
@@ -168,9 +175,16 @@ def _secret(configured: bytes | None, database: str) -> bytes:
 
 
 def server_of(
-    application: "ASGIApp", url: str, options: "ServerSettings", announce: Callable[[], None] = lambda: None
+    application: "ASGIApp",
+    url: str,
+    options: "ServerSettings",
+    now: Callable[[], int],
+    announce: Callable[[], None] = lambda: None,
 ) -> "Server":
-    """The server of the application. `announce` is called once it accepts requests."""
+    """The server of the application. `announce` is called once it accepts requests.
+
+    `now` is the wall time in epoch milliseconds for the header `Date`: clients compare the times of responses with it.
+    """
     with needs_extra("server", "the server"):
         from uvicorn import Config as Settings
         from uvicorn import Server
@@ -185,6 +199,12 @@ def server_of(
             freeze_heap()
             print(f"listening on {url}", flush=True)  # noqa: T201
             announce()
+
+        async def on_tick(self, counter: int) -> bool:
+            should_exit = await super().on_tick(counter)
+            if counter % TICKS == 0:
+                self.server_state.default_headers = [(b"date", formatdate(now() / 1000, usegmt=True).encode())]
+            return should_exit
 
         @contextlib.contextmanager
         def capture_signals(self) -> Generator[None, None, None]:

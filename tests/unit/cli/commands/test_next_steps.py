@@ -1,4 +1,4 @@
-"""What `wfcore serve` prints beside its address, and the link of `wfcore dev`."""
+"""What `wfcore serve` prints beside its address, the dates of its responses, and the link of `wfcore dev`."""
 
 import sys
 
@@ -7,7 +7,9 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from wfcore.cli.commands.dev import COOKIE, SIGN_IN, with_sign_in
-from wfcore.cli.commands.serve import _print_next_steps
+from wfcore.cli.commands.serve import TICKS, _print_next_steps, server_of
+from wfcore.settings.server import ServerSettings
+from wfcore.testing.fakes import FakeClock
 
 
 @pytest.mark.parametrize(("at_terminal", "has_studio"), [(True, True), (True, False), (False, True)])
@@ -34,3 +36,14 @@ async def test_only_the_secret_signs_in() -> None:
         entered = await client.get(f"{SIGN_IN}s3cret")
         assert (entered.status_code, entered.headers["Location"]) == (303, "/studio/")
         assert entered.headers["Set-Cookie"] == f"{COOKIE}=s3cret; HttpOnly; Path=/; SameSite=strict"
+
+
+@pytest.mark.anyio
+async def test_responses_have_the_date_of_the_clock() -> None:
+    """The header `Date` is renewed each second: clients compare the times in responses with it."""
+    clock = FakeClock()
+    server = server_of(PlainTextResponse("application"), "http://127.0.0.1", ServerSettings(), clock.now)
+    for tick in range(2 * TICKS):
+        await server.on_tick(tick)
+        clock.advance(1 / TICKS)
+    assert server.server_state.default_headers == [(b"date", b"Thu, 01 Jan 2026 12:00:01 GMT")]
