@@ -270,6 +270,13 @@ async def test_retry_after_is_respected(wire: Wire) -> None:
         assert loop.time() - began >= 0.03
 
 
+async def test_a_provider_with_another_clock_is_retried(wire: Wire) -> None:
+    """A date in `Retry-After` is compared with the `Date` of the response."""
+    ahead = formatdate(time.time() + 3_600, usegmt=True)
+    async with wire.serve(refuses(429, retry_after=ahead, date=ahead), wire.says("yes"), max_retries=1) as (model, _):
+        assert text_of(await deltas(model)) == "yes"
+
+
 @pytest.mark.parametrize("asked", ["3600", "1e400", formatdate(4e9, usegmt=True)])
 async def test_long_waits_fail_at_once(wire: Wire, asked: str) -> None:
     """A provider that demands a longer wait than a call allows causes an error at once."""

@@ -200,18 +200,20 @@ def _sent_details(body: Any, own: str) -> tuple[str, str]:
 def _wait(error: Exception, attempts: int) -> float:
     """Seconds until the next attempt: the `Retry-After` of the response (RFC 9110), else 0.5, 1, 2, ... to 8."""
     response = getattr(error, "response", None)
-    header = response.headers.get("retry-after", "") if response is not None else ""
+    headers = {} if response is None else response.headers
+    header = headers.get("retry-after", "")
     try:
         wait = float(header)
     except ValueError:
-        wait = _until(header)
+        wait = _until(header, headers.get("date"))
     return wait if wait >= 0 else min(0.5 * 2.0**attempts, 8.0)
 
 
-def _until(date: str) -> float:
-    """Seconds until an HTTP date; NaN for an invalid date."""
+def _until(date: str, sent: str | None) -> float:
+    """Seconds from the `Date` of a response, if it has one, until an HTTP date; NaN for an invalid one."""
     try:
-        return max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0)
+        now = time.time() if sent is None else parsedate_to_datetime(sent).timestamp()
+        return max(parsedate_to_datetime(date).timestamp() - now, 0.0)
     except (ValueError, OverflowError):
         return math.nan
 
