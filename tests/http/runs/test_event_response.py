@@ -1,14 +1,16 @@
 """The response of an event stream: one timer for all, and the ways in which a stream ends."""
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator
 from contextlib import suppress
+from weakref import ReferenceType, ref
 
 import pytest
 from sse_starlette.sse import AppStatus
 from starlette.types import Message
 
-from wfcore.adapters.http.core import event_response
+from wfcore.adapters.http.core import event_response, sse
 from wfcore.adapters.http.core.event_response import HEARTBEAT, EventResponse
 from wfcore.testing.contracts.dispatcher import eventually
 
@@ -103,3 +105,20 @@ async def test_a_response_to_head_is_not_a_stream() -> None:
     messages = list[Message]()
     await begun(response([]), messages, "HEAD")
     assert [message["type"] for message in messages] == ["http.response.start", "http.response.body"]
+
+
+def test_a_closed_loop_is_not_kept() -> None:
+    """A program that opens wfcore in one loop after the other keeps none of them: neither the timer of their streams
+    refers to them nor the lock for which readers of the past waited.
+    """
+
+    async def streamed() -> "ReferenceType[asyncio.AbstractEventLoop]":
+        stream = begun(response([]), [])
+        await asyncio.gather(*(sse._encoded_in_turn(iter([b"a chunk"])) for _ in range(3)))
+        stream.cancel()
+        await asyncio.wait([stream])
+        return ref(asyncio.get_running_loop())
+
+    loops = [asyncio.run(streamed()) for _ in range(3)]
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * 3

@@ -75,7 +75,7 @@ class EventResponse(Response):
 
     async def _stream(self, receive: Receive) -> None:
         self._sent_at = self._loop.time()
-        timer = _timers.setdefault(self._loop, _Timer(self._loop))
+        timer = _timers.setdefault(self._loop, _Timer())
         listening = self._loop.create_task(self._listen(receive))
         timer.add(self)
         try:
@@ -141,10 +141,11 @@ def _without_error(task: "asyncio.Task[None]") -> None:
 
 
 class _Timer:
-    """Looks at all streams of one event loop, as long as there are any."""
+    """Looks at all streams of one event loop, as long as there are any. It must not refer to the loop otherwise: its
+    value in `_timers` would keep a closed loop.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._streams = set[EventResponse]()
         self._handle: asyncio.TimerHandle | None = None
 
@@ -162,10 +163,10 @@ class _Timer:
     def _schedule(self, seconds: float) -> None:
         if self._handle is not None:
             self._handle.cancel()
-        self._handle = self._loop.call_later(seconds, self._look)
+        self._handle = asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _look(self) -> None:
-        now, is_exiting = self._loop.time(), _is_exiting()
+        now, is_exiting = asyncio.get_running_loop().time(), _is_exiting()
         for stream in tuple(self._streams):
             stream.look(now, is_exiting=is_exiting)
         self._schedule(min(stream.seconds for stream in self._streams))

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import aclosing
 from weakref import WeakKeyDictionary
 
+from anyio import Lock
 from starlette.responses import Response
 
 from wfcore.adapters.http.core.event_response import EventResponse, OnDisconnect
@@ -115,14 +116,15 @@ async def _next_chunk(chunks: Iterator[bytes], events: Sequence[Event]) -> bytes
 
 async def _encoded_in_turn(chunks: Iterator[bytes]) -> bytes:
     """The next chunk, empty at the end. One reader encodes at a time, so that other work waits for one chunk only."""
-    lock = _encoding.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+    lock = _encoding.setdefault(asyncio.get_running_loop(), Lock(fast_acquire=True))
     async with lock:
         chunk = next(chunks, b"")
         await asyncio.sleep(0)
         return chunk
 
 
-_encoding = WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()
+_encoding = WeakKeyDictionary[asyncio.AbstractEventLoop, Lock]()
+"""Locks of anyio: one of asyncio, once it was waited for, refers to its loop, which would be kept after it is closed."""
 
 
 def _frame_of(event: Event) -> bytes:
