@@ -7,7 +7,7 @@ also have a bound, above which the text is blocked.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import attrs
@@ -20,6 +20,7 @@ from wfcore.domain.json.schema import Schema, compile_schema, schema_issues
 from wfcore.domain.kernel.errors import Issue, Malformed
 from wfcore.domain.kernel.json_readers import as_text, as_texts
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.kernel.recent import cached_texts
 from wfcore.ports.guardrails import Allowed, Blocked, Guardrail, GuardrailDescription, Replaced, Verdict
 
 MAX_GUARDRAILS: Final = 20
@@ -182,7 +183,7 @@ class GuardrailCatalog:
                 raise ValueError(
                     f"guardrail `{own.name}` is defined twice" if own.name else "a guardrail must have a name"
                 )
-        self._made = lru_cache(maxsize=256)(self._make)
+        self._made = cached_texts(small=1_000, many=256, few=32)(self._make)
 
     @cached_property
     def _without_options(self) -> Mapping[str, Guardrail]:

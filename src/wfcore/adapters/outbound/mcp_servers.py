@@ -5,7 +5,6 @@ session. While a server does not respond, its last listing is used, and it is as
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,8 +12,10 @@ import attrs
 
 from wfcore.adapters.outbound.guard import AddressGuard
 from wfcore.domain.json.codec import fingerprint
+from wfcore.domain.json.nesting import extent
 from wfcore.domain.kernel.json_readers import as_object, as_text
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.kernel.recent import Recent
 from wfcore.extras import MissingExtra, needs_extra
 from wfcore.ports.providers import ConnectionRequired, ToolConnection, ToolFailed
 from wfcore.ports.system import Clock
@@ -31,8 +32,8 @@ LEAST_FRESH, MOST_FRESH = 5.0, 300.0
 """The bounds of the time that a server specifies, in seconds."""
 STALE: Final = 3_600.0
 """Seconds for which a listing is used while its server does not respond."""
-MAX_LISTINGS: Final = 128
-"""The size of the cache in listings; the least recently used one is dropped."""
+MOST_BYTES_CACHED: Final = 32 * 2**20
+"""Bytes of the cached listings in memory, those used last."""
 
 Key = tuple[str, str, str]
 """Organization, connection, and the fingerprint of its configuration: other credentials make another server."""
@@ -58,7 +59,7 @@ class McpServers:
     def __init__(self, guard: AddressGuard, clock: Clock) -> None:
         self._guard = guard
         self._clock = clock
-        self._cache: OrderedDict[Key, _CachedListing] = OrderedDict()
+        self._cache = Recent[Key, _CachedListing](MOST_BYTES_CACHED)
         self._in_flight: dict[Key, asyncio.Task[ToolListing]] = {}
         self._tasks: set[asyncio.Task[ToolListing]] = set()
         self._tools: type[McpTools] | None = None
@@ -67,7 +68,6 @@ class McpServers:
         key = _key(org, connection)
         cached = self._cache.get(key)
         if cached is not None and not refresh and cached.is_fresh(self._clock.monotonic()):
-            self._cache.move_to_end(key)
             return cached.listing
         try:
             return await asyncio.shield(self._requested(key, connection))
@@ -116,10 +116,8 @@ class McpServers:
             del self._in_flight[key]
         if task.cancelled() or task.exception() is not None or not is_current:
             return
-        self._cache[key] = _CachedListing(task.result(), self._clock.monotonic())
-        self._cache.move_to_end(key)
-        if len(self._cache) > MAX_LISTINGS:
-            self._cache.popitem(last=False)
+        listing = task.result()
+        self._cache.put(key, _CachedListing(listing, self._clock.monotonic()), bytes_of(listing))
 
     async def _server(self, key: Key, connection: ToolConnection, **bounds: Any) -> "McpTools":
         url, given = as_text(connection.config["url"]), as_object(connection.config.get("headers") or {})
@@ -133,8 +131,14 @@ class McpServers:
 
     def _forget(self, key: Key) -> None:
         """Drop the listing. A request in flight can predate the change: its result is returned, but not cached."""
-        self._cache.pop(key, None)
+        self._cache.drop(key)
         self._in_flight.pop(key, None)
+
+
+def bytes_of(listing: ToolListing) -> int:
+    """What a listing takes in memory, roughly."""
+    parts = [(tool.name, tool.description, tool.parameters, tool.output_schema) for tool in listing.tools]
+    return extent([dict(listing.left_out), *(list(part) for part in parts)]).bytes
 
 
 def _mcp_tools() -> "type[McpTools]":

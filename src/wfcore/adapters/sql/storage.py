@@ -44,6 +44,7 @@ from wfcore.domain.agents.context_items import ContextItem
 from wfcore.domain.channels.hooks import Hook
 from wfcore.domain.kernel.errors import Unavailable, unknown_organization
 from wfcore.domain.kernel.ids import hash_secret
+from wfcore.domain.kernel.recent import Recent
 from wfcore.domain.kernel.sharing import in_turn
 from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import AccessToken, Member, Organization
@@ -165,8 +166,12 @@ WHERE o.uuid = {d[1]} AND r.kind = {d[2]} AND r.id = {d[3]}"""
 FIND_VERSION: Final = _find(_VERSION)
 FIND_RESOURCE: Final = _find(RESOURCE)
 
-CACHED_RESOURCES: Final = 256
-"""The resources that are cached by their version; of more, the cache begins anew."""
+CACHED_RESOURCES: Final = 2 * 2**20
+"""The characters of the rows of resources that are cached by their version, those used last. A resource takes some five
+bytes for each.
+"""
+LEAST_OF_ROW: Final = 500
+"""Characters for which a row of a resource counts besides its texts."""
 CACHED_CREDENTIALS: Final = 256
 """Parsed tokens with their members in the cache, the most recently used ones."""
 
@@ -196,7 +201,7 @@ class SqlStorage:
     def __init__(self, database: Store, history: RevisionChain = RELEASED) -> None:
         self.database = database
         self._history = history
-        self._resources: dict[tuple[str, Kind, int], tuple[tuple[Any, ...], Resource]] = {}
+        self._resources = Recent[tuple[str, Kind, int], tuple[tuple[Any, ...], Resource]](CACHED_RESOURCES)
 
     @asynccontextmanager
     async def transaction(self, org: str) -> AsyncIterator[SqlUnitOfWork]:
@@ -219,10 +224,10 @@ class SqlStorage:
                 return cached[1]
         for values in await self.database.look_up(FIND_RESOURCE, org, kind.value, id):
             row = dict(zip(RESOURCE, values, strict=True))
-            if len(self._resources) >= CACHED_RESOURCES:
-                self._resources.clear()
             found = to_resource(row, org)
-            self._resources[name] = tuple([row[column] for column in _VERSION]), found
+            cached = tuple([row[column] for column in _VERSION]), found
+            texts = (value for value in values if isinstance(value, str))
+            self._resources.put(name, cached, LEAST_OF_ROW + sum(map(len, texts)))
             return found
         return None
 

@@ -10,7 +10,6 @@ and true is not a number. One exception follows cel-python: `has(a.b.c)` is also
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
 import attrs
@@ -26,6 +25,7 @@ from wfcore.domain.expressions.cel.values import (
     to_json,
 )
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.kernel.recent import cached_texts
 
 __all__ = [
     "MAX_SOURCE",
@@ -71,7 +71,7 @@ class Expression:
         return plain
 
 
-@lru_cache(maxsize=4096)
+@cached_texts(small=100, many=4_096, few=64)
 def compile_expression(source: str, roots: tuple[str, ...] = ROOTS) -> Expression:
     """Compile CEL source over the variables `roots`; results are cached.
 

@@ -4,8 +4,9 @@ The engines take linear time, but linear in the states too: where a deterministi
 character visits all states that are possible then.
 """
 
-from functools import lru_cache
 from typing import Any, Final
+
+from wfcore.domain.kernel.recent import cached_texts
 
 REGEX_BYTES: Final = 1 << 20
 """The most memory of one compiled pattern."""
@@ -13,7 +14,7 @@ _BYTES_PER_STATE: Final = 32
 _LEAST_BYTES: Final = 1 << 10
 
 
-@lru_cache(maxsize=1024)
+@cached_texts(small=200, many=1_024, few=32)
 def states_of(pattern: str) -> int:
     """An upper bound of the states of a pattern; 1 for one that is not valid."""
     import re2  # type: ignore[import-untyped]

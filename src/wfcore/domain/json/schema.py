@@ -18,6 +18,7 @@ from wfcore.domain.json.patterns import REGEX_BYTES, regex_options
 from wfcore.domain.json.schema_cost import Cost, SchemaTooComplex, cost
 from wfcore.domain.kernel.errors import Issue, join_path, refuse
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.kernel.recent import cached_texts
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -104,7 +105,7 @@ def schema_issues(schema: JSON, path: str) -> list[Issue]:
 Fault = tuple[tuple[str | int, ...], str]
 
 
-@lru_cache(maxsize=512)
+@cached_texts(small=SMALL_TEXT, many=512, few=32)
 def _faults(text: str) -> tuple[Fault, ...]:
     schema: JSON = json.loads(text)
     if not isinstance(schema, dict | bool):
@@ -137,7 +138,7 @@ def _compile(text: str) -> Schema:
     return _compile_small(text) if is_small else _compile_large(text)
 
 
-@lru_cache(maxsize=1024)
+@cached_texts(small=SMALL_TEXT, many=512, few=32)
 def _cost_of(text: str) -> Cost:
     return cost(json.loads(text))
 

@@ -2,14 +2,15 @@
 plans are kept by their id."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from typing import Final
 
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.kernel.recent import Recent
 from wfcore.domain.resources.content import WorkflowContent
 from wfcore.domain.run.entries import Entry, Forked, Moved, Opened, Retried, Started
 from wfcore.domain.run.events import Event
@@ -24,8 +25,14 @@ from wfcore.runtime.common.loop_slice import beside_loop, size_of
 PlanKey = tuple[str, int, str]
 """Kind, resource and variation of a child."""
 
-KEPT = 256
-"""Plans kept in memory by one process, those used last. A machine holds on to its own."""
+KEPT: Final = 32 * 2**20
+"""Bytes of the plans kept in memory by one process, those used last. A machine holds on to its own."""
+
+PART, CHARACTER, SOURCE_CHARACTER = 200, 2, 100
+"""Bytes of a plan for each value in its structure, and for each character of a text and of an expression, measured."""
+
+SOURCES: Final = ("when", "forEach")
+"""The keys of a node's data whose values are expressions without braces."""
 
 REPLAYS = 1
 """How many journals are replayed for readers at once."""
@@ -49,7 +56,7 @@ class Plans:
     def __init__(self, storage: Storage, journal: Journal) -> None:
         self._storage = storage
         self._journal = journal
-        self._kept: OrderedDict[tuple[str, str], Plan] = OrderedDict()
+        self._kept = Recent[tuple[str, str], Plan](KEPT)
         self._loading = asyncio.Lock()
         self._replaying = asyncio.Semaphore(REPLAYS)
 
@@ -146,11 +153,10 @@ class Plans:
         key = (org, variation_id)
         plan = self._kept.get(key)
         if plan is not None:
-            self._kept.move_to_end(key)
             return plan
         async with self._loading:
-            if key in self._kept:
-                return self._kept[key]
+            if (plan := self._kept.get(key)) is not None:
+                return plan
             async with self._storage.reading(org) as work:
                 variation = await work.workflows.variation(workflow_id, variation_id)
             if variation is None:
@@ -163,7 +169,16 @@ class Plans:
         plan = self._kept.get(key)
         if plan is None:
             structure = structure_of(content)
-            plan = self._kept[key] = await beside_loop(size_of(structure), compile_plan, structure)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            plan = await beside_loop(size_of(structure), compile_plan, structure)
+            self._kept.put(key, plan, bytes_of(structure))
         return plan
+
+
+def bytes_of(structure: JSON, key: str = "") -> int:
+    """What the plan of a structure takes in memory, roughly. `key`: that of the value, if it is within an object."""
+    if isinstance(structure, str):
+        is_source = "{{" in structure or key in SOURCES
+        return PART + len(structure) * (SOURCE_CHARACTER if is_source else CHARACTER)
+    if isinstance(structure, Mapping):
+        return PART + sum(CHARACTER * len(name) + bytes_of(value, name) for name, value in structure.items())
+    return PART + (sum(map(bytes_of, structure)) if isinstance(structure, list) else 0)

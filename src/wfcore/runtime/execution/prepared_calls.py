@@ -1,14 +1,11 @@
 """Calls with constant arguments, prepared once for all runs of a plan."""
 
 from collections.abc import Callable, Collection
-from typing import Final
+from weakref import ref
 
 from wfcore.domain.run.machine.entries.straight import params_of
 from wfcore.domain.run.plan import Plan
 from wfcore.runtime.tools.calls import Begin, PlainCall
-
-KEPT: Final = 256
-"""Plans whose calls are kept."""
 
 PlainCalls = Callable[[str], PlainCall | None]
 """By id of a tool: what calls it, if it needs nothing but its arguments."""
@@ -19,13 +16,16 @@ class PreparedCalls(dict[int, Begin | None]):
     but the arguments and no announcement. Else None, and it is looked up again the next time.
     """
 
-    def __init__(self, plan: Plan, plain_call: PlainCalls, harmless: Collection[str]) -> None:
-        self.plan = plan
+    def __init__(self, plan: "ref[Plan]", plain_call: PlainCalls, harmless: Collection[str]) -> None:
+        self._plan = plan
         self._plain_call = plain_call
         self._harmless = harmless
 
     def __missing__(self, index: int) -> Begin | None:
-        node = self.plan.nodes[index]
+        plan = self._plan()
+        if plan is None:
+            return None
+        node = plan.nodes[index]
         if node.timeout is not None or node.tool not in self._harmless:
             return None
         call = self._plain_call(node.tool)
@@ -36,18 +36,18 @@ class PreparedCalls(dict[int, Begin | None]):
 
 
 class PreparedPlans:
-    """The prepared calls of the plans that are run here."""
+    """The prepared calls of the plans that are run here, as long as there are these plans."""
 
     def __init__(self, plain_call: PlainCalls) -> None:
         self._plain_call = plain_call
         self._kept: dict[int, PreparedCalls] = {}
-        """By the identity of the plan, which they hold on to."""
+        """By the identity of the plan."""
 
     def of(self, plan: Plan, harmless: Collection[str]) -> PreparedCalls:
         """The calls of a plan; `harmless` are the tools that need no announcement, as far as they are known."""
-        kept = self._kept.get(id(plan))
+        key = id(plan)
+        kept = self._kept.get(key)
         if kept is None:
-            if len(self._kept) >= KEPT:
-                self._kept.clear()
-            kept = self._kept[id(plan)] = PreparedCalls(plan, self._plain_call, harmless)
+            weak = ref(plan, lambda _: self._kept.pop(key, None))
+            kept = self._kept[key] = PreparedCalls(weak, self._plain_call, harmless)
         return kept

@@ -112,15 +112,17 @@ async def test_organizations_and_credentials_share_nothing() -> None:
 
 
 async def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The least recently used listing is dropped."""
-    monkeypatch.setattr(mcp_servers, "MAX_LISTINGS", 2)
+    """By the size of the listings: servers of customers decide about it. Those used last are kept."""
     async with serving() as stub:
+        asking = Asking(stub.port)
+        size = mcp_servers.bytes_of(await asking.servers.listing(ORG, asking.connection()))
+        monkeypatch.setattr(mcp_servers, "MOST_BYTES_CACHED", 2 * size)
         asking = Asking(stub.port)
         for org in ("a", "b", "a", "c", "a"):
             await asking.names(org)
-        assert lists(stub) == 3
+        assert lists(stub) == 1 + 3
         await asking.names("b")
-        assert lists(stub) == 4
+        assert lists(stub) == 1 + 4
 
 
 async def test_a_failing_server_keeps_its_listing() -> None:

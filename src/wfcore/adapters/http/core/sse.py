@@ -124,7 +124,7 @@ async def _encoded_in_turn(chunks: Iterator[bytes]) -> bytes:
 
 
 _encoding = WeakKeyDictionary[asyncio.AbstractEventLoop, Lock]()
-"""Locks of anyio: one of asyncio, once it was waited for, refers to its loop, which would be kept after it is closed."""
+"""Locks of anyio: one of asyncio for which somebody has waited refers to its loop, and would keep it after its end."""
 
 
 def _frame_of(event: Event) -> bytes:

@@ -66,14 +66,14 @@ class SqlJournal(SqlClaims):
         try:
             number, holder = await self._commits.run(write, run.id)
         except JournalConflict as error:
-            self._orgs.pop(new.org, None)
+            self._orgs.drop(new.org)
             raise unknown_organization(new.org) from error
         if texts:
             self._checksums.put(number, 0, 0, len(texts), texts[-1][1])
         return new.row(ExecutionRef(new.org, number), run.id, len(texts), holder)
 
     async def append(self, execution: ExecutionRef, append: Append) -> int | None:
-        org = self._orgs.get(execution.org) or await self._org(execution.org)
+        org = await self._org(execution.org)
         before = self._checksums.get(execution.id, append.expected)
         if before is None:
             before = await self._checksum(execution, append)

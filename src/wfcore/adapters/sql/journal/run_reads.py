@@ -8,12 +8,16 @@ from wfcore.adapters.sql.journal import interrupt_statements as inbox
 from wfcore.adapters.sql.journal import statements as sql
 from wfcore.adapters.sql.store import Rows, Store
 from wfcore.domain.kernel.errors import NotFound
+from wfcore.domain.kernel.recent import Recent
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import HOUR, Execution, ExecutionRef, OpenInterrupt, RunCount, RunFilter, RunRow
 
 MAX_KEY: Final = 2**63 - 1
 """A key greater than that of every run."""
+
+KEPT_ORGANIZATIONS: Final = 10_000
+"""The organizations used last, whose keys are kept."""
 
 
 class SqlRunReads:
@@ -22,7 +26,7 @@ class SqlRunReads:
     def __init__(self, database: Store) -> None:
         self._database = database
         self._first_runs = conversion.FirstRuns()
-        self._orgs: dict[str, int] = {}
+        self._orgs = Recent[str, int](KEPT_ORGANIZATIONS)
 
     async def execution(self, execution: ExecutionRef) -> Execution:
         for *row, at in await self._database.look_up(sql.FIND_EXECUTION, execution.id, await self._org(execution.org)):
@@ -132,7 +136,8 @@ class SqlRunReads:
         return [conversion.to_open_interrupt(org, row) for row in rows]
 
     async def _org(self, uuid: str) -> int | None:
-        if uuid not in self._orgs:
-            for (key,) in await self._database.look_up(sql.FIND_ORG, uuid):
-                self._orgs[uuid] = key
-        return self._orgs.get(uuid)
+        found = self._orgs.get(uuid)
+        if found is None:
+            for (found,) in await self._database.look_up(sql.FIND_ORG, uuid):
+                self._orgs.put(uuid, found)
+        return found

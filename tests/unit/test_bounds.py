@@ -1,0 +1,96 @@
+"""What an open wfcore keeps in memory is bounded, whatever organizations, workflows and texts come."""
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wfcore
+from wfcore.adapters.sql import storage as stores
+from wfcore.adapters.sql.journal import run_reads
+from wfcore.adapters.tools.catalog import tool
+from wfcore.core import Core
+from wfcore.domain.resources.access import Principal
+from wfcore.runtime.execution import plans
+
+pytestmark = pytest.mark.anyio
+
+
+@tool(idempotent=True)
+async def step(n: int) -> int:
+    """A step."""
+    return n
+
+
+def chain(count: int, **more: Any) -> dict[str, Any]:
+    """A graph of a start and so many steps."""
+    steps = [{"id": f"n{number}", "type": "action", "data": {"toolId": "step", "params": {"n": number}, **more}}
+             for number in range(count)]  # fmt: skip
+    nodes = [{"id": "start", "type": "start"}, *steps]
+    edges = [{"id": str(at), "source": one["id"], "target": nodes[at + 1]["id"]} for at, one in enumerate(nodes[:-1])]
+    return {"nodes": nodes, "edges": edges}
+
+
+async def ran(core: Core, me: Principal, structure: dict[str, Any]) -> int:
+    """The number of a new workflow of which a run has ended."""
+    flow = await core.workflows.create(me, name="A flow", structure=structure)
+    await core.workflows.deploy(me, flow.id)
+    run = await core.runs.start(me, workflow=flow.id, input={})
+    assert [event async for event in await core.runs.follow(me, run.id)][-1].kind == "done"
+    return flow.id
+
+
+async def test_organizations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keys of some organizations are kept. The others are looked up again."""
+    monkeypatch.setattr(run_reads, "KEPT_ORGANIZATIONS", 3)
+    async with wfcore.open(f"sqlite:///{tmp_path}/a.db", tools=[step]) as core:
+        principals = [
+            core.principal((await core.directory.create_organization(f"Org {number}")).uuid, user="u1")
+            for number in range(10)
+        ]
+        for me in principals:
+            await ran(core, me, chain(1))
+        journal: Any = core.ports.journal
+        assert len(journal._journal._orgs) == 3
+        assert [len(await core.runs.page(me)) for me in principals] == [1] * 10
+
+
+async def test_plans(tmp_path: Path) -> None:
+    """As many as have some size together, with the calls that are prepared for them: not a number of plans, which can
+    have thousands of nodes.
+    """
+    async with wfcore.open(f"sqlite:///{tmp_path}/a.db", tools=[step]) as core:
+        org = await core.directory.create_organization("Acme")
+        me = core.principal(org.uuid, user="u1")
+        size = plans.bytes_of(chain(20))
+        core._plans._kept = plans.Recent(3 * size)
+        for number in range(10):
+            await ran(core, me, chain(20, label=number))
+        assert len(core._plans._kept) in (2, 3)
+        gc.collect()
+        prepared: Any = core.driver._performer.prepared_calls
+        assert 0 < len(prepared.__self__._kept) <= 3
+
+
+async def test_large_resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The size of resources counts: an access configuration can name thousands of users."""
+    monkeypatch.setattr(stores, "CACHED_RESOURCES", 20_000)
+    async with wfcore.open(f"sqlite:///{tmp_path}/a.db", tools=[step]) as core:
+        org = await core.directory.create_organization("Acme")
+        me = core.principal(org.uuid, user="u1", email="ann@acme.example")
+        for number in range(10):
+            flow = await core.workflows.create(me, name=f"Flow {number}", description="x" * 8_000, structure=chain(1))
+            await core.workflows.deploy(me, flow.id)
+            await core.runs.start(me, workflow=flow.id, input={})
+        storage: Any = core.ports.storage
+        assert len(storage._storage._resources) == 2
+
+
+async def test_the_size_of_a_plan() -> None:
+    """Expressions count more than other texts: each character of one takes some hundred bytes."""
+    plain, source = (plans.bytes_of(chain(1, message=text)) for text in ("x" * 104, "{{" + "x" * 100 + "}}"))
+    branch = plans.bytes_of({"when": "x" * 104})
+    assert source - plain == 104 * (plans.SOURCE_CHARACTER - plans.CHARACTER)
+    assert branch > 104 * plans.SOURCE_CHARACTER
+    assert plans.bytes_of(chain(100)) > 50 * plans.bytes_of(chain(1))
