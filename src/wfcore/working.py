@@ -37,6 +37,8 @@ async def working(core: Core, statements: Sequence[str], *, worker: bool) -> Asy
             if name in vars(core):  # it was used
                 await getattr(core, name).stop()
         await ports.dispatcher.stop(ports.settings.grace)
+        if "driver" in vars(core):
+            core.driver.close()
         await ports.tool_servers.close()
         await ports.rate_limiter.close()
 

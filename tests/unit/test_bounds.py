@@ -1,9 +1,14 @@
 """What an open wfcore keeps in memory is bounded, whatever organizations, workflows and texts come."""
 
+import asyncio
 import gc
+import os
+import threading
 from pathlib import Path
 from typing import Any
+from weakref import ReferenceType, ref
 
+import attrs
 import pytest
 
 import wfcore
@@ -94,3 +99,44 @@ async def test_the_size_of_a_plan() -> None:
     assert source - plain == 104 * (plans.SOURCE_CHARACTER - plans.CHARACTER)
     assert branch > 104 * plans.SOURCE_CHARACTER
     assert plans.bytes_of(chain(100)) > 50 * plans.bytes_of(chain(1))
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///{}/a.db"])
+async def test_nothing_remains_of_a_closed_core(tmp_path: Path, url: str) -> None:
+    """Neither the core, nor the classes of its tools, nor a timer for an hour to come, however often it is opened."""
+
+    async def used() -> "list[ReferenceType[object]]":
+        @attrs.frozen
+        class Order:
+            number: int
+
+        async def place(order: Order) -> int:
+            """Place an order."""
+            return order.number
+
+        async with wfcore.open(url.format(tmp_path), tools=[step, place]) as core:
+            org = await core.directory.create_organization("Acme")
+            me = core.principal(org.uuid, user="u1")
+            await ran(core, me, chain(3))
+            waiting = {"id": "n0", "type": "humanApproval", "data": {"message": "may it?", "timeoutSeconds": 90_000}}
+            parked = {"nodes": [{"id": "start", "type": "start"}, waiting],
+                      "edges": [{"id": "e", "source": "start", "target": "n0"}]}  # fmt: skip
+            flow = await core.workflows.create(me, name="Parked", structure=parked)
+            await core.workflows.deploy(me, flow.id)
+            run = await core.runs.start(me, workflow=flow.id, input={})
+            assert [event async for event in await core.runs.follow(me, run.id)]
+            return [ref(one) for one in (core, core.driver._timers, core.ports.storage, Order)]
+
+    await used()  # what a process loads once
+    before = tasks_and_threads(), os.listdir("/proc/self/fd")
+    kept = await used()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert [one() for one in kept] == [None] * 4
+    assert (tasks_and_threads(), os.listdir("/proc/self/fd")) == before
+
+
+def tasks_and_threads() -> tuple[int, list[str]]:
+    """Without the loop's own threads, of which there are more and more until there are enough."""
+    threads = [one.name for one in threading.enumerate() if not one.name.startswith("asyncio_")]
+    return len(asyncio.all_tasks()), threads

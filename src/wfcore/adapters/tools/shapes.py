@@ -9,7 +9,7 @@ import datetime
 import inspect
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import cache, partial
+from functools import cached_property, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin, get_type_hints
 
@@ -89,11 +89,16 @@ class _Record:
     cls: type
     output: bool
 
+    @cached_property
+    def fields(self) -> tuple[_Field, ...]:
+        """As `_fields`. Kept here and not by class: a product can define its classes anew each time it opens wfcore."""
+        return _fields(self.cls, self.output)
+
     def convert(self, value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise InvalidValue(f"expected `object`, got `{_json_name(value)}`")
         arguments = {}
-        for field in _fields(self.cls, self.output):
+        for field in self.fields:
             if field.key in value:
                 arguments[field.name] = _converted_field(field, value[field.key])
             elif field.required:
@@ -104,12 +109,11 @@ class _Record:
             raise InvalidValue(f"not a valid {self.cls.__name__}: {_text_of(error)}") from error
 
     def schema(self, schemas: "Schemas", path: str) -> dict[str, JSON]:
-        fields = _fields(self.cls, self.output)
         return {
             "title": self.cls.__name__,
             "type": "object",
-            "properties": {field.key: schemas.of_field(field, f"{path}.{field.key}") for field in fields},
-            "required": [field.key for field in fields if field.required],
+            "properties": {field.key: schemas.of_field(field, f"{path}.{field.key}") for field in self.fields},
+            "required": [field.key for field in self.fields if field.required],
         }
 
 
@@ -249,7 +253,6 @@ def _constrained(made: Any, annotation: Any, metadata: tuple[Any, ...]) -> Any:
     return Annotated[(made, rules.meta())] if not rules.is_empty else made
 
 
-@cache
 def _fields(cls: type, output: bool) -> tuple[_Field, ...]:
     """The fields of a record. Raises NoSchema for a parameter of its constructor that is not one of them."""
     hints = get_type_hints(cls, include_extras=True)

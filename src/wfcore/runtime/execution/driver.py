@@ -37,6 +37,10 @@ class Driver:
         self._sessions: dict[ExecutionRef, Session] = {}
         self._warm: dict[ExecutionRef, tuple[Execution, Machine]] = {}
 
+    def close(self) -> None:
+        """Cancel what would keep this driver until an hour to come. The dispatcher drives nothing any more."""
+        self._timers.close()
+
     def warm(self, execution: Execution, machine: Machine) -> None:
         """Keep the machine of an execution that this process has just claimed, until the loop turns."""
         self._warm[execution.ref] = (execution, machine)

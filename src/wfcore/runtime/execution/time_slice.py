@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from wfcore.ports.system import Clock
 from wfcore.runtime.common.loop_slice import loop_slice
@@ -80,12 +80,19 @@ class ExecutionTime:
         self._latest = max(self._latest, at)
 
 
+class _Hour(NamedTuple):
+    """What is called in an hour, and what cancels the timer for it."""
+
+    callbacks: dict[Callable[[], None], None]
+    cancel: Callable[[], object]
+
+
 class SharedTimers:
     """Timers of all sessions. Nearly all far ones are cancelled: those of one hour share one timer of the loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._hours: dict[int, dict[Callable[[], None], None]] = {}
+        self._hours: dict[int, _Hour] = {}
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Callable[[], object]:
         """Call back when so many seconds have passed, or up to an hour earlier if they are more. Returns what cancels
@@ -95,15 +102,21 @@ class SharedTimers:
             return self._clock.call_later(seconds, callback)
         now = self._clock.monotonic()
         hour = int(now + seconds * 1000) // HOUR
-        callbacks = self._hours.get(hour)
-        if callbacks is None:
-            callbacks = self._hours[hour] = {}
-            self._clock.call_later((hour * HOUR - now) / 1000, partial(self._expire, hour))
-        callbacks[callback] = None
-        return partial(callbacks.pop, callback, None)
+        found = self._hours.get(hour)
+        if found is None:
+            cancel = self._clock.call_later((hour * HOUR - now) / 1000, partial(self._expire, hour))
+            found = self._hours[hour] = _Hour({}, cancel)
+        found.callbacks[callback] = None
+        return partial(found.callbacks.pop, callback, None)
+
+    def close(self) -> None:
+        """Cancel the timers of all hours: an event loop can go on for long after a core on it was closed."""
+        for hour in self._hours.values():
+            hour.cancel()
+        self._hours.clear()
 
     def _expire(self, hour: int) -> None:
-        callbacks = self._hours.pop(hour)
+        callbacks = self._hours.pop(hour).callbacks
         while callbacks:  # a callback can cancel others
             callbacks.popitem()[0]()
 

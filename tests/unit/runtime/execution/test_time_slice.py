@@ -37,6 +37,18 @@ async def test_far_moments_of_one_hour_share_a_timer() -> None:
     assert timers(clock) == 2
 
 
+async def test_a_closed_core_leaves_no_timer() -> None:
+    """The loop of its host would keep it until that hour."""
+    clock, called = FakeClock(), list[str]()
+    shared = SharedTimers(clock)
+    for day in range(1, 4):
+        shared.call_later(day * DAY, partial(called.append, "a moment"))
+    shared.close()
+    assert timers(clock) == 0
+    await advance(clock, 4 * DAY)
+    assert not called
+
+
 async def test_near_moments_have_timers_of_their_own() -> None:
     clock, called = FakeClock(), list[str]()
     shared = SharedTimers(clock)
