@@ -10,14 +10,18 @@ from weakref import ReferenceType, ref
 
 import attrs
 import pytest
+from nats.errors import Error
 
 import wfcore
+from wfcore.adapters.dispatch.nats import connection
 from wfcore.adapters.sql import storage as stores
-from wfcore.adapters.sql.journal import run_reads
+from wfcore.adapters.sql.journal import claims, run_reads
 from wfcore.adapters.tools.catalog import tool
 from wfcore.core import Core
+from wfcore.domain.kernel.recent import Recent
 from wfcore.domain.resources.access import Principal
-from wfcore.runtime.execution import plans
+from wfcore.ports.journal import ExecutionRef
+from wfcore.runtime.execution import plans, poison_runs
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +36,7 @@ def chain(count: int, **more: Any) -> dict[str, Any]:
     """A graph of a start and so many steps."""
     steps = [{"id": f"n{number}", "type": "action", "data": {"toolId": "step", "params": {"n": number}, **more}}
              for number in range(count)]  # fmt: skip
-    nodes = [{"id": "start", "type": "start"}, *steps]
+    nodes: list[dict[str, Any]] = [{"id": "start", "type": "start"}, *steps]
     edges = [{"id": str(at), "source": one["id"], "target": nodes[at + 1]["id"]} for at, one in enumerate(nodes[:-1])]
     return {"nodes": nodes, "edges": edges}
 
@@ -47,17 +51,19 @@ async def ran(core: Core, me: Principal, structure: dict[str, Any]) -> int:
 
 
 async def test_organizations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The keys of some organizations are kept. The others are looked up again."""
-    monkeypatch.setattr(run_reads, "KEPT_ORGANIZATIONS", 3)
+    """The keys of some organizations are kept, and which have limits. The others are looked up again."""
+    for module in (run_reads, claims):
+        monkeypatch.setattr(module, "KEPT_ORGANIZATIONS", 3)
     async with wfcore.open(f"sqlite:///{tmp_path}/a.db", tools=[step]) as core:
         principals = [
             core.principal((await core.directory.create_organization(f"Org {number}")).uuid, user="u1")
             for number in range(10)
         ]
         for me in principals:
+            await core.directory.limit_runs(me.org_uuid, 2)
             await ran(core, me, chain(1))
         journal: Any = core.ports.journal
-        assert len(journal._journal._orgs) == 3
+        assert (len(journal._journal._orgs), len(journal._journal._limited)) == (3, 3)
         assert [len(await core.runs.page(me)) for me in principals] == [1] * 10
 
 
@@ -69,7 +75,7 @@ async def test_plans(tmp_path: Path) -> None:
         org = await core.directory.create_organization("Acme")
         me = core.principal(org.uuid, user="u1")
         size = plans.bytes_of(chain(20))
-        core._plans._kept = plans.Recent(3 * size)
+        core._plans._kept = Recent(3 * size)
         for number in range(10):
             await ran(core, me, chain(20, label=number))
         assert len(core._plans._kept) in (2, 3)
@@ -90,6 +96,26 @@ async def test_large_resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             await core.runs.start(me, workflow=flow.id, input={})
         storage: Any = core.ports.storage
         assert len(storage._storage._resources) == 2
+
+
+async def test_executions_that_cannot_be_driven() -> None:
+    """Many that are driven by other processes in the end, or were erased: nobody forgets their failures here."""
+    nothing: Any = None
+    runs = poison_runs.PoisonRuns(nothing, nothing)
+    for number in range(poison_runs.COUNTED + 100):
+        assert not await runs.end(ExecutionRef("an organization", number), ValueError("a defect"))
+    assert len(runs._tries) == poison_runs.COUNTED
+
+
+async def test_errors_of_nats(caplog: pytest.LogCaptureFixture) -> None:
+    """Of a server that is slow for thousands of subjects, each of which an error names, some are logged."""
+    broker = connection.NatsConnection(connection.NatsServers(["nats://localhost"]))
+    for number in range(2 * connection.MOST_ERRORS):
+        await broker._failed(Error(f"messages dropped subject: events.{number}"))
+    assert len(caplog.records) == len(broker._errors) == connection.MOST_ERRORS
+    await broker._connected()
+    await broker._failed(Error("messages dropped subject: events.1"))
+    assert len(caplog.records) == connection.MOST_ERRORS + 1
 
 
 async def test_the_size_of_a_plan() -> None:

@@ -2,9 +2,9 @@
 for ever."""
 
 import logging
-from collections import Counter
 
 from wfcore.domain.kernel.json_type import JSON
+from wfcore.domain.kernel.recent import Recent
 from wfcore.domain.projections.notices import Moment
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.states.output import SERVER_FAULT
@@ -22,6 +22,9 @@ PROGRAM_ERRORS = (ArithmeticError, AssertionError, AttributeError, LookupError, 
 TRIES = 5
 """Consecutive failures to drive an execution, after which it is ended."""
 
+
+COUNTED = 1_000
+"""The executions whose failures are counted, the latest ones. Those that other processes drive later would stay."""
 
 MOST_TURNS = 100
 """Turns of a thread among which the one under way is: it is one of the latest."""
@@ -44,26 +47,27 @@ class PoisonRuns:
     def __init__(self, ports: Ports, plans: Plans) -> None:
         self._ports = ports
         self._plans = plans
-        self._tries = Counter[ExecutionRef]()
+        self._tries = Recent[ExecutionRef, int](COUNTED)
 
     def forget(self, ref: ExecutionRef) -> None:
         """It was driven."""
         if self._tries:
-            self._tries.pop(ref, None)
+            self._tries.drop(ref)
 
     async def end(self, ref: ExecutionRef, error: Exception) -> bool:
         """Whether the execution, which this error kept from being driven, has been ended for it."""
-        self._tries[ref] += 1
-        if self._tries[ref] < TRIES:
+        tries = (self._tries.get(ref) or 0) + 1
+        self._tries.put(ref, tries)
+        if tries < TRIES:
             return False
-        details = {"execution": ref.id, "tries": self._tries[ref]}
+        details = {"execution": ref.id, "tries": tries}
         try:
             await self._abort(ref, f"the run could not be carried on: {type(error).__name__}")
         except (*PROGRAM_ERRORS, IllegalEntry, JournalConflict):
             log.exception("an execution can neither be driven nor be ended", extra=details)
             return False
         log.error("an execution was ended, because it cannot be driven", exc_info=error, extra=details)
-        del self._tries[ref]
+        self._tries.drop(ref)
         return True
 
     async def set_aside(self, ref: ExecutionRef, error: Exception) -> None:

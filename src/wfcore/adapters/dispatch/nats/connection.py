@@ -47,6 +47,9 @@ PING_SECONDS: Final = 2
 MAX_UNSENT: Final = 10_000
 """Messages that are queued while the server does not take them; more are dropped."""
 
+MOST_ERRORS: Final = 100
+"""Different errors that are logged until there is a connection again."""
+
 CLOSE_SECONDS: Final = 1.0
 
 CONSUMER: Final = "workers"
@@ -242,11 +245,11 @@ class NatsConnection:
             call()
 
     async def _failed(self, error: Exception) -> None:
-        """Log an error, once until there is a connection again."""
+        """Log an error, once until there is a connection again. Texts can name one of many subjects."""
         text = str(error) or type(error).__name__
-        if text not in self._errors:
+        if text not in self._errors and len(self._errors) < MOST_ERRORS:
+            self._errors[text] = None
             log.warning("NATS: %s", text)
-        self._errors[text] = None
 
 
 async def _stop(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -7,10 +7,11 @@ from typing import Any, Final, TypeVar
 
 from wfcore.adapters.sql.journal import claim_statements as claims
 from wfcore.adapters.sql.journal import slots
-from wfcore.adapters.sql.journal.run_reads import SqlRunReads
+from wfcore.adapters.sql.journal.run_reads import KEPT_ORGANIZATIONS, SqlRunReads
 from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Commits, CommitTransaction, Store
 from wfcore.domain.kernel.errors import NotFound, Unavailable
+from wfcore.domain.kernel.recent import Recent
 from wfcore.domain.run.effects import CallSlot
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.journal import ExecutionProgress, ExecutionRef, Holder
@@ -38,7 +39,7 @@ class SqlClaims(SqlRunReads):
         self._commits: Commits = database.commits(on_commit)
         self._workers: dict[int, tuple[str, int]] = {}
         self._last_claimed_org = 0
-        self._limited: set[str] = set()
+        self._limited = Recent[str, bool](KEPT_ORGANIZATIONS)
         self._admitted: list[ExecutionRef] = []
         self._frees = slots.Frees()
 
@@ -110,7 +111,8 @@ class SqlClaims(SqlRunReads):
     def _within_limits(self, transaction: CommitTransaction, due: list[_Due]) -> list[_Due]:
         """Those that can be claimed, in order: as many as keep the limits of organizations and workflows."""
         limited = [one for one in due if (one[3], one[4]) != (None, None)]
-        self._limited.update(one[1] for one in limited)
+        for one in limited:
+            self._limited.put(one[1], value=True)
         orgs = {one[2] for one in limited if one[3] is not None}
         workflows = {one[4] for one in limited if one[4] is not None}
         left = {(key, None): _left(transaction, claims.LOCK_LIMIT, claims.COUNT_CLAIMS, key) for key in sorted(orgs)}
