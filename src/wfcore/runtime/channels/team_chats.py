@@ -141,7 +141,10 @@ class TeamChats:
     # Decisions
 
     async def _decide(self, endpoint: Endpoint, id: str, said: TeamDecision) -> RunView:
-        """Decide as the member with this address, if the interrupt is of a run of this chat."""
+        """Decide as the member with this address, if the interrupt is of a run of this chat.
+
+        The same decision sent again gets the turn that it began; another one with this id is a Conflict `key_reused`.
+        """
         org, started = endpoint.org, run_id_of(endpoint.row, said["messageId"])
         if not takes_decisions(endpoint.row.config):
             raise conflict("the `approvals` of this team chat are off", "approvals_off")
@@ -154,15 +157,14 @@ class TeamChats:
         if member is None or not member.email_verified:
             raise Forbidden("no member has this verified address", {"reason": "unknown_person"})
         me, key = principal_of(org, member), run_id_of(endpoint.row, f"decision {id}")
-        begun = await self._ports.journal.find_run(org, key)
-        if begun is not None and begun.user_id == me.user_id:
-            return RunView(begun)  # the same decision was sent before
         body: dict[str, JSON] = {
             "interruptId": said["interruptId"], "decision": said["decision"], "origin": "teamchat",
             **({"data": said["data"]} if "data" in said else {}),
         }  # fmt: skip
-        row = await latest_turn(self._ports.journal, org, posting.run_id)
-        return await self._runs.resume(me, posting.run_id if row is None else row.id, body, key=key)
+        latest = await latest_turn(self._ports.journal, org, posting.run_id)
+        begun = await self._ports.journal.find_run(org, key)  # read last: a turn that it does not know is not the latest
+        waited = begun.parent_run_id if begun is not None else latest and latest.id
+        return await self._runs.resume(me, waited or posting.run_id, body, key=key)
 
     async def _decide_in_slack(self, endpoint: Endpoint, press: SlackDecision) -> None:
         """Decide as the member whose confirmed address the workspace has; a refusal is shown to the person."""

@@ -203,6 +203,13 @@ class TestDecisions:
         audited = [one.to_wire() for one in await bench.core.audit.page(bench.person("boss", role="owner"))]
         assert [one["userId"] for one in audited if "approve" in str(one)] == ["grace"], audited
 
+    async def test_another_decision_with_the_same_id(self, bench: Bench, parked: Channel) -> None:
+        """It is refused: nobody learns that a denial was accepted when the approval before it stands."""
+        said = await self.decision(bench)
+        await parked.rested(said, id="msg_2")
+        for more in ({"decision": "deny"}, {"data": {"n": 2}}, {"email": "kim@x.org"}, {"interruptId": "int_none"}):
+            assert await reason(parked.send({**said, **more}, id="msg_2")) == "key_reused"
+
     async def test_others_decide_nothing(self, bench: Bench, parked: Channel) -> None:
         """No member, an address like that of one, no approver, an invalid form, another message: each has its reason,
         and the run waits.
