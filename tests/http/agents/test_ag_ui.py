@@ -285,6 +285,26 @@ class TestRequests:
             "NOT_FOUND",
         )
 
+    async def test_a_resume_is_of_its_workflow(self, office: World) -> None:
+        """Below a workflow that its caller cannot use, or that does not exist, a resume is a 404, as a start is; a
+        repeated one too. Below another workflow, nothing waits for it.
+        """
+        ada, eve = await office.user("ada"), await office.user("eve")
+        private = {"visibility": "private", "groupPermissions": {}, "sharedWith": []}
+        flow, other = [await deployed(ada, chain(APPROVAL), accessConfig=private) for _ in range(2)]
+        waiting = events_of(await ada.post(f"/agent/v1/ag-ui/workflows/{flow}", json=agent_input("hi")))[-1]
+        entry = {"interruptId": waiting["outcome"]["interrupts"][0]["id"], "status": "cancelled"}
+        resume = agent_input("", "r2", resume=[entry])
+        for _ in range(2):
+            for number in ("0", "999", "9" * 40):
+                answer = await ada.post(f"/agent/v1/ag-ui/workflows/{number}", json=resume)
+                assert_envelope(answer, 404, "NOT_FOUND", "NOT_FOUND")
+            answer = await eve.post(f"/agent/v1/ag-ui/workflows/{flow}", json=resume)
+            assert_envelope(answer, 404, "NOT_FOUND", "NOT_FOUND")
+            answer = await ada.post(f"/agent/v1/ag-ui/workflows/{other}", json=resume)
+            assert assert_envelope(answer, 409, "CONFLICT", "ALREADY_EXISTS")["info"]["reason"] == "not_interrupted"
+            assert (await ada.post(f"/agent/v1/ag-ui/workflows/{flow}", json=resume)).status_code == 200
+
     async def test_only_what_waits_in_the_thread_is_resumed(self, office: World) -> None:
         """Another thread, another workflow or another interrupt: 409. A payload that is not a decision: 422."""
         ada = await office.user("ada")

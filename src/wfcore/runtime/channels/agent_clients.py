@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from wfcore.domain.channels.ag_ui import PAUSED, read_agent_input, resume_of, start_of
-from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import RunFilter
+from wfcore.ports.journal import RunFilter, RunRow
 from wfcore.runtime.agents.context_sources import input_schema_of
-from wfcore.runtime.common.authorization import conflict, needs
+from wfcore.runtime.common.authorization import authorize, conflict, needs
 from wfcore.runtime.common.bodies import Tree
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import RunView, Turn, views
@@ -35,17 +34,17 @@ class AgentClients:
     def run(self, me: Principal, kind: Kind, number: int, body: Tree) -> Turn:
         """Start a run with the last message of a `RunAgentInput`, or resume one with its `resume`.
 
-        Its `runId` is the idempotency key. Errors: as for `Runs.start` and `Runs.resume`; Conflict `not_interrupted`
-        when no run of the thread waits for the first interrupt of `resume`.
+        Its `runId` is the idempotency key. Errors: as for `Runs.start` and `Runs.resume`; NotFound or Forbidden without
+        use of the workflow or skill; Conflict `not_interrupted` when no run of the thread waits for the first interrupt
+        of `resume`.
         """
         return Turn(self._run(me, kind, number, body), self._runs.batches, self._ports.loop)
 
     async def _run(self, me: Principal, kind: Kind, number: int, body: Tree) -> RunView:
         given = read_agent_input(dict(body))
         key = as_text(given["runId"])
+        authorize(me, await self._ports.storage.find_resource(me.org_uuid, kind, number), "use")
         if not given.get("resume"):
-            if number < 1:
-                raise NotFound
             fields = start_of(given, await self._schema(me, kind, number))
             return await self._runs.start(me, {f"{kind}Id": number, **fields}, key=key)
         entries = as_objects(given["resume"])
@@ -68,7 +67,7 @@ class AgentClients:
         first = as_text(as_objects(given["resume"])[0]["interruptId"])
         journal, org = self._ports.journal, me.org_uuid
         before = await journal.find_run(org, as_text(given["runId"]))
-        if before is not None and before.parent_run_id is not None:
+        if before is not None and before.parent_run_id is not None and _is_of(before, where):
             row = await journal.find_run(org, before.parent_run_id)
             return RunView(row or before)
         rows = await journal.list_runs(org, limit=MOST_TURNS, where=where, principal=me)
@@ -77,3 +76,7 @@ class AgentClients:
             if first in {one.id for one in view.interrupts} or (first == PAUSED and paused):
                 return view
         raise conflict(f"no run of this thread waits for `{first[:100]}`", "not_interrupted")
+
+
+def _is_of(row: RunRow, where: RunFilter) -> bool:
+    return (row.kind, row.resource_id) == (where.kind, where.resource_id)

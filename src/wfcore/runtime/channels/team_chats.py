@@ -162,7 +162,7 @@ class TeamChats:
             **({"data": said["data"]} if "data" in said else {}),
         }  # fmt: skip
         latest = await latest_turn(self._ports.journal, org, posting.run_id)
-        begun = await self._ports.journal.find_run(org, key)  # read last: a turn that it does not know is not the latest
+        begun = await self._ports.journal.find_run(org, key)  # read last: without it, the latest turn is another
         waited = begun.parent_run_id if begun is not None else latest and latest.id
         return await self._runs.resume(me, waited or posting.run_id, body, key=key)
 
