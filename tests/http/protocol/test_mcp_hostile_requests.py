@@ -3,11 +3,26 @@
 import asyncio
 import json
 import sys
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
 import pytest
-from clients import POLL, Json, World, assert_envelope, chain, counting, deployed, frames, holding, let_go, node
+from clients import (
+    POLL,
+    Connect,
+    Json,
+    World,
+    assert_envelope,
+    chain,
+    counting,
+    deployed,
+    frames,
+    holding,
+    let_go,
+    new_world,
+    node,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Message
@@ -15,6 +30,7 @@ from starlette.types import ASGIApp, Message
 import wfcore.bootstrap
 from wfcore.adapters.http import app
 from wfcore.adapters.http.mcp import server as mcp_server
+from wfcore.core import Core
 from wfcore.runtime.common.installation import Settings
 
 pytestmark = pytest.mark.anyio
@@ -211,6 +227,16 @@ class TestMessages:
         assert answer.status_code in (200, 202, 400, 404)
         if answer.status_code != 202:
             assert answer.json()["jsonrpc"] == "2.0"
+
+
+async def test_a_uri_that_no_run_can_have(postgres_server: tuple[Core, Connect]) -> None:
+    """It names an unknown resource, also on PostgreSQL, which does not take a NUL."""
+    async with AsyncExitStack() as closing:
+        ada, path = await reached(await new_world(*postgres_server, closing))
+        for run in ("%00", "%ff", "a%20b", "", "x" * 300):
+            uri = f"wfcore://runs/{run}/output"
+            answer = await ada.post(path, json={**LIST, "method": "resources/read", "params": {"uri": uri}})
+            assert "there is no resource" in fault(answer, 200, -32602, LIST["id"])["message"]
 
 
 class TestTransport:

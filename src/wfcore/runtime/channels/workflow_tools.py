@@ -18,6 +18,7 @@ from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.json.codec import fingerprint, text_of
 from wfcore.domain.json.schema import compile_schema
 from wfcore.domain.kernel.errors import Conflict, Invalid, NotFound, refuse
+from wfcore.domain.kernel.ids import is_run_id
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal, missing_scopes
@@ -265,8 +266,8 @@ class WorkflowTools:
         return row
 
     async def _latest(self, me: Principal, run_id: str) -> RunRow:
-        """The latest turn of this run's execution."""
-        row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
+        """The latest turn of this run's execution. NotFound for what is no id of a run."""
+        row = await latest_turn(self._ports.journal, me.org_uuid, run_id) if is_run_id(run_id) else None
         if row is None:
             raise NotFound
         return row
