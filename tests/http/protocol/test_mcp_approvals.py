@@ -246,6 +246,39 @@ class TestApprovals:
             ended = await client.call_tool("refunds", {"n": 7})
         assert (ended.is_error, ended.content[0].text) == (True, "the run was cancelled")
 
+    @pytest.mark.parametrize("how", ["interface", "run"])
+    async def test_a_call_that_cannot_be_followed_any_more(
+        self, real_world: World, how: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """When its interface is removed, or its run deleted, the call ends with an error that says so, and that is no
+        fault of the server.
+        """
+        ada = await real_world.user("ada")
+        path = await offered(ada, chain(APPROVAL, SHOW))
+
+        async def remove(context: Any, params: Any) -> ElicitResult:
+            (waiting,) = (await ada.get("/agent/v1/interrupts")).json()["interrupts"]
+            run = (await ada.get(f"/agent/v1/runs/{waiting['runId']}")).json()
+            if how == "interface":
+                await ada.delete(f"/api/v1/workflows/{run['target']['id']}/interfaces")
+            else:
+                await ada.post(f"/agent/v1/runs/{run['runId']}/cancel")
+                assert (await ada.delete(f"/agent/v1/runs/{run['runId']}")).status_code == 200
+            await asyncio.Event().wait()
+            raise AssertionError("it is cancelled with the client")
+
+        url, headers = str(ada.base_url).rstrip("/") + path, {"Authorization": ada.headers["Authorization"]}
+        async with (
+            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+            mcp.Client(
+                streamable_http_client(url, http_client=http), cache=None, mode=OLD, elicitation_callback=remove
+            ) as client,
+        ):
+            with pytest.raises(mcp.MCPError, match="cannot be followed any more: not found") as ended:
+                await client.call_tool("refunds", {"n": 7})
+        assert ended.value.code == -32600
+        assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
     async def test_an_answer_of_another_user_decides_nothing(self, real_world: World) -> None:
         """The answer to a question counts for the caller who got it; the state of a call is its caller's."""
         ada, bob = await real_world.user("ada"), await real_world.user("bob")

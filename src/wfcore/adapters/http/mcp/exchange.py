@@ -18,7 +18,15 @@ from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp.shared.transport_context import TransportContext
-from mcp.types import INTERNAL_ERROR, ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 from pydantic import ValidationError
 from starlette.responses import Response
 from starlette.types import Message
@@ -181,6 +189,11 @@ class Exchange:
     async def _final_reply(self, replying: "asyncio.Task[Json]") -> Json:
         try:
             return await replying
+        except WfcoreError as error:
+            logger.info("a call was not followed to its end", exc_info=True)
+            code = INTERNAL_ERROR if error.http >= HTTPStatus.INTERNAL_SERVER_ERROR else INVALID_REQUEST
+            message = f"this call cannot be followed any more: {error.message}"
+            return failure(self.request_id, ErrorData(code=code, message=message))
         except Exception:
             logger.exception("an exchange failed")
             return failure(self.request_id, ErrorData(code=INTERNAL_ERROR, message="internal error"))
