@@ -168,7 +168,7 @@ class TestUse:
         assert not answer.is_error
         assert "hello" in answer.content[0].text
         assert refused.is_error
-        assert "`input.message`" in refused.content[0].text
+        assert "`message`: " in refused.content[0].text
         (run,) = (await ada.get("/agent/v1/runs", params={"skillId": number})).json()["runs"]
         assert (run["startedBy"], run["origin"]) == ({"userId": "bob", "kind": "mcp"}, "mcp")
 

@@ -146,10 +146,7 @@ class TestTool:
         async with flow.session(mode) as client:
             refused = await client.call_tool("refunds", {"n": "x", "m": 1})
             assert refused.is_error
-            assert {line.partition(":")[0] for line in refused.content[0].text.split("\n")} == {
-                "`input.n`",
-                "`input.m`",
-            }
+            assert {line.partition(":")[0] for line in refused.content[0].text.split("\n")} == {"`n`", "`m`"}
             assert await flow.runs() == []
             failed = await client.call_tool("refunds", {"n": 1})
             assert (failed.is_error, failed.structured_content) == (True, None)

@@ -4,9 +4,11 @@ The tool is the active variation: its start node's `inputSchema` describes the a
 starts a run.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from re import Pattern
 from typing import Final
 
 import attrs
@@ -17,7 +19,7 @@ from wfcore.domain.graph.node_types import NodeType
 from wfcore.domain.graph.structure import structure_of
 from wfcore.domain.json.codec import fingerprint, text_of
 from wfcore.domain.json.schema import compile_schema
-from wfcore.domain.kernel.errors import Conflict, Invalid, NotFound, refuse
+from wfcore.domain.kernel.errors import Conflict, Invalid, NotFound, WfcoreError, refuse
 from wfcore.domain.kernel.ids import is_run_id
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text, optional_object, optional_text
 from wfcore.domain.kernel.json_type import JSON
@@ -48,6 +50,7 @@ MESSAGE: Final[Mapping[str, JSON]] = {
 MOST_OUTPUTS: Final = 50
 """How many of the caller's latest outputs are listed."""
 
+_DECISION: Final = re.compile(r"^decisions\[[0-9]+\]\.")
 _HARMLESS: Final = (TRANSFORM, WAIT, FAIL)
 
 
@@ -225,7 +228,7 @@ class WorkflowTools:
         try:
             await self._runs.resume(me, row.id, {"decisions": decisions})
         except Invalid as error:
-            return error.message
+            return faults_of_fields(error, _DECISION)
         except Conflict:
             return ""
         return ""
@@ -307,6 +310,13 @@ def _parameters(nodes: Iterable[tuple[JSON, Mapping[str, JSON]]]) -> Mapping[str
 def run_id_of(me: Principal, id: str, key: str) -> str:
     """The id of a call's run: `mcp-` and 32 hexadecimal digits, a digest of interface, caller and key."""
     return f"mcp-{fingerprint([id, me.user_id, key])[:32]}"
+
+
+def faults_of_fields(error: WfcoreError, prefix: Pattern[str]) -> str:
+    """Every fault in words, a line for each. Without `prefix` its path is the name that the client knows."""
+    issues = as_objects(error.info.get("errors") or ())
+    lines = [f"`{prefix.sub('', as_text(issue['path']))}`: {as_text(issue['message'])}" for issue in issues]
+    return "\n".join(lines) or error.message
 
 
 def _parked(event: Event) -> bool:

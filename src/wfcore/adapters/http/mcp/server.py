@@ -5,6 +5,7 @@ model to read; protocol errors are errors of the client. Outputs of runs are res
 gets the approvals that its user can decide as questions (MCP, Elicitation).
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -42,8 +43,7 @@ from mcp.types import (
 from wfcore.adapters.http.core.route import Call
 from wfcore.adapters.http.mcp.messages import has_handshake
 from wfcore.domain.json.codec import text_of
-from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound, Unavailable, WfcoreError
-from wfcore.domain.kernel.json_readers import as_objects
+from wfcore.domain.kernel.errors import Conflict, Invalid, Malformed, NotFound, Unavailable
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run.events import Event, EventKind
 from wfcore.domain.run.state import RunStatus
@@ -55,6 +55,7 @@ from wfcore.runtime.channels.workflow_tools import (
     WorkflowTool,
     WorkflowTools,
     end_of,
+    faults_of_fields,
 )
 from wfcore.runtime.common.run_views import Turn
 
@@ -71,6 +72,7 @@ RUN_ID: Final = "io.wfcore/run-id"
 """The key in the `_meta` of a result that holds the run id."""
 
 CANCELLED: Final = RunStatus.cancelled
+_ARGUMENT: Final = re.compile(r"^input\.")
 
 STEPS: Final[Mapping[EventKind, str]] = {
     EventKind.node_started: "started",
@@ -127,7 +129,7 @@ class Served:
         try:
             await turn
         except (Malformed, Invalid, Conflict) as error:
-            return CallToolResult(content=[TextContent(text=_explanation(error))], is_error=True)
+            return CallToolResult(content=[TextContent(text=faults_of_fields(error, _ARGUMENT))], is_error=True)
         self.on_begin()
         end = end_of(await self._terminal_event(turn))
         if not has_handshake(self.call.headers) and _shows_forms(context):
@@ -265,12 +267,6 @@ def _run_of(uri: str) -> str:
     before, after = OUTPUT.split("{}")
     is_output = uri.startswith(before) and uri.endswith(after)
     return unquote(uri.removeprefix(before).removesuffix(after)) if is_output else ""
-
-
-def _explanation(error: WfcoreError) -> str:
-    """Every issue of the arguments, for the model to correct."""
-    issues = as_objects(error.info.get("errors") or ())
-    return "\n".join(f"`{issue['path']}`: {issue['message']}" for issue in issues) or error.message
 
 
 def _result(end: CallEnd) -> CallToolResult:
