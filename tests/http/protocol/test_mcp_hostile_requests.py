@@ -145,6 +145,27 @@ class TestMessages:
         body, headers = modern({"jsonrpc": "2.0", "id": "a", "method": "no/such"})
         fault(await ada.post(path, json=body, headers=headers), 404, METHOD, "a")
 
+    @pytest.mark.parametrize(
+        ("method", "params", "path"),
+        [
+            ("tools/call", None, "params"),
+            ("tools/call", {}, "params.name"),
+            ("tools/call", {"name": 7}, "params.name"),
+            ("tools/call", {"name": "refunds", "arguments": []}, "params.arguments"),
+            ("tools/call", {"name": "refunds", "requestState": 7}, "params.requestState"),
+            ("tools/call", {"name": "refunds", "inputResponses": {"a": {"action": "no"}}}, "params.inputResponses.a"),
+            ("resources/read", {"uri": None}, "params.uri"),
+            ("initialize", {"capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}, "params.protocolVersion"),
+        ],
+    )
+    async def test_invalid_parameters_are_named(self, world: World, method: str, params: Any, path: str) -> None:
+        """By their paths in the request, in the message and in the data of the error."""
+        ada, place = await reached(world)
+        sent = {"jsonrpc": "2.0", "id": 1, "method": method, **({} if params is None else {"params": params})}
+        error = fault(await ada.post(place, json=sent), 200, PARAMS, 1)
+        assert [issue["path"] for issue in error["data"]["errors"]] == [path]
+        assert error["message"].startswith(f"`{path}`: ")
+
     async def test_headers_and_body_must_agree(self, world: World) -> None:
         """Since 2026-07-28 version, method and name are in both; a difference or a repetition is refused."""
         ada, path = await reached(world)

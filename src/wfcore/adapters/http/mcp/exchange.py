@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import anyio
 from mcp.server.connection import Connection
-from mcp.server.runner import modern_error_data, serve_one
+from mcp.server.runner import serve_one
 from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.inbound import ERROR_CODE_HTTP_STATUS
@@ -46,6 +46,7 @@ from wfcore.adapters.http.mcp.messages import (
     failure,
     has_forms,
     has_handshake,
+    invalid_params,
     offers_forms,
     question_id,
     question_of_id,
@@ -168,8 +169,10 @@ class Exchange:
             result = await serve_one(
                 served.server(), self, method, params, connection=self._connection, lifespan_state={}
             )
-        except (MCPError, ValidationError) as error:
-            return failure(self.request_id, modern_error_data(error))
+        except MCPError as error:
+            return failure(self.request_id, error.error)
+        except ValidationError as error:
+            return failure(self.request_id, invalid_params(error))
         return {"jsonrpc": "2.0", "id": self.request_id, "result": result}
 
     def _as_json(self, reply: Json, headers: Mapping[str, str]) -> Response:

@@ -4,7 +4,9 @@ Two kinds of protocol versions are supported: those with a handshake, up to 2025
 request is self-contained. Needs the extra `mcp`.
 """
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from itertools import takewhile
 from typing import Final
 
 from mcp.server.connection import Connection
@@ -35,8 +37,8 @@ from pydantic import ValidationError
 from starlette.datastructures import Headers
 
 from wfcore.domain.json.codec import dumps
-from wfcore.domain.json.parsing import parse_json
-from wfcore.domain.kernel.errors import Malformed
+from wfcore.domain.json.parsing import parse_json, wire_path
+from wfcore.domain.kernel.errors import Issue, Malformed, refuse
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.ports.tool_servers import CALL_KEY
 from wfcore.runtime.channels.workflow_tools import Reply
@@ -61,6 +63,36 @@ class RequestRefused(Exception):
 def failure(id: RequestId | None, error: ErrorData) -> dict[str, JSON]:
     """The error reply to request `id`; None for an unknown request (JSON-RPC 2.0, 5)."""
     return {"jsonrpc": "2.0", "id": id, "error": error.model_dump(mode="json", exclude_none=True)}
+
+
+_FAULTS: Final[Mapping[str, str]] = {
+    "missing": "is required",
+    "string_type": "must be a string",
+    "list_type": "must be an array",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
+}
+"""What pydantic's types of errors mean to a client."""
+
+
+def invalid_params(error: ValidationError) -> ErrorData:
+    """What is wrong with the `params` of a request, each fault with its path."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    try:
+        refuse(dict.fromkeys(_issue(one["type"], one["loc"]) for one in found))
+    except Malformed as refused:
+        return ErrorData(code=INVALID_PARAMS, message=refused.message, data=refused.info)
+    raise AssertionError("a validation error has a fault")
+
+
+def _issue(kind: str, steps: tuple[str | int, ...]) -> Issue:
+    """A path ends before the name of a type, of which the value could be one: the client does not know these.
+
+    The SDK checks some requests as a whole, and of others the `params` alone.
+    """
+    known = tuple(takewhile(lambda step: not str(step)[:1].isupper(), steps))
+    path = wire_path(known if known[:1] == ("params",) else ("params", *known))
+    message = _FAULTS.get(kind, "is not valid") if known == steps else "is not valid"
+    return Issue(path, message, "required" if message == _FAULTS["missing"] else "type")
 
 
 Incoming = JSONRPCRequest | JSONRPCNotification | JSONRPCResponse | JSONRPCError
