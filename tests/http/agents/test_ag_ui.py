@@ -273,6 +273,31 @@ class TestRequests:
         assert path in [issue["path"] for issue in answer.json()["error"]["info"]["errors"]]
         assert (await ada.get("/agent/v1/runs")).json()["runs"] == []
 
+    async def test_faults_that_the_run_finds_are_named_too(self, office: World) -> None:
+        """By their paths in the request, not in the body of the run that was made of it."""
+        ada = await office.user("ada")
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}, "message": {"maxLength": 3}}}
+        structure = chain(APPROVAL | {"data": {"message": "Go on?", "formSchema": {"type": "object"}}})
+        structure["nodes"][0]["data"] = {"inputSchema": schema}
+        flow = await deployed(ada, structure)
+        path = f"/agent/v1/ag-ui/workflows/{flow}"
+        source = {"type": "data", "value": "@", "mimeType": "image/png"}
+        image = [{"type": "text", "text": "hi"}, {"type": "image", "source": source}]
+        parked = events_of(await ada.post(path, json=agent_input("hi")))[-1]["outcome"]["interrupts"][0]["id"]
+        approve = {"interruptId": parked, "status": "resolved", "payload": {"decision": "approve", "data": [1]}}
+        for body, place in (
+            (agent_input("hi", "r2", forwardedProps={"n": "x"}), "forwardedProps.n"),
+            (agent_input("hello", "r2"), "messages[0].content"),
+            (agent_input(image, "r2"), "messages[0].content[1].source.value"),
+            (agent_input("", "r2", resume=[approve]), "resume[0].payload.data"),
+            (agent_input("", "r2", resume=[{**approve, "payload": {"decision": "deny"}},
+                                           {"interruptId": "x", "status": "cancelled"}]), "resume[1].interruptId"),
+        ):  # fmt: skip
+            answer = await ada.post(path, json=body)
+            error = assert_envelope(answer, 422, "VALIDATION", "INVALID_ARGUMENT")
+            assert [issue["path"] for issue in error["info"]["errors"]] == [place]
+            assert error["message"].startswith(f"`{place}`: ")
+
     @pytest.mark.parametrize("kind", ["workflows", "skills"])
     @pytest.mark.parametrize("number", ["0", "-1", "01", "x", "999", "9" * 40])
     async def test_an_id_that_is_no_number_is_not_found(self, office: World, kind: str, number: str) -> None:

@@ -6,13 +6,15 @@ The thread is kept by the server, so only the last message of the input is sent.
 import base64
 import binascii
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, Final, Literal, Required, TypedDict
 
+import attrs
 from msgspec import Meta
 
 from wfcore.domain.channels.interfaces import chat_input
 from wfcore.domain.json.codec import RunId, check
-from wfcore.domain.kernel.errors import Issue, refuse
+from wfcore.domain.kernel.errors import Invalid, Issue, Malformed, refuse
 from wfcore.domain.kernel.json_readers import as_object, as_objects, as_text
 from wfcore.domain.kernel.json_type import JSON
 
@@ -20,6 +22,8 @@ PAUSED: Final = "paused"
 """The id of the interrupt of a run that was parked on request: no decision answers it."""
 
 MAX_NAME: Final = 255
+
+_MEDIA_TYPE: Final = {"mimeType": "source.mimeType"}
 
 ThreadId = Annotated[str, Meta(min_length=1, max_length=255, description="The thread of the conversation")]
 Unsupported = Annotated[list[Any], Meta(description="Not supported: refused unless it is empty")]
@@ -96,11 +100,36 @@ def _unsupported_issues(known: Mapping[str, JSON]) -> Iterator[Issue]:
         yield Issue("forwardedProps", "must be an object", "type")
 
 
+@attrs.frozen
+class MadeBody:
+    """The body of a run that was made of a request. `places` are the paths of the request, by those of the body."""
+
+    fields: dict[str, JSON]
+    places: Mapping[str, str]
+
+    @contextmanager
+    def sent(self) -> Iterator[dict[str, JSON]]:
+        """The fields. Malformed and Invalid that are raised about them name the paths of the request."""
+        try:
+            yield self.fields
+        except (Malformed, Invalid) as error:
+            found = as_objects(error.info.get("errors") or ())
+            issues = [Issue(self._place(one), as_text(one["message"]), as_text(one["rule"])) for one in found]
+            refuse(issues, as_invalid=isinstance(error, Invalid))
+            raise
+
+    def _place(self, issue: Mapping[str, JSON]) -> str:
+        path = as_text(issue["path"])
+        inside = [one for one in self.places if path == one or path.startswith((f"{one}.", f"{one}["))]
+        nearest = max(inside, key=len, default="")
+        return self.places[nearest] + path[len(nearest) :] if nearest else path
+
+
 # Starts
 
 
-def start_of(given: Mapping[str, JSON], schema: Mapping[str, JSON] | None) -> dict[str, JSON]:
-    """The fields of the body of a start, without its target. `schema` is the workflow's input schema, None of a skill.
+def start_of(given: Mapping[str, JSON], schema: Mapping[str, JSON] | None) -> MadeBody:
+    """The body of a start, without its target. `schema` is the workflow's input schema, None of a skill.
 
     Raises Malformed or Invalid when the last message is not a user's, or has parts that are not supported.
     """
@@ -108,51 +137,64 @@ def start_of(given: Mapping[str, JSON], schema: Mapping[str, JSON] | None) -> di
     where = f"messages[{len(messages) - 1}]"
     if not messages or messages[-1]["role"] != "user":
         refuse([Issue("messages", "must end with a message of the role `user`, unless `resume` is given", "required")])
-    text, attachments = _parts_of(messages[-1].get("content"), f"{where}.content")
+    content, attached = f"{where}.content", _Attached()
+    text = _text_of(messages[-1].get("content"), content, attached)
     if not text.strip():
-        refuse([Issue(f"{where}.content", "must contain text", "minLength")])
-    documents = [*attachments["documents"], *_documents_of(as_objects(given.get("context") or ()))]
-    attached = {
-        name: list(some) for name, some in (("images", attachments["images"]), ("documents", documents)) if some
-    }
+        refuse([Issue(content, "must contain text", "minLength")])
+    for position, one in enumerate(as_objects(given.get("context") or ())):
+        if one["value"]:
+            document = {"fileName": as_text(one["description"])[:MAX_NAME], "parsedContent": one["value"]}
+            names = {"fileName": "description", "parsedContent": "value"}
+            attached.add("documents", document, f"context[{position}]", names)
     props = dict(as_object(given.get("forwardedProps") or {}))
-    fields = {**props, **({} if schema is None else chat_input(schema, text))}
-    return {
+    said = {} if schema is None else chat_input(schema, text)
+    fields = {**props, **said}
+    body: dict[str, JSON] = {
         "message": text,
         "fileThreadId": given["threadId"],
         **({} if schema is None and not fields else {"input": fields}),
-        **({"attachments": attached} if attached else {}),
+        **({"attachments": dict(attached.found)} if attached.found else {}),
     }
+    texts = dict.fromkeys(("message", *(f"input.{name}" for name in said)), content)
+    every = dict.fromkeys(("attachments", "attachments.images", "attachments.documents"), content)
+    places = {"fileThreadId": "threadId", "input": "forwardedProps", **texts, **every, **attached.places}
+    return MadeBody(body, places)
 
 
-def _documents_of(context: Sequence[Mapping[str, JSON]]) -> list[JSON]:
-    return [
-        {"fileName": as_text(one["description"])[:MAX_NAME], "parsedContent": one["value"]}
-        for one in context
-        if one["value"]
-    ]
+@attrs.frozen
+class _Attached:
+    """Attachments by their kinds, and where their fields stand in the request."""
+
+    found: dict[str, list[JSON]] = attrs.field(factory=dict)
+    places: dict[str, str] = attrs.field(factory=dict)
+
+    def add(self, kind: str, one: JSON, at: str, names: Mapping[str, str]) -> None:
+        """`names` are those of the fields at the path `at` of the request."""
+        all_of_kind = self.found.setdefault(kind, [])
+        made = f"attachments.{kind}[{len(all_of_kind)}]"
+        self.places.update({made: at, **{f"{made}.{name}": f"{at}.{sent}" for name, sent in names.items()}})
+        all_of_kind.append(one)
 
 
-def _parts_of(content: JSON, path: str) -> tuple[str, dict[str, list[JSON]]]:
-    """The text of a message, and its images and documents as fields of attachments."""
-    attached: dict[str, list[JSON]] = {"images": [], "documents": []}
+def _text_of(content: JSON, path: str, attached: _Attached) -> str:
+    """The text of a message. Its images and documents are added to `attached`."""
     if isinstance(content, str):
-        return content, attached
+        return content
     texts, issues = list[str](), list[Issue]()
     for position, part in enumerate(content if isinstance(content, list) else ()):
         kind, source = _kind_and_source(part)
+        at = f"{path}[{position}]"
         if kind == "text" and isinstance(part, dict) and isinstance(part.get("text"), str):
             texts.append(as_text(part["text"]))
         elif kind == "image" and source is not None:
-            attached["images"].append(source)
+            attached.add("images", source, at, {"data": "source.value", **_MEDIA_TYPE})
         elif kind == "document" and source is not None and (text := _decoded(as_text(source["data"]))) is not None:
-            attached["documents"].append({"parsedContent": text, "mimeType": source["mimeType"]})
+            document: JSON = {"parsedContent": text, "mimeType": source["mimeType"]}
+            attached.add("documents", document, at, {"parsedContent": "source.value", **_MEDIA_TYPE})
         else:
-            issues.append(
-                Issue(f"{path}[{position}]", "must be text, an image or a text document, inline", "unsupported")
-            )
+            issues.append(Issue(at, "must be text, an image or a text document, inline", "unsupported"))
     refuse(issues)
-    return "\n".join(texts), attached
+    return "\n".join(texts)
 
 
 def _kind_and_source(part: JSON) -> tuple[JSON, dict[str, JSON] | None]:
@@ -177,13 +219,13 @@ def _decoded(text: str) -> str | None:
 # Resumes
 
 
-def resume_of(entries: Sequence[Mapping[str, JSON]], types: Mapping[str, str]) -> dict[str, JSON]:
+def resume_of(entries: Sequence[Mapping[str, JSON]], types: Mapping[str, str]) -> MadeBody:
     """The body of the resume with these answers. `types` are the types of the open interrupts, by id.
 
     Raises Invalid for a payload that is not a decision.
     """
     if [one["interruptId"] for one in entries] == [PAUSED]:
-        return {}
+        return MadeBody({}, {})
     decisions, issues = list[JSON](), list[Issue]()
     for position, entry in enumerate(entries):
         name, resolved = as_text(entry["interruptId"]), entry["status"] == "resolved"
@@ -197,7 +239,9 @@ def resume_of(entries: Sequence[Mapping[str, JSON]], types: Mapping[str, str]) -
             message = 'must be `{"decision": "approve" or "deny", "data"}`'
             issues.append(Issue(f"resume[{position}].payload", message, "enum"))
     refuse(issues)
-    return {"decisions": decisions}
+    places = {f"decisions[{position}]": f"resume[{position}]" for position in range(len(entries))}
+    answers = {f"{made}.{name}": f"{at}.payload.{name}" for made, at in places.items() for name in ("decision", "data")}
+    return MadeBody({"decisions": decisions}, {**places, **answers})
 
 
 def _decision_of(payload: JSON) -> dict[str, JSON] | None:

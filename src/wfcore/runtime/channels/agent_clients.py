@@ -45,13 +45,14 @@ class AgentClients:
         key = as_text(given["runId"])
         authorize(me, await self._ports.storage.find_resource(me.org_uuid, kind, number), "use")
         if not given.get("resume"):
-            fields = start_of(given, await self._schema(me, kind, number))
-            return await self._runs.start(me, {f"{kind}Id": number, **fields}, key=key)
+            with start_of(given, await self._schema(me, kind, number)).sent() as fields:
+                return await self._runs.start(me, {f"{kind}Id": number, **fields}, key=key)
         entries = as_objects(given["resume"])
         waiting = await self._waiting(me, RunFilter(None, kind, number, as_text(given["threadId"])), given)
         waits = as_objects(waiting.to_wire()["interrupts"])
         types = {as_text(one["interruptId"]): as_text(one["type"]) for one in waits}
-        return await self._runs.resume(me, waiting.id, resume_of(entries, types), key=key)
+        with resume_of(entries, types).sent() as fields:
+            return await self._runs.resume(me, waiting.id, fields, key=key)
 
     async def _schema(self, me: Principal, kind: Kind, number: int) -> Mapping[str, JSON] | None:
         """The input schema of the active variation; {} where the start says what is wrong, None of a skill."""

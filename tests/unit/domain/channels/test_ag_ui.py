@@ -18,7 +18,7 @@ def request(content: Any = "hi", **more: Any) -> Json:
 
 
 def started(body: Json, schema: Json | None = None) -> Json:
-    return start_of(read_agent_input(body), schema)
+    return start_of(read_agent_input(body), schema).fields
 
 
 def document(value: str, kind: str = "data") -> Json:
@@ -116,7 +116,8 @@ class TestResume:
             {"interruptId": "c", "status": "resolved"},
             {"interruptId": "d", "status": "cancelled"},
         ]
-        assert resume_of(entries, {"a": "approval", "b": "approval", "c": "connect", "d": "connect"}) == {
+        made = resume_of(entries, {"a": "approval", "b": "approval", "c": "connect", "d": "connect"})
+        assert made.fields == {
             "decisions": [
                 {"interruptId": "a", "decision": "deny", "data": {"n": 1}},
                 {"interruptId": "b", "decision": "deny"},
@@ -126,7 +127,7 @@ class TestResume:
         }
 
     def test_a_run_that_was_parked_on_request_needs_no_decision(self) -> None:
-        assert resume_of([{"interruptId": PAUSED, "status": "resolved"}], {}) == {}
+        assert resume_of([{"interruptId": PAUSED, "status": "resolved"}], {}).fields == {}
 
     @pytest.mark.parametrize("payload", [None, True, {}, {"decision": "yes"}, {"approved": True}])
     def test_a_payload_is_a_decision(self, payload: Any) -> None:
