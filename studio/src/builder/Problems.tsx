@@ -1,5 +1,6 @@
 import type { Structure } from "../api/types";
 import { useLanguage } from "../i18n/context";
+import type { Language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { Named } from "../kit/named";
 import { brief } from "../kit/safe";
@@ -23,6 +24,13 @@ export function counted({ errors, warnings }: Count, t: (key: string, values: { 
   return parts.filter(Boolean).join(", ");
 }
 
+/** A name of `data` in backticks that is not that of a node, tool or something else. */
+const FIELD = /(?<!\b(?:branch|edge|group|handle|model|node|outcome|parameter|skill|tool) )`(\w+)`/g;
+
+/** What was found, with the names that the fields have on the page. */
+export const wordsOf = ({ message }: Found, { t, has }: Pick<Language, "t" | "has">): string =>
+  message.replace(FIELD, (all, name: string) => (has(`data.${name}`) ? `\`${t(`data.${name}`)}\`` : all));
+
 /** The findings of the server's validation, with their fields. Each leads to its node. */
 export function Problems({ issues, structure, onSelect }: { issues: Found[]; structure: Structure; onSelect: (issue: Found) => void }) {
   const { t, has } = useLanguage();
@@ -36,7 +44,7 @@ export function Problems({ issues, structure, onSelect }: { issues: Found[]; str
           <span className="grow text">
             {issue.severity === "warning" && <span className="sr">{t("builder.warnings", { count: 1 })}: </span>}
             {fieldsIn(issue).map((name, place) => <span key={place}><strong>{brief(has(`data.${name}`) ? t(`data.${name}`) : name, 60)}</strong> · </span>)}
-            <Named text={brief(issue.message, 400)} />
+            <Named text={brief(wordsOf(issue, { t, has }), 400)} />
           </span>
           {issue.at.node !== undefined && byId.has(issue.at.node) && (
             <button type="button" className="button small" onClick={() => onSelect(issue)}>{brief(titleOf(byId.get(issue.at.node)!), 40)}</button>

@@ -245,7 +245,11 @@ export class Editor {
   }
 
   private found(issues: Issue[]): Found[] {
-    return issues.map((issue) => ({ ...issue, at: placeOf(issue, this.history.current) }));
+    return issues.map((issue) => {
+      const at = placeOf(issue, this.history.current);
+      const before = `node \`${at.node}\`: `; // the page shows it at the node
+      return { ...issue, at, message: issue.message.startsWith(before) ? issue.message.slice(before.length) : issue.message };
+    });
   }
 
   async validate(): Promise<void> {

@@ -37,7 +37,7 @@ def test_problems_name_their_fields_and_lead_there(open_page: Open, server: Serv
             else:
                 page.get_by_role("button", name="Deploy").click()
                 expect(dialog.get_by_role("alert").first).to_contain_text("have to be solved first")
-            line = problems.get_by_role("listitem").filter(has_text=f"{place} · node {name}")
+            line = problems.get_by_role("listitem").filter(has_text=f"{place} · ").filter(has_text=name)
             if name == "ask":
                 check_accessibility(page)
             line.get_by_role("button", name=name, exact=True).click()
