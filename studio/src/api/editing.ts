@@ -1,5 +1,5 @@
 import { ApiError, type Client } from "./client";
-import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, GraphLimits, NodeType, Proposal, Simulation, Skill, Structure, Tool, Variation, Workflow } from "./types";
+import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, GraphLimits, NodeType, Proposal, Simulation, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
 const PAGES = 40;
@@ -14,9 +14,32 @@ export interface Draft {
   etag: string | null;
 }
 
+/** What fields of nodes refer to. */
+export type Listed = "skills" | "workflows" | "connections" | "members" | "groups";
+
+/** For how long a list of what can be referred to is not read again, in milliseconds. */
+const FRESH_MS = 15_000;
+
 /** The calls of the API with which workflows are built. */
 export class Editing {
+  private readonly lists = new Map<Listed, { at: number; rows: Promise<object[]> }>();
+
   constructor(private readonly client: Client) {}
+
+  /** All that the caller can see of a list; the same one for a while. */
+  listed(list: Listed): Promise<object[]> {
+    const known = this.lists.get(list);
+    if (known && performance.now() - known.at < FRESH_MS) return known.rows;
+    const rows = this.all<object>(`/api/v1/${list}`, list);
+    this.lists.set(list, { at: performance.now(), rows });
+    rows.catch(() => this.lists.delete(list));
+    return rows;
+  }
+
+  /** A skill or workflow, which can be deleted. Errors: 404. */
+  referred(list: "skills" | "workflows", id: string): Promise<{ name: string; status: string; canUse?: boolean }> {
+    return this.client.get(`/api/v1/${list}/${one(id)}`);
+  }
 
   create(name: string, structure: Structure): Promise<Workflow> {
     const body = { name, type: "workflow", workflowStructure: structure };
@@ -174,10 +197,6 @@ export class Editing {
 
   tools(): Promise<Tool[]> {
     return this.all("/api/v1/tools", "tools");
-  }
-
-  skills(): Promise<Skill[]> {
-    return this.all("/api/v1/skills", "skills");
   }
 
   async models(): Promise<string[]> {

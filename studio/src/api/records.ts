@@ -224,9 +224,15 @@ export class Records {
     return this.client.post(`/api/v1/members/${one(userId)}/erase`, transferTo ? { transferTo } : {});
   }
 
-  /** The newest workflows that the caller can see, for choices: at most `MOST_WORKFLOWS`. */
+  /** The active workflows that the caller can see, for choices: the newest `MOST_WORKFLOWS`. */
   async workflows(): Promise<JsonObject[]> {
-    return (await this.client.get<{ workflows: JsonObject[] }>("/api/v1/workflows", { status: "active", pageSize: MOST_WORKFLOWS })).workflows;
+    const rows: JsonObject[] = [];
+    for (let pageToken: string | null = null; rows.length < MOST_WORKFLOWS;) {
+      const page: { workflows: JsonObject[]; nextPageToken: string | null } = await this.client.get("/api/v1/workflows", { status: "active", pageSize: 100, pageToken });
+      rows.push(...page.workflows);
+      if ((pageToken = page.nextPageToken) === null) break;
+    }
+    return rows;
   }
 
   /** Where the user grants the access. */
@@ -286,6 +292,6 @@ export class Records {
 
 /** A list of as many can have more. */
 export const MOST_CHOICES = 5_000;
-export const MOST_WORKFLOWS = 100;
+export const MOST_WORKFLOWS = 1_000;
 export const MOST_NEXT = 100;
 const matching = (etag: string | null): Record<string, string> => (etag ? { "If-Match": etag } : {});

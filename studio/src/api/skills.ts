@@ -105,13 +105,26 @@ export type View = "draft" | "active";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
 
+const MOST_SKILLS = 5_000;
+
 /** The calls of the API for one skill. */
 export class Skills {
   constructor(private readonly client: Client) {}
 
-  async page(query: { q?: string; status?: string }, pageToken: string | null): Promise<{ rows: SkillRecord[]; next: string | null }> {
-    const found = await this.client.get<{ skills: SkillRecord[]; nextPageToken: string | null }>("/api/v1/skills", { ...query, pageToken, pageSize: 50 });
+  async page(query: { q?: string; status?: string }, pageToken: string | null, pageSize = 50): Promise<{ rows: SkillRecord[]; next: string | null }> {
+    const found = await this.client.get<{ skills: SkillRecord[]; nextPageToken: string | null }>("/api/v1/skills", { ...query, pageToken, pageSize });
     return { rows: found.skills, next: found.nextPageToken };
+  }
+
+  /** The skills that the caller can see, for choices: at most `MOST_SKILLS`. */
+  async all(): Promise<SkillRecord[]> {
+    const rows: SkillRecord[] = [];
+    for (let next: string | null = null; rows.length < MOST_SKILLS;) {
+      const page = await this.page({}, next, 100);
+      rows.push(...page.rows);
+      if ((next = page.next) === null) break;
+    }
+    return rows;
   }
 
   create(name: string): Promise<SkillRecord> {

@@ -1,22 +1,26 @@
 import { type KeyboardEvent, type ReactNode, useId, useMemo, useState } from "react";
-import type { GraphLimits, GraphNode, Json, JsonObject, NodeType, Skill, Structure, Tool } from "../api/types";
+import type { Editing } from "../api/editing";
+import type { GraphLimits, GraphNode, Json, JsonObject, NodeType, Structure, Tool } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
 import { Form, KeepsText, Message, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, gravest, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
+import type { Translate } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { isEqual, isObject } from "../kit/json";
+import { Named } from "../kit/named";
 import { brief, visible } from "../kit/safe";
 import { handlesOf, removable, titleOf } from "./document";
 import type { Found } from "./editor";
 import { GroupInput } from "./Marks";
 import { Params } from "./Params";
+import { wordsOf } from "./Problems";
 import { Questions } from "./Questions";
+import { type References, useReferences } from "./references";
 
 export interface Catalog {
   types: Map<string, NodeType>;
   tools: Tool[];
-  skills: Skill[];
   models: string[];
   limits: GraphLimits;
 }
@@ -25,6 +29,10 @@ interface Props {
   node: GraphNode;
   structure: Structure;
   catalog: Catalog;
+  /** Reads what fields can refer to. */
+  editing: Editing;
+  /** The UUID of the organization, which is that of the group of all. */
+  organization: string;
   issues: Found[];
   canEdit: boolean;
   onData: (data: JsonObject, key: string) => void;
@@ -41,28 +49,41 @@ interface Props {
 /** How texts are shown: some are expressions or templates, others long or short. */
 const TEXTS: Record<string, JsonObject> = {
   when: { format: "expression" }, forEach: { format: "expression" }, message: { format: "template" }, concurrencyKey: { format: "template" }, instructions: { format: "textarea" }, handle: { maxLength: 80 },
+  allowSelfApproval: { default: true },
+  timeoutSeconds: { format: "seconds" }, remindAfterSeconds: { format: "seconds" }, escalateAfterSeconds: { format: "seconds" }, initialIntervalSeconds: { format: "seconds" }, maxIntervalSeconds: { format: "seconds" },
 };
 const INPUTS: Record<string, TextInput> = {
   expression: (props) => <ExpressionInput mode="expression" className="mono" {...props} />,
   template: (props) => <ExpressionInput mode="template" {...props} />,
 };
 
-const findingOf = ({ message, severity }: Found): FieldError => ({ rule: "server", message, isWarning: severity === "warning" });
+/** The outcome of an approval without a decision, by its value. */
+const TIMEOUTS = ["approve", "deny", "error"];
 
 /** The schema of a node's data with the choices that this server has. `params` and the label have inputs of their own. */
-function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, named: (schema: JsonObject) => JsonObject): JsonObject {
+function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, references: References, named: (schema: JsonObject) => JsonObject, t: Translate): JsonObject {
   const properties = { ...(isObject(type.dataSchema.properties) ? type.dataSchema.properties : {}) };
+  const parts = Object.fromEntries(Object.entries(isObject(type.dataSchema.$defs) ? type.dataSchema.$defs : {}).map(([name, part]) => [name, isObject(part) ? named({ ...part, description: "" }) : part]));
   const choice = (name: string, options: { const: Json; title: string }[]) => {
     const before = properties[name];
     if (!isObject(before) || !options.length) return;
     const held = node.data?.[name];
     const known = held === undefined || options.some((one) => isEqual(one.const, held));
-    const { type: _, minimum: __, maximum: ___, minLength: ____, ...rest } = before;
-    properties[name] = { ...rest, oneOf: known ? options : [...options, { const: held, title: String(held) }] };
+    const { type: _, minimum: __, maximum: ___, minLength: ____, enum: _____, ...rest } = before;
+    properties[name] = { ...rest, oneOf: known ? options : [...options, { const: held, title: String(held), deprecated: true, description: t("pick.missing") }] };
   };
   choice("toolId", catalog.tools.map((tool) => ({ const: tool.id, title: tool.name && tool.name !== tool.id ? `${tool.name} (${tool.id})` : tool.id })));
-  choice("agent_id", catalog.skills.map((skill) => ({ const: skill.id, title: skill.name })));
   choice("model", catalog.models.map((model) => ({ const: model, title: model })));
+  choice("onTimeout", TIMEOUTS.map((one) => ({ const: one, title: t(`timeout.${one}`) })));
+  if (isObject(properties.tool_restrictions) && catalog.tools.length) {
+    const tools = catalog.tools.map((tool) => ({ const: tool.id, title: tool.name || tool.id, description: tool.id }));
+    properties.tool_restrictions = { format: "reference", type: "array", items: { oneOf: tools } };
+  }
+  for (const [pointer, schema] of references) {
+    const [, name, inner] = pointer.split("/") as [string, string, string?];
+    if (inner === undefined) properties[name] = schema;
+    else if (name !== "params") properties[name] = withProperty(properties[name], parts, inner, schema, named);
+  }
   // A list of parts is shown as JSON, a text as a text.
   if (isObject(properties.instructions) && !Array.isArray(node.data?.instructions)) {
     const { anyOf: _, ...rest } = properties.instructions;
@@ -73,9 +94,15 @@ function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, named: (sch
   const first = ["toolId", "agent_id", "message", "branches", "approvers"];
   const rank = (name: string) => (required.includes(name) ? -1 : first.includes(name) ? first.indexOf(name) : first.length);
   const ordered = Object.entries(properties).sort(([a], [b]) => rank(a) - rank(b));
-  const parts = Object.entries(isObject(type.dataSchema.$defs) ? type.dataSchema.$defs : {});
-  const $defs = Object.fromEntries(parts.map(([name, part]) => [name, isObject(part) ? named(part) : part]));
-  return named({ ...type.dataSchema, properties: Object.fromEntries(ordered), ...(parts.length ? { $defs } : {}) });
+  return named({ ...type.dataSchema, properties: Object.fromEntries(ordered), $defs: parts });
+}
+
+/** The object schema `of`, or the part that it refers to, with `schema` as its property `name`. */
+function withProperty(of: Json | undefined, parts: JsonObject, name: string, schema: JsonObject, named: (schema: JsonObject) => JsonObject): JsonObject {
+  const { $ref, ...own } = isObject(of) ? of : {};
+  const part = typeof $ref === "string" ? parts[$ref.replace("#/$defs/", "")] : undefined;
+  const whole = { ...(isObject(part) ? part : {}), ...own };
+  return named({ ...whole, properties: { ...(isObject(whole.properties) ? whole.properties : {}), [name]: schema } });
 }
 
 /** The parameters of before that another tool has too. */
@@ -85,20 +112,32 @@ function fitting(params: Json | undefined, schema: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(params).filter(([name]) => schema.additionalProperties !== false || Object.hasOwn(known, name)));
 }
 
+/** Nobody who is named is the same as no field, and not an empty list, which the server refuses. */
+function withoutNobody(data: JsonObject, pointer: string): JsonObject {
+  const name = pointer.split("/")[1] ?? "";
+  const people = data[name];
+  if ((name !== "approvers" && name !== "escalateTo") || !isObject(people)) return data;
+  const left = Object.entries(people).filter(([, list]) => !Array.isArray(list) || list.length);
+  const { [name]: _, ...rest } = data;
+  return left.length ? { ...rest, [name]: Object.fromEntries(left) } : rest;
+}
+
 /** The settings of one node: its name, its data by the schema of its type, and its edges. */
-export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, onRename, onConnect, onCut, onSelect, onDelete, trial, onClose }: Props) {
+export function NodeEditor({ node, structure, catalog, editing, organization, issues, canEdit, onData, onRename, onConnect, onCut, onSelect, onDelete, trial, onClose }: Props) {
   const { t, has } = useLanguage();
+  const findingOf = (found: Found): FieldError => ({ rule: "server", message: wordsOf(found, { t, has }), isWarning: found.severity === "warning" });
   const id = useId();
   const type = catalog.types.get(node.type);
   const data = node.data ?? {};
+  const references = useReferences(node, organization, editing);
   const schema = useMemo(() => {
     // The titles of fields in the language of the page, where it has them.
     const named = (part: JsonObject): JsonObject => ({
       ...part, properties: Object.fromEntries(Object.entries(isObject(part.properties) ? part.properties : {}).map(([name, one]) =>
-        [name, isObject(one) && has(`data.${name}`) ? { ...one, title: t(`data.${name}`), ...TEXTS[name] } : one])),
+        [name, isObject(one) && has(`data.${name}`) ? { ...one, title: t(`data.${name}`), ...(has(`data.${name}.hint`) ? { description: t(`data.${name}.hint`) } : {}), ...TEXTS[name] } : one])),
     });
-    return type ? schemaOf(type, node, catalog, named) : null;
-  }, [type, node.data?.toolId, node.data?.agent_id, node.data?.model, Array.isArray(node.data?.instructions), catalog, t, has]);
+    return type ? schemaOf(type, node, catalog, references, named, t) : null;
+  }, [type, node.data?.toolId, node.data?.model, references, Array.isArray(node.data?.instructions), catalog, t, has]);
   const wrong = [...new Set(issues.map((issue) => issue.at.pointer.split("/")[1] ?? ""))].sort().join();
   const fields = useMemo(() => {
     if (!schema) return { main: null, more: null, answered: [] };
@@ -112,14 +151,15 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
       answered: whole.fields.filter((field) => field.name in ANSWERED),
     };
   }, [schema, Object.keys(data).sort().join(), wrong]);
+  // The others are shown at their fields.
+  const general = issues.filter((issue) => issue.at.edge !== undefined || issue.at.pointer === "" || issue.at.pointer === "/type" || issue.at.pointer === "/id");
   const errors = useMemo(() => {
     const found = new Map<string, FieldError>();
-    for (const issue of issues) found.set(issue.at.pointer, gravest([...found.has(issue.at.pointer) ? [found.get(issue.at.pointer)!] : [], findingOf(issue)])!);
+    for (const issue of issues.filter((one) => !general.includes(one))) found.set(issue.at.pointer, gravest([...found.has(issue.at.pointer) ? [found.get(issue.at.pointer)!] : [], findingOf(issue)])!);
     return found;
-  }, [issues]);
-  const general = issues.filter((issue) => issue.at.edge !== undefined || issue.at.pointer === "" || issue.at.pointer === "/type" || issue.at.pointer === "/id");
+  }, [issues, t, has]);
   const change = (pointer: string, value: Json | undefined) => {
-    const next = (withValue(data, pointer, value) ?? {}) as JsonObject;
+    const next = withoutNobody((withValue(data, pointer, value) ?? {}) as JsonObject, pointer);
     const chosen = pointer === "/toolId" ? catalog.tools.find((one) => one.id === value) : undefined;
     onData(chosen ? { ...next, params: fitting(next.params, chosen.parameters) } : next, `${node.id}${pointer}`);
   };
@@ -154,8 +194,8 @@ export function NodeEditor({ node, structure, catalog, issues, canEdit, onData, 
         <div className="section">
           <h3>{t("builder.params")}</h3>
           {issues.filter((issue) => issue.at.pointer === "/params").map((issue, index) => <Message key={index} error={findingOf(issue)} />)}
-          {tool.description && <p className="hint">{visible(brief(tool.description, 600))}</p>}
-          <Params key={tool.id} schema={tool.parameters} value={isObject(data.params) ? data.params : {}} errors={errors} disabled={!canEdit}
+          {tool.description && <p className="hint"><Named text={visible(brief(tool.description, 600))} /></p>}
+          <Params key={tool.id} schema={tool.parameters} references={references} value={isObject(data.params) ? data.params : {}} errors={errors} disabled={!canEdit}
             onChange={(name, value) => {
               const rest = Object.fromEntries(Object.entries(isObject(data.params) ? data.params : {}).filter(([one]) => one !== name));
               onData({ ...data, params: value === undefined ? rest : { ...rest, [name]: value } }, `${node.id}/params/${name}`);
@@ -244,6 +284,7 @@ function Connections({ node, structure, catalog, canEdit, onConnect, onCut, onSe
   return (
     <div className="section">
       <h3>{t("builder.connections")}</h3>
+      {canEdit && !targets.length && <p className="hint">{t("builder.noTargets")}</p>}
       {handles.map((handle, index) => (
         <div className="field" key={handle ?? ""} role="group" aria-labelledby={`${id}-${index}-handle`}>
           <span className="label" id={`${id}-${index}-handle`}>{handle === null ? t("builder.next") : t("builder.on", { handle: brief(handle, 40) })}</span>

@@ -71,7 +71,7 @@ export function Palette({ nodes, types, hasStart, tools, onAdd, onFind }: {
   return (
     <div className="palette" part="palette">
       <label className="sr" htmlFor="palette-search">{label}</label>
-      <input id="palette-search" type="search" className="input" placeholder={label} value={search} onChange={(event) => setSearch(event.target.value)} />
+      <input id="palette-search" type="search" className="input" placeholder={t("palette.search")} value={search} onChange={(event) => setSearch(event.target.value)} />
       <div className="entries">
         {found.length > 0 && (
           <section aria-label={t("builder.inGraph")}>

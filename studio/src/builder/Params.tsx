@@ -1,12 +1,15 @@
 import { useId, useMemo, useState } from "react";
 import type { Json, JsonObject } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
-import { Message } from "../forms/Form";
+import { Choice, isPicked, missingOf } from "../forms/Choice";
+import { Gone, Message } from "../forms/Form";
 import { type FieldError, type Field, fieldOf, gravest } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { isJson, readJson } from "../kit/json";
+import { isJson, isObject, readJson } from "../kit/json";
+import { Named } from "../kit/named";
 import { visible } from "../kit/safe";
+import type { References } from "./references";
 
 const escape = (name: string) => name.replace(/~/g, "~0").replace(/\//g, "~1");
 const isTemplate = (text: string) => text.includes("{{");
@@ -24,6 +27,8 @@ const textOf = (value: Json | undefined, field: Field): string =>
 
 interface Props {
   schema: JsonObject;
+  /** What parameters refer to, by their JSON Pointer in the data of the node. */
+  references: References;
   value: JsonObject;
   errors: Map<string, FieldError>;
   disabled: boolean;
@@ -31,9 +36,16 @@ interface Props {
 }
 
 /** The parameters of a tool. Each takes a value of its type, or text with `{{ expressions }}`. */
-export function Params({ schema, value, errors, disabled, onChange }: Props) {
+export function Params({ schema, references, value, errors, disabled, onChange }: Props) {
   const { t } = useLanguage();
-  const whole = useMemo(() => fieldOf(schema), [schema]);
+  const whole = useMemo(() => {
+    const properties = Object.entries(isObject(schema.properties) ? schema.properties : {});
+    const referring = properties.map(([name, one]) => {
+      const reference = references.get(`/params/${name}`);
+      return [name, reference ? { ...reference, title: t(`data.${name}`) } : one];
+    });
+    return fieldOf(properties.length ? { ...schema, properties: Object.fromEntries(referring) } : schema);
+  }, [schema, references, t]);
   const fields = whole.kind === "group" ? whole.fields : [];
   const known = new Set(fields.map((field) => field.name));
   const others = Object.keys(value).filter((name) => !known.has(name));
@@ -69,7 +81,8 @@ function Param({ field, value, error, disabled, onChange }: {
   const [text, setText] = useState(() => textOf(value, field));
   const choices = field.kind === "choice" ? field.choices : field.kind === "boolean" ? [true, false] : null;
   const isChoice = choices !== null && (value === undefined || choices.some((one) => JSON.stringify(one) === JSON.stringify(value)));
-  const [asText, setAsText] = useState(!isChoice);
+  const picked = field.kind === "choice" && isPicked(field, undefined) ? field : null;
+  const [asText, setAsText] = useState(picked ? typeof value === "string" && isTemplate(value) : !isChoice);
   const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
   const shared = { id, disabled, "aria-invalid": (error && !error.isWarning) || undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
   const type = (next: string) => {
@@ -81,18 +94,20 @@ function Param({ field, value, error, disabled, onChange }: {
       <label htmlFor={id}>{visible(field.title)}{!field.required && <span className="hint"> · {t("form.optional")}</span>}</label>
       {choices && !asText ? (
         <div className="row">
-          <select className="input" {...shared} value={choices.findIndex((one) => JSON.stringify(one) === JSON.stringify(value))}
+          {picked ? <div className="grow"><Choice field={picked} value={value} shared={shared} onChange={onChange} /></div> : <select className="input" {...shared} value={choices.findIndex((one) => JSON.stringify(one) === JSON.stringify(value))}
             onChange={(event) => onChange(choices[Number(event.target.value)])}>
             <option value={-1}>{t("form.choose")}</option>
             {choices.map((one, index) => <option key={index} value={index}>{visible(typeof one === "string" ? one : JSON.stringify(one))}</option>)}
-          </select>
+          </select>}
           <button type="button" className="button plain small" disabled={disabled} onClick={() => { setAsText(true); setText(textOf(value, field)); }}>{"{{ }}"}<span className="sr">{t("builder.asExpression")}</span></button>
         </div>
       ) : (
         <ExpressionInput mode="template" className={field.kind === "text" || field.kind === "long" ? "" : "mono"} shared={shared} value={text} onChange={type}
           content={(next) => valueOf(next, field)} />
       )}
-      {field.description && <p className="hint text" id={`${id}-hint`}>{visible(field.description)}</p>}
+      {choices && asText && <div><button type="button" className="button plain small" disabled={disabled} onClick={() => { setAsText(false); if (!isChoice) onChange(undefined); }}>{t("pick.choose")}</button></div>}
+      {picked && !asText && <Gone text={missingOf(picked, value, t("pick.missing"))} />}
+      {field.description && <p className="hint text" id={`${id}-hint`}><Named text={visible(field.description)} /></p>}
       <Message error={error} id={`${id}-problem`} />
     </div>
   );

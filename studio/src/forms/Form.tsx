@@ -5,6 +5,7 @@ import { Icon } from "../kit/icons";
 import { isJson, numberOf, readJson } from "../kit/json";
 import { Named } from "../kit/named";
 import { visible } from "../kit/safe";
+import { Choice, isPicked, missingOf } from "./Choice";
 import { check, choiceOf, type Field, type FieldError, fieldsFor, gravest, initial } from "./schema";
 
 type Errors = Map<string, FieldError>;
@@ -163,7 +164,7 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
   field: Exclude<Field, { kind: "group" | "list" }>; at: string; value: Json | undefined; error: FieldError | undefined; disabled: boolean;
   onChange: (value: Json | undefined) => void;
 }) {
-  const { t } = useLanguage();
+  const { t, duration } = useLanguage();
   const id = useId();
   // Without it the value of before would be sent: the owner of the form asks for it with `focusUnreadable`.
   const [unread, setUnreadable] = useState(false);
@@ -177,7 +178,7 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
   const label = <>{visible(field.title)}{!field.required && field.kind !== "boolean" && <span className="hint"> · {t("form.optional")}</span>}</>;
   const below = (
     <>
-      {field.description && <p className="hint text" id={`${id}-hint`}>{visible(field.description)}</p>}
+      {field.description && <p className="hint text" id={`${id}-hint`}><Named text={visible(field.description)} /></p>}
       <Message error={error} id={`${id}-problem`} />
     </>
   );
@@ -185,7 +186,7 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
     return (
       <div className="field" data-at={at}>
         <div className="check">
-          <input type="checkbox" {...shared} checked={value === true} onChange={(event) => onChange(event.target.checked)} />
+          <input type="checkbox" {...shared} checked={(value ?? field.schema.default) === true} onChange={(event) => onChange(event.target.checked)} />
           <label htmlFor={id} className="label">{label}</label>
         </div>
         {below}
@@ -196,6 +197,17 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
     const choice = "choices" in field ? field.choices[index] : undefined;
     return typeof choice === "boolean" ? t(choice ? "form.yes" : "form.no") : visible("labels" in field ? (field.labels[index] ?? "") : "");
   };
+  const missing = field.kind === "choice" ? missingOf(field, value, t("pick.missing")) : undefined;
+  if ((field.kind === "several" || field.kind === "choice") && isPicked(field, value)) {
+    return (
+      <div className="field" data-at={at}>
+        <label htmlFor={id}>{label}</label>
+        <Choice field={field} value={value} shared={shared} onChange={onChange} />
+        <Gone text={missing} />
+        {below}
+      </div>
+    );
+  }
   if (field.kind === "several" || (field.kind === "choice" && field.choices.length <= 4)) {
     const many = field.kind === "several";
     const held = many ? (Array.isArray(value) ? value : []) : value === undefined ? [] : [value];
@@ -212,6 +224,13 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
             <label htmlFor={`${id}-${index}`}>{text(index)}</label>
           </div>
         ))}
+        {!many && !field.required && (
+          <div className="check">
+            <input type="radio" id={`${id}-none`} name={id} disabled={disabled} checked={value === undefined} onChange={() => onChange(undefined)} />
+            <label htmlFor={`${id}-none`}>{t("form.noChoice")}</label>
+          </div>
+        )}
+        <Gone text={missing} />
         {below}
       </fieldset>
     );
@@ -238,9 +257,16 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
           {...(field.schema.format === "password" ? { autoComplete: "new-password" } : {})} value={typeof value === "string" ? (isTime ? localTime(value) : value) : ""}
           onChange={(event) => onChange((isTime ? instant(event.target.value) : event.target.value) || undefined)} />
       )}
+      {field.schema.format === "seconds" && typeof value === "number" && value >= 60 && <p className="hint num">= {duration(value * 1_000)}</p>}
+      <Gone text={missing} />
       {below}
     </div>
   );
+}
+
+/** Why what is chosen is not there. */
+export function Gone({ text }: { text: string | undefined }) {
+  return text ? <p className="problem warning"><Icon name="waiting" /><span className="text">{text}</span></p> : null;
 }
 
 /** An instant in the time zone of the browser, as its control shows it. */

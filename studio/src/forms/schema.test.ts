@@ -119,3 +119,23 @@ describe("changes of a record", () => {
     expect(issuesOf({}, "").size).toBe(0);
   });
 });
+
+describe("choices", () => {
+  const [named, other] = [{ const: "a@x.test", title: "Ada", description: "a@x.test" }, { type: "string", format: "email" }];
+
+  it("are those of a list, beside other texts", () => {
+    const field = fieldOf({ type: "object", properties: { who: { type: "array", items: { anyOf: [{ oneOf: [named] }, other] } }, any: { anyOf: [other, { type: "number" }] } } }) as Extract<ReturnType<typeof fieldOf>, { kind: "group" }>;
+    expect(field.fields.map((one) => one.kind)).toEqual(["several", "json"]);
+    expect(field.fields[0]).toMatchObject({ choices: ["a@x.test"], labels: ["Ada"], hints: ["a@x.test"], others: other });
+  });
+
+  it("say why one is gone", () => {
+    const gone = { const: 7, title: "Old", deprecated: true, description: "Deleted" };
+    expect(fieldOf({ type: "object", properties: { one: { oneOf: [gone] } } })).toMatchObject({ fields: [{ kind: "choice", hints: [undefined], missing: ["Deleted"] }] });
+  });
+
+  it("have the title beside a reference", () => {
+    const schema = { type: "object", properties: { to: { $ref: "#/$defs/People", title: "Escalate to" } }, $defs: { People: { title: "People", type: "object", properties: { a: { type: "string" } } } } };
+    expect(fieldOf(schema as never)).toMatchObject({ fields: [{ kind: "group", title: "Escalate to" }] });
+  });
+});

@@ -13,11 +13,21 @@ export type Field = {
   schema: JsonObject;
 } & (
   | { kind: "text" | "long" | "number" | "integer" | "boolean" | "json" }
-  | { kind: "choice"; choices: Json[]; labels: string[] }
-  | { kind: "several"; choices: Json[]; labels: string[] }
+  | ({ kind: "choice" } & Choices)
+  | ({ kind: "several" } & Choices)
   | { kind: "list"; item: Field }
   | { kind: "group"; fields: Field[]; hidden: number; cases: Case[] }
 );
+
+/** What can be chosen, by index with its name, what tells it from others of this name, and why it is gone. */
+interface Choices {
+  choices: Json[];
+  labels: string[];
+  hints: (string | undefined)[];
+  missing: (string | undefined)[];
+  /** Of texts that can be entered too. */
+  others?: JsonObject;
+}
 
 /** Further fields of a group while its field `name` has this value. */
 interface Case {
@@ -57,7 +67,7 @@ function resolve(schema: unknown, root: JsonObject): JsonObject | null {
 }
 
 const escape = (name: string) => name.replace(/~/g, "~0").replace(/\//g, "~1");
-const nameOf = (value: Json) => (typeof value === "string" ? value : JSON.stringify(value));
+export const nameOf = (value: Json) => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** The fields of a schema. What has no field of its own is shown as JSON: nothing of the schema is lost. */
 export function fieldOf(schema: JsonObject): Field {
@@ -66,12 +76,13 @@ export function fieldOf(schema: JsonObject): Field {
     left--;
     const found = resolve(given, schema);
     const one = found ?? {};
-    const shared = { pointer, name, required, schema: one, title: asText(one.title) || name, description: asText(one.description) };
+    const own = isObject(given) ? given : one; // beside a reference
+    const shared = { pointer, name, required, schema: one, title: asText(own.title) || asText(one.title) || name, description: asText(own.description) || asText(one.description) };
     const types = Array.isArray(one.type) ? one.type.filter((type) => type !== "null") : [one.type];
     const type = types.length === 1 ? types[0] : undefined;
     const conditions = Array.isArray(one.allOf) ? one.allOf.map(conditionOf) : [];
-    if (!found || depth > DEEPEST || one.anyOf || one.not || one.if || (one.allOf && !conditions.every((each) => each !== null))) return { ...shared, kind: "json" };
     const choices = choicesOf(one);
+    if (!found || depth > DEEPEST || (one.anyOf && !choices) || one.not || one.if || (one.allOf && !conditions.every((each) => each !== null))) return { ...shared, kind: "json" };
     if (choices) return { ...shared, kind: "choice", ...choices };
     if (type === "object" || (type === undefined && isObject(one.properties))) {
       const properties = isObject(one.properties) ? Object.entries(one.properties) : [];
@@ -101,7 +112,7 @@ export function fieldOf(schema: JsonObject): Field {
     }
     // Nobody's choice is submitted: a boolean that is required and has no default begins without one.
     if (type === "boolean" && required && one.default === undefined && one.const === undefined) {
-      return { ...shared, kind: "choice", choices: [true, false], labels: ["true", "false"] };
+      return { ...shared, kind: "choice", choices: [true, false], labels: ["true", "false"], hints: [], missing: [] };
     }
     if (type === "number" || type === "integer" || type === "boolean") return { ...shared, kind: type };
     return { ...shared, kind: "json" };
@@ -117,13 +128,25 @@ function conditionOf(schema: Json): { name: string; value: Json; then: JsonObjec
   return { name: given[0], value: given[1].const, then: schema.then };
 }
 
-function choicesOf(schema: JsonObject): { choices: Json[]; labels: string[] } | null {
-  if (Array.isArray(schema.enum) && schema.enum.length) {
-    return { choices: schema.enum, labels: schema.enum.map(nameOf) };
+/**
+ * The choices of a schema: of `enum`, of the `const` in each of `oneOf`, or of `anyOf` with these and a schema of other texts.
+ * What is `deprecated` cannot be chosen any more, for the reason in its description.
+ */
+function choicesOf({ enum: values, oneOf, anyOf }: JsonObject): Choices | null {
+  if (Array.isArray(anyOf)) {
+    const [named, others, ...more] = anyOf;
+    const isOpen = !more.length && isObject(named) && isObject(others) && others.type === "string";
+    if (!isOpen) return null;
+    const choices = choicesOf(named);
+    return choices && { ...choices, others };
   }
-  if (Array.isArray(schema.oneOf) && schema.oneOf.length && schema.oneOf.every((one) => isObject(one) && "const" in one)) {
-    const options = schema.oneOf as JsonObject[];
-    return { choices: options.map((one) => one.const!), labels: options.map((one) => asText(one.title) || nameOf(one.const!)) };
+  if (Array.isArray(values) && values.length) {
+    return { choices: values, labels: values.map(nameOf), hints: [], missing: [] };
+  }
+  if (Array.isArray(oneOf) && oneOf.every((one) => isObject(one) && "const" in one)) {
+    const options = oneOf as JsonObject[];
+    const texts = (isGone: boolean) => options.map((one) => ((one.deprecated === true) === isGone ? asText(one.description) || undefined : undefined));
+    return { choices: options.map((one) => one.const!), labels: options.map((one) => asText(one.title) || nameOf(one.const!)), hints: texts(false), missing: texts(true) };
   }
   return null;
 }

@@ -99,16 +99,16 @@ function useKeys() {
   }, []);
 }
 
-const NO_CATALOG: Catalog = { types: new Map(), tools: [], skills: [], models: [], limits: NO_LIMITS };
+const NO_CATALOG: Catalog = { types: new Map(), tools: [], models: [], limits: NO_LIMITS };
 
 /** What nodes can be made of. Lists that the caller may not read are empty. */
 function useCatalog(editing: Editing) {
   const loaded = useLoaded<Catalog>("catalog", async () => {
     const none = () => [];
-    const [{ nodeTypes, limits }, tools, skills, models] = await Promise.all([
-      editing.nodeTypes(), editing.tools().catch(none), editing.skills().catch(none), editing.models().catch(none),
+    const [{ nodeTypes, limits }, tools, models] = await Promise.all([
+      editing.nodeTypes(), editing.tools().catch(none), editing.models().catch(none),
     ]);
-    return { types: new Map(nodeTypes.map((type) => [type.type, type])), tools, skills, models, limits: limits ?? NO_LIMITS };
+    return { types: new Map(nodeTypes.map((type) => [type.type, type])), tools, models, limits: limits ?? NO_LIMITS };
   });
   return { catalog: loaded.value ?? NO_CATALOG, problem: loaded.problem, reload: loaded.reload };
 }
@@ -306,7 +306,7 @@ function OneBuilder({ id, opening, onEditor }: { id: number; opening: Opening; o
         {one && (
           <aside className="side" ref={panel} aria-label={t("node.details")}>
             <NodeExpressions node={one} structure={structure} tools={catalog.tools} sample={sample} editing={editing}>
-              <NodeEditor key={`${keys.of(one.id)} ${state.revision}`} node={one} structure={structure} catalog={catalog} canEdit={canEdit}
+              <NodeEditor key={`${keys.of(one.id)} ${state.revision}`} node={one} structure={structure} catalog={catalog} editing={editing} organization={state.workflow?.orgUuid ?? ""} canEdit={canEdit}
                 issues={state.issues.filter((issue) => issue.at.node === one.id)}
                 onData={(data, key) => editor.change(withData(editor.current().structure, one.id, data), key)}
                 onRename={(to) => { keys.rename(one.id, to); editor.change(renamed(editor.current().structure, one.id, to)); setSelected([to]); }}

@@ -65,7 +65,7 @@ export function Settings({ skill, skills, etag, mayEdit, isOutdated, hidden, onE
   const loaded = useLoaded("choices", async () => {
     const records = new Records(client);
     const [me, models, others, tools] = await Promise.all([
-      api.me(), skills.models().catch(() => []), skills.page({}, null).then((page) => page.rows, () => []), records.tools().then((found) => found.tools, () => []),
+      api.me(), skills.models().catch(() => []), skills.all().catch(() => []), records.tools().then((found) => found.tools, () => []),
     ]);
     const choices = { models: models.map((name) => ({ name })), skills: others as unknown as JsonObject[], tools: tools as unknown as JsonObject[] };
     return { ...language, me, records, choices } as Context;
@@ -114,7 +114,7 @@ function formOf(id: number): FormOf<SkillRecord> {
       const approval = { type: "boolean", title: t("skill.approval") };
       properties.tools = { type: "array", title: t("skill.tools"), items: { type: "object", title: t("skill.tool"), required: ["tool"], properties: { tool, requiresApproval: approval } } };
     }
-    if (others.length) properties.subordinates = { type: "array", title: t("skill.subordinates"), items: { oneOf: others.map((one) => option(String(one.id), one.name)) } };
+    if (others.length) properties.subordinates = { type: "array", title: t("skill.subordinates"), items: { oneOf: others.map((one) => ({ ...option(String(one.id), one.name), ...(one.description ? { description: one.description } : {}) })) } };
     properties.interfaces = { type: "array", title: t("skill.interfaces"), items: { oneOf: INTERFACES.map((kind) => option(kind, t(`skill.interface.${kind}`))) } };
     properties.evaluations = casesSchema(t, tools);
     return { type: "object", required: ["name"], properties };

@@ -20,14 +20,15 @@ export const hooks: Collection<Hook> = {
     { text: "hooks.url", width: "minmax(140px, 2fr)", show: (one) => <b className="title">{brief(one.url, 160)}</b> },
     { text: "hooks.events", width: "minmax(100px, 1.4fr)", wide: true, show: (one, { t }) => one.events.map((event) => t(`hooks.event.${event}`)).join(", ") },
   ],
+  prepare: async (records) => ({ workflows: await records.workflows() }),
   mayChange: (me) => me.scopes.includes("hooks:write"),
   form: {
-    schema: (_, { t }) => ({
+    schema: (_, { t, choices }) => ({
       type: "object", required: ["url", "events"],
       properties: {
         url: { type: "string", title: t("hooks.url"), description: t("hooks.urlHint"), minLength: 1 },
         events: { type: "array", title: t("hooks.events"), minItems: 1, items: { oneOf: EVENTS.map((event) => ({ const: event, title: t(`hooks.event.${event}`) })) } },
-        workflowId: { type: "integer", title: t("hooks.workflow"), description: t("hooks.workflowHint") },
+        workflowId: { title: t("hooks.workflow"), description: t("hooks.workflowHint"), ...(choices.workflows?.length ? { format: "reference", oneOf: choices.workflows.map((one) => ({ const: one.id!, title: one.name! })) } : { type: "integer" }) },
         isEnabled: { type: "boolean", title: t("hooks.enabled"), default: true },
       },
     }),
@@ -37,11 +38,11 @@ export const hooks: Collection<Hook> = {
   },
   secret: (made) => (typeof made.secret === "string" ? made.secret : null),
   secretHint: "hooks.once",
-  details: (one, { t }) => [
+  details: (one, { t, choices }) => [
     ["admin.status", t(one.isEnabled ? "hooks.on" : "hooks.off")],
     ["hooks.url", <span key="u" className="mono">{visible(one.url)}</span>],
     ["hooks.events", one.events.map((event) => t(`hooks.event.${event}`)).join(", ")],
-    ["hooks.workflow", one.filter.workflowId === null ? t("common.all") : String(one.filter.workflowId)],
+    ["hooks.workflow", one.filter.workflowId === null ? t("common.all") : brief(String(choices.workflows?.find(({ id }) => id === one.filter.workflowId)?.name ?? one.filter.workflowId), 120)],
     ["hooks.by", visible(one.createdBy)],
   ],
   Extra: Deliveries,
