@@ -246,3 +246,46 @@ def test_a_group_of_many_members_is_counted_whole(open_page: Open, server: Serve
     page.goto(f"{server.url}/studio/groups")
     expect(row(page, "Crowd")).to_contain_text("1,250")
     client.delete(f"/api/v1/groups/{team}")
+
+
+@pytest.fixture
+def noor(client: httpx.Client) -> Iterator[str]:
+    made = client.post("/api/v1/members", json={"userId": "noor", "name": "Noor Khan", "email": "noor@acme.test"})
+    assert made.status_code == 201, made.text
+    yield "noor"
+    client.delete("/api/v1/members/noor")
+
+
+def test_people_of_a_group(open_page: Open, client: httpx.Client, noor: str) -> None:
+    """They are added by name and taken out on the page of the group; other groups of a person stay."""
+    first, second = (
+        client.post("/api/v1/groups", json={"name": name}).json()["id"] for name in ("Night shift", "Day shift")
+    )
+    client.patch(f"/api/v1/members/{noor}", json={"groups": [first]})
+
+    def groups() -> Any:
+        return client.get(f"/api/v1/members/{noor}").json()["groups"]
+
+    page = open_page(f"/studio/groups/{second}")
+    members = page.get_by_role("region", name="Members")
+    expect(members.get_by_text("Nobody yet")).to_be_visible()
+    field = members.get_by_role("combobox", name="Add a person")
+    field.fill("noor")
+    field.press("Enter")
+    expect(members.get_by_role("listitem")).to_have_count(1)
+    assert sorted(groups()) == sorted([first, second])
+    check_accessibility(page)
+    members.get_by_role("button", name="Remove Noor").click()
+    expect(members.get_by_text("Nobody yet")).to_be_visible()
+    assert groups() == [first]
+    for group in (first, second):
+        client.delete(f"/api/v1/groups/{group}")
+
+
+def test_a_person_is_found_by_name(open_page: Open, noor: str) -> None:
+    page = open_page("/studio/members")
+    field = page.get_by_role("combobox", name="Find a person")
+    field.fill("noor")
+    field.press("Enter")
+    expect(page).to_have_url(re.compile(f"/studio/members/{noor}$"))
+    expect(page.locator("aside dl")).to_be_visible()

@@ -10,6 +10,8 @@ import { useLanguage } from "../../i18n/context";
 import { Icon } from "../../kit/icons";
 import { CopyButton, Dialog, Empty, Failure, Loading, type Problem, VirtualRows } from "../../kit/kit";
 import { Refusal } from "../../kit/named";
+import { Picker } from "../../kit/Picker";
+import { MOST_LISTED } from "../../forms/Choice";
 import { brief, visible } from "../../kit/safe";
 import { PlaceLink } from "../parts";
 import type { Collection, Context } from "./collection";
@@ -90,17 +92,19 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
           <button type="button" className="button primary" onClick={() => making || host.unsaved.leave(() => { setMaking(true); setSecret(null); })}><Icon name="plus" />{t(`${section}.new`)}</button>
         )}
       </div>
-      {of.filters && (
+      {(of.filters || of.find) && (
         <div className="filters" role="search" aria-label={t("runs.filters")}>
-          {of.filters(context).map((filter) => (
+          {of.find && (
+            <div className="field">
+              <label htmlFor="f-find">{t(of.find.text)}</label>
+              <Picker shared={{ id: "f-find", disabled: false }} options={of.find.options(context)} chosen={[]} many={false} canClear={false} onChange={([id]) => id !== undefined && open(id)} />
+            </div>
+          )}
+          {(of.filters?.(context) ?? []).map((filter) => (
             <div className="field" key={filter.name}>
               <label htmlFor={`f-${filter.name}`}>{t(filter.text)}</label>
-              <select id={`f-${filter.name}`} className="input" value={chosen[filter.name] ?? ""}
-                onChange={(event) => setChosen({ ...chosen, [filter.name]: event.target.value })}>
-                <option value="">{t(filter.none ?? "common.all")}</option>
-                {filter.options.map(([value, label]) => <option key={value} value={value}>{brief(label, 80)}</option>)}
-                <Further count={filter.options.length} />
-              </select>
+              <FilterChoice id={`f-${filter.name}`} options={[["", t(filter.none ?? "common.all")], ...filter.options]} value={chosen[filter.name] ?? ""}
+                onChange={(value) => setChosen({ ...chosen, [filter.name]: value })} />
             </div>
           ))}
         </div>
@@ -144,6 +148,25 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
         </aside>
       </div>
     </div>
+  );
+}
+
+/** One of a filter's choices: by search if there are many. */
+function FilterChoice({ id, options, value, onChange }: { id: string; options: [string, string][]; value: string; onChange: (value: string) => void }) {
+  const { t } = useLanguage();
+  if (options.length <= MOST_LISTED) {
+    return (
+      <select id={id} className="input" value={value} onChange={(event) => onChange(event.target.value)}>
+        {options.map(([key, title]) => <option key={key} value={key}>{brief(title, 80)}</option>)}
+      </select>
+    );
+  }
+  const rows = options.map(([key, title]) => ({ key, title }));
+  return (
+    <>
+      <Picker shared={{ id, disabled: false }} options={rows} chosen={rows.filter(({ key }) => key === value)} many={false} canClear={false} onChange={([key]) => onChange(key ?? "")} />
+      {options.length >= MOST_CHOICES && <p className="hint">{t("runs.furtherWorkflows", { count: options.length - 1 })}</p>}
+    </>
   );
 }
 

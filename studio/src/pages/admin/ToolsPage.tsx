@@ -5,6 +5,7 @@ import { useChanges, useLoaded } from "../../elements/context";
 import { Icon } from "../../kit/icons";
 import { JsonBlock } from "../../kit/JsonView";
 import { Empty, Failure, Loading, VirtualRows } from "../../kit/kit";
+import { Named } from "../../kit/named";
 import { brief, visible } from "../../kit/safe";
 import { PlaceLink } from "../parts";
 import { Title, useContextOf, useFocusReturn } from "./CollectionPage";
@@ -48,7 +49,7 @@ export function ToolsPage({ me }: { me: Caller }) {
           {tool && (
             <div className="section">
               <Title text={<span className="text">{visible(tool.name)}</span>} onClose={() => setChosen(null)} />
-              <p className="text">{visible(tool.description)}</p>
+              <p className="text"><Named text={visible(tool.description)} /></p>
               <dl className="facts">
                 <div className="fact"><dt>{t("tools.id")}</dt><dd className="mono">{visible(tool.id)}</dd></div>
                 <div className="fact"><dt>{t("tools.group")}</dt><dd>{visible(tool.group ?? "–")}</dd></div>
@@ -96,7 +97,7 @@ function Line({ tool, chosen, onChoose }: { tool: CatalogTool; chosen: string | 
           <span className="sub clip" style={{ display: "block" }}>{brief(tool.id, 100)}</span>
         </span>
         <span className="clip wide muted">{brief(tool.group ?? tool.provider ?? "", 60)}</span>
-        <span className="clip wide">{brief(tool.description, 200)}</span>
+        <span className="clip wide"><Named text={brief(tool.description, 200)} /></span>
       </button>
     </div>
   );

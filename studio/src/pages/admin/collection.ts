@@ -2,6 +2,7 @@ import type { ReactNode } from "react";
 import type { ListName, Records } from "../../api/records";
 import type { Caller, Json, JsonObject } from "../../api/types";
 import type { Language } from "../../i18n/texts";
+import type { Option } from "../../kit/Picker";
 
 /** What the functions of a collection can use. */
 export interface Context extends Language {
@@ -42,6 +43,8 @@ export interface Collection<T> {
   name: (one: T, context: Context) => string;
   columns: Column<T>[];
   filters?: (context: Context) => { name: string; text: string; none?: string; options: [string, string][] }[];
+  /** A record that is found by name, among those that `prepare` has read. */
+  find?: { text: string; options: (context: Context) => Option[] };
   prepare?: (records: Records, me: Caller) => Promise<Record<string, JsonObject[]>>;
   mayChange: (me: Caller) => boolean;
   /** Of those who may change some records, who may change this one. */
@@ -64,6 +67,10 @@ export interface Collection<T> {
 export const text = (value: Json | undefined): string => (typeof value === "string" ? value : "");
 
 export const memberName = (one: { name?: unknown; email?: unknown; userId?: unknown }) => String(one.name || one.email || one.userId || "");
+
+/** People as choices: by name, with the address beside it. */
+export const optionsOf = (people: { name?: unknown; email?: unknown; userId?: unknown }[]): Option[] =>
+  people.map((one) => ({ key: String(one.userId), title: memberName(one), ...(one.name && one.email ? { hint: String(one.email) } : {}) }));
 
 /** Whether the caller has a role that administers the organization. */
 export const isAdmin = (me: Caller) => me.role === "admin" || me.role === "owner";

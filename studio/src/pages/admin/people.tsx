@@ -1,7 +1,8 @@
 import { type Group, type Member, MOST_CHOICES, type Token } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
 import { brief, visible } from "../../kit/safe";
-import { type Collection, type Context, isAdmin, memberName } from "./collection";
+import { type Collection, type Context, isAdmin, memberName, optionsOf } from "./collection";
+import { GroupExtra } from "./GroupExtra";
 import { MemberExtra } from "./MemberExtra";
 
 const SCOPES = [
@@ -26,7 +27,11 @@ export const members: Collection<Member> = {
   ],
   filters: ({ choices }) => (choices.groups?.length
     ? [{ name: "groupId", text: "members.group", options: choices.groups.map((one): [string, string] => [String(one.id), String(one.name)]) }] : []),
-  prepare: async (records) => ({ groups: (await records.all<JsonObject>("groups")) }),
+  find: { text: "members.find", options: ({ choices }) => optionsOf(choices.members ?? []) },
+  prepare: async (records) => {
+    const [groups, members] = await Promise.all([records.all<JsonObject>("groups"), records.all<JsonObject>("members")]);
+    return { groups, members };
+  },
   mayChange: administers,
   form: {
     schema: (_, { t, me, choices }, before) => {
@@ -74,9 +79,9 @@ export const groups: Collection<Group> = {
     schema: (_, { t }) => ({ type: "object", required: ["name"], properties: { name: { type: "string", title: t("admin.name"), minLength: 1 } } }),
     value: (before) => ({ name: before.name }),
   },
-  details: (one, context) => [
+  Extra: GroupExtra,
+  details: (one) => [
     ["groups.id", <span key="i" className="mono">{one.id}</span>],
-    ["groups.members", [...membersOf(one, context).map((member) => brief(memberName(member), 60)), ...(isCut(context) ? ["…"] : [])].join(", ") || "–"],
   ],
 };
 
