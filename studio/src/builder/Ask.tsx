@@ -88,7 +88,7 @@ export function Ask({ workflowId, structure, models, editing, save, onPreview, o
       {found && (
         <div className="section" role="group" aria-label={t("ask.proposal")}>
           <p className="text" role="status">{visible(brief(found.proposal.explanation, 1_000))}</p>
-          <DiffView diff={found.proposal.diff} />
+          <DiffView diff={found.proposal.diff} structure={found.proposal.workflowStructure} />
           <p className="hint">{t("ask.cost", { count: found.proposal.runIds.length, tokens: number(tokens) })}</p>
           {isStale && <p className="hint">{t("ask.stale")}</p>}
           <div className="row wrap">

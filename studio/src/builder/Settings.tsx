@@ -10,7 +10,7 @@ import { Icon } from "../kit/icons";
 import { Dialog, Failure, Loading, type Problem, Tabs } from "../kit/kit";
 import { Refusal } from "../kit/named";
 import { brief } from "../kit/safe";
-import { DiffView, RollBackDialog } from "./dialogs";
+import { DiffView, RollBackDialog, ScheduleInput } from "./dialogs";
 import type { Editor, EditorState } from "./editor";
 import { ChatAddress, WebhookAddress } from "./Starts";
 
@@ -157,11 +157,14 @@ const KINDS = ["manual", "schedule", "webhook", "api", "chatapp"];
 const FREQUENCIES = ["hourly", "daily", "weekly", "monthly", "custom"];
 const WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
+/** The time zones that the browser knows; the server can know others. */
+const ZONES = [...new Set(["UTC", ...Intl.supportedValuesOf("timeZone")])];
+
 /** The fields of a schedule that its frequency has. */
 function scheduleSchema(frequency: string, t: (key: string) => string): JsonObject {
   const choice = (names: string[], group: string): JsonObject => ({ oneOf: names.map((name) => ({ const: name, title: t(`${group}.${name}`) })) });
   const titled = (name: string, schema: JsonObject): [string, JsonObject] => [name, { ...schema, title: t(`schedule.${name}`) }];
-  const fields = [titled("frequency", choice(FREQUENCIES, "frequency")), titled("timezone", { type: "string" })];
+  const fields = [titled("frequency", choice(FREQUENCIES, "frequency")), titled("timezone", { anyOf: [{ enum: ZONES }, { type: "string", pattern: "^(UTC|[^/\\s]+/\\S+)$" }] })];
   const needed = ["frequency", "timezone"];
   if (frequency === "custom") {
     fields.push(titled("cron_expressions", { type: "array", items: { type: "string" } }), titled("cron_description", { type: "string" }));
@@ -204,6 +207,7 @@ function Trigger({ editor, state, editing }: Props) {
           {KINDS.map((one) => <option key={one} value={one}>{t(`trigger.${one}`)}</option>)}
         </select>
       </div>
+      {kind === "schedule" && <ScheduleInput structure={state.structure} />}
       {kind === "schedule" && (
         <div ref={box}>
           <Form key={edition} field={field} value={schedule} errors={errors} disabled={false} onChange={(pointer, value) => { change(); typed.edit({ schedule: (withValue(schedule, pointer, value) ?? {}) as JsonObject }); }} />
@@ -261,7 +265,7 @@ function Versions({ editor, state, editing, onClose }: Props & { onClose: () => 
               <button type="button" className="button small" aria-expanded={shown === one.id} onClick={() => void compare(one.id)}>{t("settings.compare")}</button>
               {!one.isActive && <button type="button" className="button small" onClick={() => setAsking(one)}>{t("settings.rollBack")}</button>}
             </div>
-            {shown === one.id && diff && <DiffView diff={diff} />}
+            {shown === one.id && diff && <DiffView diff={diff} structure={state.structure} />}
           </li>
         ))}
       </ul>
@@ -276,6 +280,7 @@ function Sharing({ editor, state, editing }: Props) {
   const typed = useTyped<AccessConfig>(`access of ${workflow.id}`, workflow.accessConfig ?? { visibility: "shared", groupPermissions: {}, sharedWith: [] });
   const access = typed.value;
   const groups = useLoaded("groups", () => editing.groups().catch(() => []));
+  const members = useLoaded("members", () => (editing.listed("members") as Promise<{ email: string | null; name: string | null }[]>).catch(() => []));
   const { problem, saved, send, change } = useUpdate(editor, "accessConfig");
   const input = useRef<HTMLInputElement>(null);
   const [email, setEmail, forgetEmail] = useKept(`access of ${workflow.id}: person`, "");
@@ -335,7 +340,8 @@ function Sharing({ editor, state, editing }: Props) {
           ))}
           <div className="row">
             <label className="sr" htmlFor="share-with">{t("settings.email")}</label>
-            <input id="share-with" ref={input} type="email" className="input" placeholder={t("settings.email")} value={email} onChange={(event) => { setEmail(() => event.target.value); change(); }} onKeyDown={(event) => event.key === "Enter" && addPerson()} />
+            <input id="share-with" ref={input} type="email" className="input" list="share-names" placeholder={t("settings.email")} value={email} onChange={(event) => { setEmail(() => event.target.value); change(); }} onKeyDown={(event) => event.key === "Enter" && addPerson()} />
+            <datalist id="share-names">{members.value?.map((one) => one.email && <option key={one.email} value={one.email}>{one.name ?? ""}</option>)}</datalist>
             <button type="button" className="button" disabled={!email.trim()} onClick={addPerson}><Icon name="plus" />{t("form.add")}</button>
           </div>
         </div>

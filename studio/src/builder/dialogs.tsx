@@ -11,7 +11,7 @@ import { isObject } from "../kit/json";
 import { Dialog, Loading, type Problem } from "../kit/kit";
 import { Named, Refusal } from "../kit/named";
 import { brief } from "../kit/safe";
-import { differences } from "./document";
+import { differences, requiredInputs, titleOf } from "./document";
 import type { Conflict, Editor, EditorState, Found } from "./editor";
 import { countOf, Problems } from "./Problems";
 
@@ -34,22 +34,39 @@ function Changes({ title, tone, names }: { title: string; tone: string; names: s
 const isEmpty = (diff: GraphDiff) =>
   ![diff.nodes, diff.edges].some((part) => part.added.length + part.removed.length + part.changed.length) && !diff.fields.length;
 
-/** What differs between two versions, by the ids of nodes and edges. */
-export function DiffView({ diff }: { diff: GraphDiff }) {
-  const { t } = useLanguage();
+/** What differs between two versions. Nodes and edges that `structure` has are named as on the canvas, the others by their ids. */
+export function DiffView({ diff, structure }: { diff: GraphDiff; structure: Structure }) {
+  const { t, has } = useLanguage();
   if (isEmpty(diff)) return <p>{t("builder.noChanges")}</p>;
+  const nodes = new Map(structure.nodes.map((node) => [node.id, titleOf(node)]));
+  const nodeName = (id: string) => nodes.get(id) ?? id;
+  const edgeName = (id: string) => {
+    const edge = structure.edges.find((one) => one.id === id);
+    return edge ? `${nodeName(edge.source)} → ${nodeName(edge.target)}${edge.sourceHandle ? ` (${edge.sourceHandle})` : ""}` : id;
+  };
+  const fieldName = (path: string) => {
+    const [name = "", ...rest] = path.replace(/^data\./, "").split(/(?=[.[])/);
+    return has(`data.${name}`) ? [t(`data.${name}`), ...rest].join("") : path;
+  };
   const edges = [
-    ...diff.edges.added.map((id) => `+ ${id}`), ...diff.edges.removed.map((id) => `− ${id}`), ...diff.edges.changed.map((one) => `~ ${one.id}`),
+    ...diff.edges.added.map((id) => `+ ${edgeName(id)}`), ...diff.edges.removed.map((id) => `− ${edgeName(id)}`), ...diff.edges.changed.map((one) => `~ ${edgeName(one.id)}`),
   ];
   return (
     <div className="stack">
-      <Changes title={t("builder.added")} tone="ok" names={diff.nodes.added} />
+      <Changes title={t("builder.added")} tone="ok" names={diff.nodes.added.map(nodeName)} />
       <Changes title={t("builder.removed")} tone="bad" names={diff.nodes.removed} />
-      <Changes title={t("builder.changed")} tone="" names={diff.nodes.changed.map((one) => `${one.id}: ${one.paths.join(", ")}`)} />
+      <Changes title={t("builder.changed")} tone="" names={diff.nodes.changed.map((one) => `${nodeName(one.id)}: ${one.paths.map(fieldName).join(", ")}`)} />
       <Changes title={t("builder.edges")} tone="" names={edges} />
       <Changes title={t("builder.fields")} tone="" names={diff.fields} />
     </div>
   );
+}
+
+/** Says that scheduled runs lack what the start needs; nothing if they do not. */
+export function ScheduleInput({ structure }: { structure: Structure }) {
+  const { t } = useLanguage();
+  const names = requiredInputs(structure);
+  return names.length ? <p className="problem warning"><Icon name="waiting" /><span className="text">{t("settings.scheduleInput", { names: brief(names.join(", "), 200) })}</span></p> : null;
 }
 
 /** What deploying the draft means, before it is done. The deploy is bound to what was shown. `onSettings` leads to settings that are not saved. */
@@ -110,13 +127,14 @@ export function DeployDialog({ editor, state, editing, onProblem, onSettings, on
           <button type="button" className="button small" onClick={onSettings}>{t("settings.open")}</button>
         </div>
       )}
+      {workflow.variation?.trigger?.trigger_type === "schedule" && <ScheduleInput structure={state.structure} />}
       {errors > 0 && <p className="problem" role="alert"><Icon name="error" />{t("builder.fixFirst", { count: errors })}</p>}
       {warnings > 0 && <p>{t("builder.warnings", { count: warnings })}</p>}
       {errors + warnings > 0 && <Problems issues={state.issues} structure={state.structure} onSelect={onProblem} />}
       {hasChanged && <p className="problem" role="alert"><Icon name="error" />{t("impact.changed")}</p>}
       <Refusal text={problem?.message} />
       {!impact && !problem && <Loading rows={2} />}
-      {impact && <DiffView diff={impact.value.diff} />}
+      {impact && <DiffView diff={impact.value.diff} structure={state.structure} />}
       {impact && <ImpactView impact={impact.value} moves={moves} onMoves={setMoves} />}
     </Dialog>
   );
@@ -158,7 +176,7 @@ export function RollBackDialog({ version, editor, state, editing, onDeployed, on
       <p className="muted">{t("settings.rollBackHint")}</p>
       <Refusal text={shown?.message} />
       {!found.value && !shown && <Loading rows={2} />}
-      {found.value && <DiffView diff={found.value} />}
+      {found.value && <DiffView diff={found.value} structure={state.structure} />}
     </Dialog>
   );
 }

@@ -1,4 +1,5 @@
 import type { GraphEdge, GraphLimits, GraphNode, Issue, Json, JsonObject, NodeType, Structure } from "../api/types";
+import { check } from "../forms/schema";
 import { Exact, isObject, readDocument } from "../kit/json";
 
 /** Pure functions on a graph that is edited. None changes what it is given: each returns a new structure. */
@@ -287,6 +288,18 @@ function graphIn(text: string): { nodes: unknown[]; edges: unknown[] } | "notJso
   const outer = isObject(value) && isObject(value.workflowStructure) ? value.workflowStructure : value;
   if (!isObject(outer) || !Array.isArray(outer.nodes) || !outer.nodes.length) return "noNodes";
   return { nodes: outer.nodes, edges: Array.isArray(outer.edges) ? outer.edges : [] };
+}
+
+/** The titles of the fields of the input that a run without one lacks. */
+export function requiredInputs(structure: Structure): string[] {
+  const schema = structure.nodes.find((node) => node.type === "start")?.data?.inputSchema;
+  if (!isObject(schema)) return [];
+  const properties = isObject(schema.properties) ? schema.properties : {};
+  return [...check(schema, {})].filter(([, error]) => error.rule === "required").map(([pointer]) => {
+    const name = pointer.slice(1).replace(/~1/g, "/").replace(/~0/g, "~");
+    const field = Object.hasOwn(properties, name) ? properties[name] : undefined;
+    return isObject(field) && typeof field.title === "string" && field.title ? field.title : name;
+  });
 }
 
 /** Where an issue is: the id of a node or edge, and for a node the JSON Pointer within its data. */

@@ -136,3 +136,41 @@ def test_a_form_is_made_without_json(open_page: Open, server: Server) -> None:
         page.get_by_label("Form schema").fill("")
         page.get_by_role("button", name="As fields").click()
         expect(form.get_by_label("Label")).to_have_count(0)
+
+
+def test_a_schedule_that_has_no_input_says_so(open_page: Open, server: Server) -> None:
+    """A field of the start that must be filled in pauses the schedule at its first run: it is known before."""
+    start = demo.node(
+        "start", "start", inputSchema={"required": ["due"], "properties": {"due": {"title": "Amount due"}}}
+    )
+    graph = {**GRAPH, "nodes": [start, *GRAPH["nodes"][1:]]}
+    text = "this workflow needs Amount due"
+    with server.client() as client:
+        page = opened(open_page, create(client, graph))
+    dialog = settings(page, "Trigger")
+    expect(dialog.get_by_text(text)).to_have_count(0)
+    dialog.get_by_label("Runs are started by").select_option("schedule")
+    expect(dialog.get_by_text(text)).to_be_visible()
+    dialog.get_by_role("combobox", name="Time zone").fill("berlin")
+    dialog.get_by_role("combobox", name="Time zone").press("Enter")
+    expect(dialog.get_by_role("combobox", name="Time zone")).to_have_value("Europe/Berlin")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_text("Saved in the draft")).to_be_visible()
+    dialog.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="Deploy").click()
+    expect(dialog.get_by_text(text)).to_be_visible()
+    expect(dialog.get_by_text("+ start → first")).to_be_visible()  # and not the id of the connection
+
+
+def test_the_settings_do_not_jump(open_page: Open, server: Server) -> None:
+    """The tabs are at the same place whichever is shown."""
+    with server.client() as client:
+        page = opened(open_page, create(client, GRAPH))
+    dialog = settings(page, "General")
+    places = []
+    for name in ("General", "Trigger", "Versions", "Sharing"):
+        tab = dialog.get_by_role("tab", name=name)
+        tab.click()
+        expect(tab).to_have_attribute("aria-selected", "true")
+        places.append(dialog.evaluate("(one) => one.getBoundingClientRect().top"))
+    assert len(set(places)) == 1, places
