@@ -20,6 +20,7 @@ from wfcore.ports.executions.rows import (
     ExecutionProgress,
     ExecutionRef,
     Holder,
+    InboxFilter,
     OpenInterrupt,
     RunCount,
     RunFilter,
@@ -39,6 +40,7 @@ __all__ = [
     "ExecutionProgress",
     "ExecutionRef",
     "Holder",
+    "InboxFilter",
     "Journal",
     "JournalConflict",
     "JournalDamaged",
@@ -196,12 +198,28 @@ class Journal(Protocol):
         ...
 
     async def inbox(
-        self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
-    ) -> list[OpenInterrupt]:
-        """Open or closed interrupts with a `key` smaller than `before` that the principal can see, newest first.
+        self,
+        principal: Principal,
+        *,
+        limit: int,
+        decided: bool = False,
+        where: InboxFilter = InboxFilter(),  # noqa: B008  (immutable)
+    ) -> list[int]:
+        """The keys of the newest open or closed interrupts that the principal can see, newest first.
 
         It sees those that name it, those without named approvers of targets that it can use, and those that it decided.
-        Withdrawn ones are not kept. The cost depends on the principal's interrupts, not on those of others.
+        Withdrawn ones are not kept. The cost depends on the principal's interrupts, not on those of others; it is that
+        of an index, without the interrupts themselves.
+        """
+        ...
+
+    async def interrupts_at(self, org: str, keys: Sequence[int], *, decided: bool = False) -> list[OpenInterrupt]:
+        """The open or closed interrupts with these keys, newest first; those that do not exist are left out."""
+        ...
+
+    async def deadlines(self, org: str, keys: Sequence[int], *, decided: bool = False) -> dict[int, int]:
+        """The deadlines of those of these open or closed interrupts that have one, by key: the next one first, and of
+        the same the newest interrupt first.
         """
         ...
 

@@ -190,6 +190,7 @@ USE_CASES: dict[str, UseCase] = {
     "journal.is_deleted": lambda core, me: core.ports.journal.is_deleted(ORG, "talk-1"),
     "runs.page": lambda core, me: core.runs.page(me),
     "runs.interrupts": lambda core, me: core.runs.interrupts(me),
+    "inbox.page": lambda core, me: Inbox(core.ports, core.runs).page(me, order="deadline"),
     "inbox.decide": lambda core, me: Inbox(core.ports, core.runs).decide(
         me, decisions=[{"interruptId": "none", "decision": "deny"}]),
     "runs.stats": lambda core, me: core.runs.stats(me),

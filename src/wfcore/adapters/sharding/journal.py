@@ -60,6 +60,8 @@ class ShardedJournal(Routed[Journal]):
     count_runs = reads("count_runs")
     open_interrupts = reads("open_interrupts")
     inbox = reads("inbox")
+    interrupts_at = reads("interrupts_at")
+    deadlines = reads("deadlines")
     find_interrupt = reads("find_interrupt")
 
     async def damaged(self, on_read: Callable[[], None] = lambda: None) -> AsyncIterator[str]:

@@ -103,10 +103,14 @@ def replaced(value: JSON, change: Callable[[str], str]) -> JSON:
     return value
 
 
+BEFORE_USERS: Final = ("u:", "x:")
+"""What stands before a user id in a subject of an index: of what the user can see, and of what it cannot decide."""
+
+
 def of_member(member: Member, pseudonym: str) -> Substitution:
     """Replaces user id, e-mail address and name of a member by the pseudonym."""
     address = f"{pseudonym}@erased.invalid"
-    whole = {member.user_id: pseudonym, f"u:{member.user_id}": f"u:{pseudonym}"}
+    whole = {f"{before}{member.user_id}": f"{before}{pseudonym}" for before in ("", *BEFORE_USERS)}
     within = {member.user_id: pseudonym} if identifies(member.user_id) else {}
     if member.email is not None:
         whole |= {member.email: address, f"e:{member.email}": f"e:{address}"}

@@ -115,6 +115,19 @@ HOUR: Final = 3_600_000
 """Milliseconds."""
 
 
+@attrs.frozen
+class InboxFilter:
+    """The interrupts of an inbox: those that match every given field.
+
+    `workflows` are those of their runs. `undecided_by` are user ids that decide as one at the wall time `now`: without
+    what none of them could decide then (`deciders.barred`), and without what has expired.
+    """
+
+    workflows: frozenset[int] | None = None
+    undecided_by: frozenset[str] = frozenset()
+    now: int = 0
+
+
 class OpenInterrupt(Struct, frozen=True, gc=False):
     """One interrupt of the inbox, with the latest run of its execution.
 

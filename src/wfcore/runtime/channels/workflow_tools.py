@@ -34,6 +34,7 @@ from wfcore.runtime.channels.endpoints import Endpoint, active_variation, endpoi
 from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import Batches, RunView, Turn, latest_turn
+from wfcore.runtime.runs.decisions import waiting_for
 from wfcore.runtime.runs.runs import Runs
 
 ANYTHING: Final[Mapping[str, JSON]] = {"type": "object"}
@@ -206,7 +207,8 @@ class WorkflowTools:
         """The approvals of a parked call that the caller can decide in a flat form; `problem` goes above each."""
         if end.status is not RunStatus.interrupted or not end.interrupts:
             return []
-        own = {item.found.interrupt.id for item in await self._runs.decidable(me)}
+        waiting = await waiting_for(self._ports, me)
+        own = await waiting.of_ids([as_text(one["interruptId"]) for one in end.interrupts])
         return [
             Question(as_text(one["interruptId"]), question_of(one, problem), form)
             for one in end.interrupts

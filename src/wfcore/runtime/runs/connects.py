@@ -14,6 +14,7 @@ from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import InboxItem, RunView, latest_turn
 from wfcore.runtime.organization.directory import principal_of
+from wfcore.runtime.runs.decisions import waiting_for
 from wfcore.runtime.runs.runs import Runs
 from wfcore.runtime.tools.authorizations import Asker, Authorizations, FinishedAuthorization, Interrupted
 
@@ -93,7 +94,7 @@ class Connects:
         async with self._ports.storage.reading(asker.org) as work:
             me = await _principal(work, asker)
         ends = {} if bound is None else {bound.interrupt_id: bound.run_id}
-        for item in await self._runs.decidable(me):
+        async for item in (await waiting_for(self._ports, me)).all():
             if _waits_for(item, finished.row, me):
                 ends[item.found.interrupt.id] = item.found.run_id
         for interrupt_id, run_id in ends.items():

@@ -1,6 +1,7 @@
 """The inbox of a caller: what waits for its decision, what was decided, and decisions over several runs."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import attrs
@@ -13,16 +14,20 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.state import StarterKind, Vote
-from wfcore.ports.journal import OpenInterrupt
+from wfcore.ports.journal import InboxFilter, OpenInterrupt
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed
+from wfcore.runtime.common.loop_slice import loop_slice
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import InboxItem, latest_turn, starter_to_wire
-from wfcore.runtime.runs.reading import LATEST, MOST_OPEN, reached
+from wfcore.runtime.runs.decisions import MOST_CLOSED, MOST_OPEN, batches, waiting_for, within
 from wfcore.runtime.runs.runs import Runs
 
 Order = Literal["newest", "deadline"]
+Place = Callable[[int], tuple[int, int]]
+"""The place of a key in an order."""
+
 NEVER: Final = 2**62
 """The deadline of an interrupt without one, in an order by deadline."""
 
@@ -114,25 +119,29 @@ class Inbox:
 
         `order` `deadline`: the next deadline first, those without one last. `after` is the `following` of a page.
         """
-        found = await self._decided(me, workflow) if decided else await self._runs.decidable(me, workflow=workflow)
-        ordered = sorted(found, key=lambda item: _position(item, order))
-        rest = [item for item in ordered if after is None or _position(item, order) > tuple(after)]
-        chosen = rest[:limit]
-        following = list(_position(chosen[-1], order)) if len(rest) > limit else None
-        return InboxPage(await self._listed(me, chosen, can_decide=not decided), following, len(found))
+        waiting = None if decided else await waiting_for(self._ports, me, workflow)
+        keys = await self._closed(me, workflow) if waiting is None else waiting.keys
+        ordered, place = await self._in_order(me, keys, order, decided=decided)
+        first = 0 if after is None else bisect_right(ordered, tuple(after), key=place)
+        chosen = ordered[first : first + limit]
+        following = list(place(chosen[-1])) if len(ordered) > first + limit else None
+        found = await waiting.items(chosen) if waiting else await self._closed_items(me, chosen)
+        items = sorted(found, key=lambda item: place(item.found.key))
+        return InboxPage(await self._listed(me, items, can_decide=not decided), following, len(ordered))
 
     @needs("workflows:read")
     async def item(self, me: Principal, interrupt_id: str) -> ListedItem:
         """The interrupt that the caller can decide, or else can see or has decided. NotFound for any other."""
-        decidable = [one for one in await self._runs.decidable(me) if one.interrupt_id == interrupt_id]
-        found = decidable or [InboxItem(await self._seen(me, interrupt_id))]
-        (item,) = await self._listed(me, found, can_decide=bool(decidable))
+        waiting = await waiting_for(self._ports, me)
+        decidable = (await waiting.of_ids([interrupt_id])).get(interrupt_id)
+        found = decidable or InboxItem(await self._seen(me, interrupt_id))
+        (item,) = await self._listed(me, [found], can_decide=decidable is not None)
         return item
 
     @needs("workflows:read")
     async def count(self, me: Principal) -> int:
         """How many interrupts wait for a decision of the caller."""
-        return len(await self._runs.decidable(me))
+        return len((await waiting_for(self._ports, me)).keys)
 
     @needs("workflows:invoke")
     async def decide(
@@ -143,7 +152,9 @@ class Inbox:
         Errors: Invalid, Malformed for the body.
         """
         wanted = parsed(DecideInterrupts, body, fields)
-        runs = {item.found.interrupt.id: item.found.run_id for item in await self._runs.decidable(me)}
+        waiting = await waiting_for(self._ports, me)
+        found = await waiting.of_ids([one.interrupt_id for one in wanted.decisions])
+        runs = {name: item.run_id for name, item in found.items()}
         if any(one.interrupt_id not in runs for one in wanted.decisions):
             runs = {**await self._runs_in_sight(me), **runs}  # `resume` says why the caller cannot decide them
         outcomes = []
@@ -183,7 +194,7 @@ class Inbox:
     async def _run_of_others(self, me: Principal, interrupt_id: str) -> str:
         """The run of an interrupt with other approvers, if the caller can see it by use of its target. NotFound."""
         found = await self._ports.journal.find_interrupt(me, interrupt_id)
-        if found is None or not reached(me, [found]):
+        if found is None or not me.reaches(found.execution.kind, found.execution.resource_id):
             raise NotFound
         return found.run_id
 
@@ -196,29 +207,37 @@ class Inbox:
 
     async def _all_seen(self, me: Principal) -> AsyncIterator[OpenInterrupt]:
         """The interrupts that the caller can see, the open ones first."""
-        for decided, most in ((False, MOST_OPEN), (True, MOST)):
-            for found in reached(me, await self._ports.journal.inbox(me, limit=most, before=LATEST, decided=decided)):
-                yield found
+        journal, where = self._ports.journal, InboxFilter(me.workflows)
+        for decided, most in ((False, MOST_OPEN), (True, MOST_CLOSED)):
+            for keys in batches(await journal.inbox(me, limit=most, decided=decided, where=where)):
+                await loop_slice().take()
+                for found in await journal.interrupts_at(me.org_uuid, keys, decided=decided):
+                    yield found
 
-    async def _decided(self, me: Principal, workflow: int | None) -> list[InboxItem]:
-        rows = await self._ports.journal.inbox(me, limit=MOST, before=LATEST, decided=True, workflow=workflow)
-        return [InboxItem(row) for row in reached(me, rows)]
+    async def _closed(self, me: Principal, workflow: int | None) -> Sequence[int]:
+        """The keys of what was decided or has expired, newest first."""
+        where = InboxFilter(within(me.workflows, None if workflow is None else [workflow]))
+        return await self._ports.journal.inbox(me, limit=MOST_CLOSED, decided=True, where=where)
+
+    async def _closed_items(self, me: Principal, keys: Sequence[int]) -> list[InboxItem]:
+        found = await self._ports.journal.interrupts_at(me.org_uuid, keys, decided=True)
+        return [InboxItem(one) for one in found]
+
+    async def _in_order(
+        self, me: Principal, keys: Sequence[int], order: Order, *, decided: bool
+    ) -> tuple[Sequence[int], Place]:
+        """The keys, newest first before, in an order; and the place of a key in it."""
+        if order == "newest":
+            return keys, lambda key: (0, -key)
+        at = await self._ports.journal.deadlines(me.org_uuid, keys, decided=decided)
+        return [*at, *(key for key in keys if key not in at)], lambda key: (at.get(key, NEVER), -key)
 
     async def _listed(self, me: Principal, items: Sequence[InboxItem], *, can_decide: bool) -> list[ListedItem]:
         """The items with the names of workflows and people, from one snapshot."""
         async with self._ports.storage.reading(me.org_uuid) as work:
-            targets = {_target(item.found): await _name(work, item.found) for item in items}
+            targets = {target: await _name(work, *target) for target in {_target(item.found) for item in items}}
             names = {user: await _user_name(work, user) for user in {one for item in items for one in _users(item)}}
         return [ListedItem(item, targets[_target(item.found)], names, can_decide) for item in items]
-
-
-MOST: Final = 1_000
-"""The most decided interrupts that one caller is shown."""
-
-
-def _position(item: InboxItem, order: Order) -> tuple[int, int]:
-    key, expires = item.found.key, item.found.interrupt.expires_at
-    return (0 if order == "newest" else expires or NEVER, -key)
 
 
 def _target(found: OpenInterrupt) -> tuple[str, int | None]:
@@ -230,8 +249,7 @@ def _users(item: InboxItem) -> Iterable[str]:
     yield from (vote.by.user_id for vote in item.found.interrupt.answers)
 
 
-async def _name(work: UnitOfWork, found: OpenInterrupt) -> str | None:
-    kind, number = _target(found)
+async def _name(work: UnitOfWork, kind: str, number: int | None) -> str | None:
     if number is None:
         return None
     resource = await work.resources(Kind(kind)).get(number)

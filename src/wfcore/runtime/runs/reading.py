@@ -1,7 +1,7 @@
 """Use cases that read runs: records, events, the inbox; and the visibility of runs (interface, Runs and Events)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TypeGuard, Unpack
@@ -20,10 +20,10 @@ from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.events import Event
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.machine.states.deciders import Delegator, may_decide, may_see, sees_as_approver
+from wfcore.domain.run.machine.states.deciders import Delegator, may_see, sees_as_approver
 from wfcore.domain.run.recording import Recording
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import Execution, OpenInterrupt, RunFilter, RunRow
+from wfcore.ports.journal import Execution, RunFilter, RunRow
 from wfcore.ports.storage import Storage
 from wfcore.runtime.common.arguments import checks_arguments
 from wfcore.runtime.common.authorization import authorize, needs
@@ -42,6 +42,7 @@ from wfcore.runtime.execution.event_stream import SOONEST, follow, outline, outl
 from wfcore.runtime.execution.pasts import Pasts
 from wfcore.runtime.execution.plans import Plans, pinned_by
 from wfcore.runtime.organization.delegations import delegations_to
+from wfcore.runtime.runs.decisions import waiting_for
 from wfcore.runtime.runs.filters import RunFilters, run_filter
 from wfcore.runtime.runs.graph import RunGraph, graph_of
 from wfcore.runtime.runs.stats import RunStats
@@ -51,9 +52,6 @@ DAY = 86_400_000
 
 EARLIEST = to_ms(datetime.min.replace(tzinfo=UTC))
 """The first instant that can be written, in epoch milliseconds."""
-
-MOST_OPEN = 10_000
-"""The most open interrupts that one caller is shown."""
 
 LATEST = 2**63 - 1
 """A key greater than all."""
@@ -218,33 +216,9 @@ class RunReading:
         self, me: Principal, *, limit: int = 25, before: int = LATEST
     ) -> tuple[list[InboxItem], int | None]:
         """The open interrupts that the caller can decide, newest first, and the `before` of the next page."""
-        found = await self.decidable(me, before=before)
-        return found[:limit], found[limit - 1].found.key if len(found) > limit else None
-
-    async def decidable(self, me: Principal, *, before: int = LATEST, workflow: int | None = None) -> list[InboxItem]:
-        """All open interrupts that the caller can decide now, newest first, at most `MOST_OPEN`."""
-        journal = self._ports.journal
-        own = await journal.inbox(me, limit=MOST_OPEN, before=before, workflow=workflow)
-        found = {item.key: InboxItem(item) for item in reached(me, own) if self._can_decide(me, item)}
-        for delegation, giver in await delegations_to(self._ports.storage, me, self._ports.now()):
-            items = await journal.inbox(giver, limit=MOST_OPEN, before=before, workflow=workflow)
-            for item in reached(me, items):
-                covered = delegation.covers(item.execution.kind, item.execution.resource_id)
-                if covered and self._can_decide(me, item, Delegator(giver, can_use=True)):
-                    found.setdefault(item.key, InboxItem(item, giver.user_id))
-        return [found[key] for key in sorted(found, reverse=True)][:MOST_OPEN]
-
-    def _can_decide(self, me: Principal, item: OpenInterrupt, giver: Delegator | None = None) -> bool:
-        """Whether the caller, who can see the interrupt, can decide it now: by own right, or for `giver`."""
-        expires = item.interrupt.expires_at
-        if expires is not None and expires <= self._ports.clock.now():
-            return False
-        starter, givers = e.Actor(item.execution.user_id), () if giver is None else (giver,)
-        try:
-            may_decide(me, item.interrupt, starter, giver is None, givers)
-        except (Forbidden, NotFound):
-            return False
-        return True
+        waiting = await waiting_for(self._ports, me)
+        keys = [key for key in waiting.keys if key < before]
+        return await waiting.items(keys[:limit]), keys[limit - 1] if len(keys) > limit else None
 
     async def _delegators(self, me: Principal, row: RunRow) -> list[Delegator]:
         """Those who have delegated their decisions about this run to the caller."""
@@ -343,11 +317,6 @@ def within_reach(me: Principal, where: RunFilter) -> list[RunFilter]:
     if where.kind is None:
         return [attrs.evolve(where, kind="workflow", resource_id=number) for number in sorted(me.workflows)]
     return [where] if me.reaches(where.kind, where.resource_id) else []
-
-
-def reached(me: Principal, items: Iterable[OpenInterrupt]) -> list[OpenInterrupt]:
-    """The interrupts that the credential reaches."""
-    return [item for item in items if me.reaches(item.execution.kind, item.execution.resource_id)]
 
 
 def outline_of(me: Principal, view: RunView, delegators: Sequence[Delegator]) -> RunView:

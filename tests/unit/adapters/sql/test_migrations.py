@@ -57,8 +57,8 @@ def _context(connection: sa.Connection) -> MigrationContext:
 
 
 def _is_of_sqlite(_object: object, name: str | None, *_: object) -> bool:
-    """Whether SQLite has it: Alembic also expects an index that the metadata have for PostgreSQL only."""
-    return name != "wfcore_runs_turns"
+    """Whether SQLite has it: Alembic also expects indexes that the metadata have for PostgreSQL only."""
+    return name not in ("wfcore_runs_turns", "wfcore_interrupts_inbox")
 
 
 async def set_revision(store: SqlStorage, revision: str) -> None:

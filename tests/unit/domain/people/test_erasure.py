@@ -35,7 +35,8 @@ def test_what_identifies(text: str, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("ann", "p"), ("u:ann", "u:p"), ("ann@x.org", "p@erased.invalid"), ("e:ann@x.org", "e:p@erased.invalid"),
+        ("ann", "p"), ("u:ann", "u:p"), ("x:ann", "x:p"), ("ann@x.org", "p@erased.invalid"),
+        ("e:ann@x.org", "e:p@erased.invalid"),
         ("ask Ann@X.org now", "ask p@erased.invalid now"), ("by ANN EXAMPLE.", "by p."), ("annex", "annex"),
         ("ann is here", "ann is here"), ("joann@x.org", "joann@x.org"), ("", ""),
     ],

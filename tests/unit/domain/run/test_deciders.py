@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from wfcore.domain.kernel.errors import Forbidden, NotFound
 from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.run.entries import Actor, Decision, Resumed
-from wfcore.domain.run.machine.states.deciders import Delegator, may_decide, may_see, sees_as_approver
+from wfcore.domain.run.machine.states.deciders import (
+    Delegator,
+    barred,
+    may_decide,
+    may_see,
+    sees_as_approver,
+)
 from wfcore.domain.run.state import IllegalEntry, Interrupt, Vote
 from wfcore.testing.histories import ANN, History, sketch
 
@@ -98,6 +104,29 @@ def test_nobody_counts_twice(tries: list[tuple[str, str]]) -> None:
     for one, other in product(votes, votes):
         assert one is other or one.people.isdisjoint(other.people)
     assert all(may_see(person(name), history.waiting("w"), False) for name in PEOPLE)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(PEOPLE), st.sampled_from(("", *PEOPLE))), max_size=2),
+    st.booleans(),
+    st.sampled_from(PEOPLE),
+    st.sampled_from(PEOPLE),
+)
+def test_those_who_are_barred_are_those_who_are_refused(
+    votes: list[tuple[str, str]], allow_self: bool, caller: str, giver: str
+) -> None:
+    """A store that leaves out what its `barred` cannot decide leaves out just what `may_decide` refuses."""
+    emails = tuple(f"{name}@example.org" for name in PEOPLE)
+    interrupt = waiting(*(vote(*one) for one in votes), emails=emails, allow_self=allow_self)
+    alone, both = person(caller), [Delegator(person(giver), can_use=False)]
+    others = barred(interrupt, ANN.user_id)
+    for me, givers, people in ((alone, (), {caller}), (person("deputy"), both, {"deputy", giver})):
+        if people.isdisjoint(others):
+            may_decide(me, interrupt, ANN, False, givers)
+        else:
+            with pytest.raises(Forbidden) as refused:
+                may_decide(me, interrupt, ANN, False, givers)
+            assert refused.value.info["reason"] in {others[user] for user in people & others.keys()}
 
 
 def test_the_output_says_for_whom() -> None:

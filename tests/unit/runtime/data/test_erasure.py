@@ -82,6 +82,16 @@ async def test_no_trace_is_left(bench: Bench, url: str, tmp_path: Path) -> None:
     assert [one async for one in core.ports.journal.damaged()] == []
 
 
+async def test_a_vote_leaves_no_trace(bench: Bench, url: str) -> None:
+    """Nor does the index of what the member cannot decide again; a short user id is replaced as a whole value alone."""
+    me, bob = await bench.joined("me", "owner"), await bench.joined("bob")
+    run = await bench.ran(graph("s>g", g=ask(requiredApprovals=2)))
+    await bench.ended(await bench.core.runs.resume(bob, run.id, decision="approve"))
+    assert ("x:bob" in await stored_texts(bench)) is (url != "sqlite://")
+    await bench.core.erasures.erase(me, "bob")
+    assert not {text for text in await stored_texts(bench) if text.removeprefix("x:").removeprefix("u:") == "bob"}
+
+
 async def test_a_member_erases_itself(bench: Bench) -> None:
     """The audit names the pseudonym; an ordinary member cannot erase somebody else."""
     core = bench.core

@@ -1,12 +1,16 @@
 """Who and what started a run, the filters of lists, and the counts (interface, Runs)."""
 
+from collections.abc import Sequence
+
 import attrs
 import pytest
 from bench import Bench, act, ask, deployed_skill, graph, one, private
 
 from wfcore.adapters.sql.journal import run_lists
 from wfcore.domain.kernel.errors import Forbidden, Malformed, NotFound
-from wfcore.runtime.runs.inbox import Inbox
+from wfcore.ports.journal import OpenInterrupt
+from wfcore.runtime.runs import decisions
+from wfcore.runtime.runs.inbox import Inbox, ListedItem
 
 pytestmark = pytest.mark.anyio
 
@@ -131,3 +135,60 @@ async def test_a_credential_that_is_limited_to_some_workflows(bench: Bench) -> N
     assert {one.resource_id for one in (await runs.stats(limited)).counts} == {first, second}
     with pytest.raises(NotFound):
         await runs.get(limited, (await runs.page(bench.me, workflow=third))[0].id)
+
+
+async def test_the_inbox_reads_the_interrupts_of_a_page_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many wait, in each order; a count reads none."""
+    number = await bench.deployed(graph("s>g", g=ask()))
+    timed = await bench.deployed(graph("s>g", g=ask(timeoutSeconds=60)))
+    for workflow in (timed, number, timed, number, number):
+        bench.clock.advance(1)
+        await bench.ended(await bench.core.runs.start(bench.me, workflow=workflow, input={}))
+    journal, inbox, read = bench.core.ports.journal, Inbox(bench.core.ports, bench.core.runs), list[int]()
+    interrupts_at = journal.interrupts_at
+
+    async def noted(org: str, keys: Sequence[int], *, decided: bool = False) -> list[OpenInterrupt]:
+        read.append(len(keys))
+        return await interrupts_at(org, keys, decided=decided)
+
+    monkeypatch.setattr(journal, "interrupts_at", noted)
+    assert await inbox.count(bench.me) == 5
+    assert read == []
+    for order in ("newest", "deadline"):
+        found, after = list[ListedItem](), None
+        while page := await inbox.page(bench.me, order=order, limit=2, after=after):  # type: ignore[arg-type]
+            found += page.items
+            assert page.total == 5
+            if (after := page.following) is None:  # type: ignore[assignment]
+                break
+        times = [(item.item.found.interrupt.expires_at, -item.item.found.key) for item in found]
+        expected = [(at or 2**62, key) if order == "deadline" else (0, key) for at, key in times]
+        assert expected == sorted(expected)
+    assert read == [2, 2, 1] * 2
+    items, following = await bench.core.runs.interrupts(bench.me, limit=4)
+    (last,), end = await bench.core.runs.interrupts(bench.me, before=following or 0)
+    assert (len(items), last.node_id, end) == (4, "g", None)
+    assert read[6:] == [4, 1]
+    (named,) = await bench.core.ports.journal.inbox(bench.me, limit=1)
+    assert named == items[0].found.key
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+async def test_an_item_is_found_among_many(bench: Bench, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The open one that the caller can decide, one that it has decided, and one that it can only see."""
+    monkeypatch.setattr(decisions, "BATCH", batch)
+    inbox, found = Inbox(bench.core.ports, bench.core.runs), dict[str, str]()
+    for number, data in enumerate(({}, {"requiredApprovals": 2}, {"allowSelfApproval": False}, {})):
+        run = await bench.ran(graph("s>g", g=ask(**data)))
+        found[run.interrupts[0].id] = run.id
+        if number == 1:
+            await inbox.decide(bench.me, decisions=[{"interruptId": run.interrupts[0].id, "decision": "approve"}])
+    first, voted, own, last = found
+    for name, can_decide in ((first, True), (voted, False), (own, False), (last, True)):
+        assert (await inbox.item(bench.me, name)).can_decide is can_decide
+    assert await inbox.count(bench.me) == 2
+    outcomes = await inbox.decide(bench.me, decisions=[{"interruptId": name, "decision": "deny"} for name in found])
+    assert [one.error is None for one in outcomes] == [True, False, False, True]
+    assert (await inbox.item(bench.me, first)).to_wire()["decision"] == "deny"
+    with pytest.raises(NotFound):
+        await inbox.item(bench.me, "int_none")

@@ -1,7 +1,7 @@
 """The reads of runs, of their executions and of their interrupts."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
 
 import attrs
@@ -10,8 +10,19 @@ from msgspec import structs
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
+from wfcore.domain.run.machine.states.deciders import barred
 from wfcore.domain.run.state import Interrupt
-from wfcore.ports.journal import HOUR, Claimed, Execution, ExecutionRef, OpenInterrupt, RunCount, RunFilter, RunRow
+from wfcore.ports.journal import (
+    HOUR,
+    Claimed,
+    Execution,
+    ExecutionRef,
+    InboxFilter,
+    OpenInterrupt,
+    RunCount,
+    RunFilter,
+    RunRow,
+)
 from wfcore.ports.repositories.inbox import approvers_of
 
 Usable = Callable[[str, Principal, str, int], bool]
@@ -88,17 +99,28 @@ class MemoryRunReads:
         return [RunCount(*key, count) for key, count in keys.items()]
 
     async def inbox(
-        self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
-    ) -> list[OpenInterrupt]:
+        self,
+        principal: Principal,
+        *,
+        limit: int,
+        decided: bool = False,
+        where: InboxFilter = InboxFilter(),  # noqa: B008  (immutable)
+    ) -> list[int]:
         found = [
-            self._up_to_date(item)
-            for item in (self._closed if decided else self._opened())
-            if item.execution.ref.org == principal.org_uuid
-            and item.key < before
-            and (workflow is None or (item.execution.kind, item.execution.resource_id) == ("workflow", workflow))
-            and self._sees(principal, item)
+            item.key
+            for item in self._all(principal.org_uuid, decided=decided)
+            if (decided or not _is_done(item, where)) and _is_of(item, where.workflows) and self._sees(principal, item)
         ]
-        return sorted(found, key=lambda row: row.key, reverse=True)[:limit]
+        return sorted(found, reverse=True)[:limit]
+
+    async def interrupts_at(self, org: str, keys: Sequence[int], *, decided: bool = False) -> list[OpenInterrupt]:
+        found = {item.key: item for item in self._all(org, decided=decided)}
+        return [self._up_to_date(found[key]) for key in sorted(set(keys), reverse=True) if key in found]
+
+    async def deadlines(self, org: str, keys: Sequence[int], *, decided: bool = False) -> dict[int, int]:
+        found = {item.key: item.interrupt.expires_at for item in self._all(org, decided=decided)}
+        wanted = {key: at for key in set(keys) if (at := found.get(key)) is not None}
+        return {key: wanted[key] for key in sorted(wanted, key=lambda key: (wanted[key], -key))}
 
     async def find_interrupt(self, principal: Principal, interrupt_id: str) -> OpenInterrupt | None:
         org = principal.org_uuid
@@ -125,6 +147,10 @@ class MemoryRunReads:
     def _find(self, execution: ExecutionRef) -> StoredExecution | None:
         stored = self._executions.get(execution.id)
         return stored if stored and stored.row.ref == execution else None
+
+    def _all(self, org: str, *, decided: bool) -> list[OpenInterrupt]:
+        """The open or closed interrupts of an organization, without their runs."""
+        return [item for item in (self._closed if decided else self._opened()) if item.execution.ref.org == org]
 
     def _opened(self) -> list[OpenInterrupt]:
         """The open interrupts, without their runs."""
@@ -153,6 +179,18 @@ class MemoryRunReads:
         if run.resource_id is None:
             return run.root_user_id == principal.user_id
         return self._usable(org, principal, run.kind, run.resource_id)
+
+
+def _is_done(item: OpenInterrupt, where: InboxFilter) -> bool:
+    """Whether the users of the filter cannot decide the interrupt although they see it, or it has expired."""
+    expires = item.interrupt.expires_at
+    if expires is not None and expires <= where.now:
+        return True
+    return not where.undecided_by.isdisjoint(barred(item.interrupt, item.execution.user_id))
+
+
+def _is_of(item: OpenInterrupt, workflows: Collection[int] | None) -> bool:
+    return workflows is None or (item.execution.kind == "workflow" and item.execution.resource_id in workflows)
 
 
 def row_of(stored: StoredExecution) -> Execution:

@@ -53,6 +53,10 @@ def to_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+to_keys = msgspec.json.Decoder(list[int]).decode
+"""The numbers of a JSON array that the database has made."""
+
+
 def interrupt_text(interrupt: Interrupt) -> str:
     """An interrupt as a JSON array of its fields, the id first, without trailing fields that have their default."""
     return to_json(shortened(interrupt))

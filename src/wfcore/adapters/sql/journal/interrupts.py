@@ -8,6 +8,7 @@ from msgspec import Struct
 from wfcore.adapters.sql.journal import interrupt_statements as inbox
 from wfcore.adapters.sql.journal.conversion import first_interrupt_text, interrupt_text, to_interrupt
 from wfcore.adapters.sql.store import CommitTransaction
+from wfcore.domain.run.machine.states.deciders import barred
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.journal import Append, NewExecution
 from wfcore.ports.repositories.inbox import approvers_of, closed_interrupts, is_target
@@ -22,8 +23,12 @@ class _Stored(Struct, frozen=True):
 
     @property
     def has_approvers(self) -> bool:
-        """Whether it has approvers besides those who can use the resource."""
-        return self.resource is None or self.interrupt.escalated_to != ((), ())
+        """Whether it has approvers besides those who can use the resource, or users who cannot decide it."""
+        return self.resource is None or self.interrupt.escalated_to != ((), ()) or self.has_barred
+
+    @property
+    def has_barred(self) -> bool:
+        return not self.interrupt.allow_self or bool(self.interrupt.answers)
 
 
 def write(
@@ -54,10 +59,11 @@ def write(
         is_of_users = not one.named and target[1] is not None
         if old is None:
             text = interrupt_text(one) if new is None or run is None else first_interrupt_text(one, run)
-            key = transaction.insert(inbox.ADD_INTERRUPT, (org, number, text, is_of_users))
+            key = transaction.insert(inbox.ADD_INTERRUPT, (org, number, text, is_of_users, one.expires_at))
         else:
             key = old.key
-            transaction.executemany(inbox.CHANGE_INTERRUPT, [(key, number, interrupt_text(one), is_of_users)])
+            row = key, number, interrupt_text(one), is_of_users, one.expires_at
+            transaction.executemany(inbox.CHANGE_INTERRUPT, [row])
             if not set(subjects).issuperset(_subjects(old.interrupt, target)):
                 transaction.executemany(inbox.DROP_APPROVERS, [(key,)])
         _add_approvers(transaction, org, key, subjects, closed=0)
@@ -73,6 +79,8 @@ def _close(transaction: CommitTransaction, org: int | None, append: Append, befo
         transaction.executemany(inbox.ADD_CLOSED, [(stored.key, interrupt_text(one.interrupt), one.decision, one.at)])
         if stored.has_approvers:
             transaction.executemany(inbox.CLOSE_APPROVERS, [(stored.key,)])
+        if stored.has_barred:
+            transaction.executemany(inbox.DROP_BARRED, [(stored.key,)])
         _add_approvers(transaction, org, stored.key, one.deciders, closed=1)
         del opened[one.interrupt.id]
     if dropped := [(before[name].key,) for name in opened if before[name].has_approvers]:
@@ -84,8 +92,10 @@ def _subjects(interrupt: Interrupt, target: tuple[Any, ...]) -> list[str]:
     """The approvers with rows of their own; those who can use the resource are found by it, if no approver is named.
 
     If some are, a row for the id of the interrupt stands beside theirs: others who can use the resource find it so.
+    Users who cannot decide it although they see it have rows too, so that it is left out for them.
     """
     listed = [subject for subject in approvers_of(interrupt, *target) if not is_target(subject)]
+    listed += map(inbox.barred_subject, barred(interrupt, target[2]))
     return [*listed, inbox.subject_of(interrupt.id)] if interrupt.named else listed
 
 

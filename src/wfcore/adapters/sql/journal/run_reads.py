@@ -11,7 +11,7 @@ from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.recent import Recent
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import HOUR, Execution, ExecutionRef, OpenInterrupt, RunCount, RunFilter, RunRow
+from wfcore.ports.journal import HOUR, Execution, ExecutionRef, InboxFilter, OpenInterrupt, RunCount, RunFilter, RunRow
 
 MAX_KEY: Final = 2**63 - 1
 """A key greater than that of every run."""
@@ -108,12 +108,32 @@ class SqlRunReads:
         return [RunCount(RunStatus(status), kind, id_, hour * HOUR, count) for status, kind, id_, hour, count in rows]
 
     async def inbox(
-        self, principal: Principal, *, limit: int, before: int, decided: bool = False, workflow: int | None = None
-    ) -> list[OpenInterrupt]:
-        org = principal.org_uuid
-        values = await self._org(org), conversion.to_json(sorted(principal.subjects)), before, limit, workflow
-        rows = await self._database.scan(inbox.CLOSED_INBOX if decided else inbox.INBOX, *values)
+        self,
+        principal: Principal,
+        *,
+        limit: int,
+        decided: bool = False,
+        where: InboxFilter = InboxFilter(),  # noqa: B008  (immutable)
+    ) -> list[int]:
+        subjects = conversion.to_json(sorted(principal.subjects))
+        workflows = None if where.workflows is None else conversion.to_json(list(where.workflows))
+        values = await self._org(principal.org_uuid), subjects, limit, workflows
+        if decided:
+            ((keys,),) = await self._database.scan(inbox.CLOSED_INBOX, *values)
+        else:
+            others = conversion.to_json([inbox.barred_subject(user) for user in where.undecided_by])
+            ((keys,),) = await self._database.scan(inbox.INBOX, *values, others, where.now)
+        return conversion.to_keys(keys)
+
+    async def interrupts_at(self, org: str, keys: Sequence[int], *, decided: bool = False) -> list[OpenInterrupt]:
+        statement = inbox.CLOSED_AT if decided else inbox.INTERRUPTS_AT
+        rows = await self._database.scan(statement, await self._org(org), conversion.to_json(keys)) if keys else []
         return [conversion.to_inbox_item(org, row) for row in rows]
+
+    async def deadlines(self, org: str, keys: Sequence[int], *, decided: bool = False) -> dict[int, int]:
+        statement = inbox.CLOSED_DEADLINES if decided else inbox.DEADLINES
+        ((found, at),) = await self._database.scan(statement, await self._org(org), conversion.to_json(keys))
+        return dict(zip(conversion.to_keys(found), conversion.to_keys(at), strict=True))
 
     async def find_interrupt(self, principal: Principal, interrupt_id: str) -> OpenInterrupt | None:
         org = principal.org_uuid

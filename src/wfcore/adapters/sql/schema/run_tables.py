@@ -113,9 +113,17 @@ interrupts: Final = Table(
     integer("execution"),
     text("body"),
     integer("resource", null=True),
-    Index("wfcore_interrupts_inbox", "resource", "key"),
+    integer("expires_at", null=True),
+    Index("wfcore_interrupts_of", "resource").ddl_if(dialect="sqlite"),  # each of its indexes ends with the key
+    Index("wfcore_interrupts_inbox", "resource", "key").ddl_if(dialect="postgresql"),
     Index("wfcore_interrupts_execution", "execution"),
     sqlite_autoincrement=True,
+)
+Index(
+    "wfcore_interrupts_deadline",
+    interrupts.c.org,
+    interrupts.c.expires_at,
+    **only_where(interrupts.c.expires_at.is_not(None)),
 )
 
 closed_interrupts: Final = Table(
@@ -128,6 +136,7 @@ closed_interrupts: Final = Table(
     text("decision"),
     integer("decided_at"),
     integer("resource", null=True),
+    integer("expires_at", null=True),
     Index("wfcore_closed_interrupts_inbox", "resource", "key"),
     Index("wfcore_closed_interrupts_execution", "execution"),
 )

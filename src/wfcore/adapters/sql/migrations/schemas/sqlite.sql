@@ -390,10 +390,13 @@ CREATE TABLE wfcore_interrupts (
     org INTEGER NOT NULL,
     execution INTEGER NOT NULL,
     body TEXT NOT NULL,
-    resource INTEGER
+    resource INTEGER,
+    expires_at INTEGER
 );
 
-CREATE INDEX wfcore_interrupts_inbox ON wfcore_interrupts (resource, "key");
+CREATE INDEX wfcore_interrupts_of ON wfcore_interrupts (resource);
+
+CREATE INDEX wfcore_interrupts_deadline ON wfcore_interrupts (org, expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE INDEX wfcore_interrupts_execution ON wfcore_interrupts (execution);
 
@@ -405,6 +408,7 @@ CREATE TABLE wfcore_closed_interrupts (
     decision TEXT NOT NULL,
     decided_at INTEGER NOT NULL,
     resource INTEGER,
+    expires_at INTEGER,
     PRIMARY KEY ("key")
 );
 

@@ -443,9 +443,19 @@ def _create_runs() -> None:
         _int("execution"),
         _text("body"),
         _int("resource", null=True),
+        _int("expires_at", null=True),
         sqlite_autoincrement=True,
     )
-    op.create_index(own("interrupts_inbox"), own("interrupts"), ["resource", "key"])
+    if op.get_context().dialect.name == "postgresql":
+        op.create_index(own("interrupts_inbox"), own("interrupts"), ["resource", "key"])
+    else:
+        op.create_index(own("interrupts_of"), own("interrupts"), ["resource"])
+    op.create_index(
+        own("interrupts_deadline"),
+        own("interrupts"),
+        ["org", "expires_at"],
+        **_only_where(sa.text("expires_at IS NOT NULL")),
+    )
     op.create_index(own("interrupts_execution"), own("interrupts"), ["execution"])
     op.create_table(
         own("closed_interrupts"),
@@ -453,7 +463,7 @@ def _create_runs() -> None:
         *map(_int, ("org", "execution")),
         *map(_text, ("body", "decision")),
         _int("decided_at"),
-        _int("resource", null=True),
+        *(_int(name, null=True) for name in ("resource", "expires_at")),
     )
     op.create_index(own("closed_interrupts_inbox"), own("closed_interrupts"), ["resource", "key"])
     op.create_index(own("closed_interrupts_execution"), own("closed_interrupts"), ["execution"])

@@ -3,7 +3,7 @@
 `may_decide` is the one function that says who can decide: HTTP, Python, the command line and the chat page call it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -25,6 +25,24 @@ class Delegator:
 
 
 NOBODY: Final[Sequence[Delegator]] = ()
+
+SELF_APPROVAL: Final = "self_approval"
+ALREADY_DECIDED: Final = "already_decided"
+_REFUSALS: Final[Mapping[str, str]] = {
+    SELF_APPROVAL: "the user who started the run cannot approve it",
+    ALREADY_DECIDED: "you have decided this before",
+}
+"""Why somebody who sees an interrupt cannot decide it, by the reason of the error; the first one counts."""
+
+
+def barred(interrupt: Interrupt, starter: str) -> dict[str, str]:
+    """The user ids that cannot decide the interrupt although they see it, each with the reason. `starter` is the user
+    who started the run.
+
+    A store may keep them as rows, as it keeps who can see an interrupt, and leave out what they cannot decide.
+    """
+    found = {user: ALREADY_DECIDED for vote in interrupt.answers for user in vote.people}
+    return found if interrupt.allow_self else {**found, starter: SELF_APPROVAL}
 
 
 def may_see(principal: Principal, interrupt: Interrupt, can_use: bool) -> bool:
@@ -78,10 +96,11 @@ def may_decide(
 
 def _check_people(people: Collection[str], interrupt: Interrupt, starter: Actor) -> None:
     """Forbidden when one of these, who decide as one, started the run and must not, or has decided before."""
-    if not interrupt.allow_self and starter.user_id in people:
-        raise Forbidden("the user who started the run cannot approve it", {"reason": "self_approval"})
-    if any(not vote.people.isdisjoint(people) for vote in interrupt.answers):
-        raise Forbidden("you have decided this before", {"reason": "already_decided"})
+    refused = barred(interrupt, starter.user_id)
+    reasons = {refused[user] for user in people if user in refused}
+    for reason, message in _REFUSALS.items():
+        if reason in reasons:
+            raise Forbidden(message, {"reason": reason})
 
 
 def check_answer(interrupt: Interrupt, decision: Decision, path: str = "") -> None:
