@@ -1,16 +1,20 @@
 """A list of runs has the same rows however many runs of others lie between them, on both databases."""
 
+import sqlite3
 from collections.abc import AsyncIterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from postgres_server import new_database
 
 import wfcore
 from wfcore.adapters.sql.journal import run_lists
+from wfcore.adapters.sql.schema.tables import runs
 from wfcore.core import Core
+from wfcore.ports.journal import RunFilter
 
 pytestmark = pytest.mark.anyio
 
@@ -130,3 +134,45 @@ async def test_those_of_others_are_not_read(tmp_path: Path, monkeypatch: pytest.
     read = [step for step in plan if "wfcore_runs" in step]
     assert any("wfcore_runs_target (org=? AND target=? AND key<?)" in step for step in read)
     assert not [step for step in read if "wfcore_runs_status" in step or "wfcore_runs_created" in step]
+
+
+MANY = 40_000
+STEPS = 40_000
+"""The most steps of SQLite's virtual machine for a list: to read one of `run_lists.EDGE` runs takes about ten."""
+
+
+@pytest.mark.parametrize("of_principal", [True, False])
+@pytest.mark.parametrize("others", [{}, {"kind": "workflow", "resource_id": 1}, {"started_by": "ann"}, {"origin": "x"}])
+async def test_a_period_far_back_is_read_alone(tmp_path: Path, others: dict[str, Any], of_principal: bool) -> None:
+    """Beside as many runs after it and before it, whatever the other filters."""
+    async with wfcore.open(f"sqlite:///{tmp_path}/a.db", worker=False) as core:
+        await core.directory.create_organization("Acme", id=ORG)
+        ann, *_ = await filled(core)
+        last = (await core.runs.start(ann, workflow=1)).row
+        with sqlite3.connect(tmp_path / "a.db") as connection:
+            connection.execute(copies_of_run(), (last.id,))
+        connection.close()
+        middle, hundreds = last.created_at + MANY // 2, 0
+
+        def count() -> None:
+            nonlocal hundreds
+            hundreds += 1
+
+        database = core.ports.storage.database  # type: ignore[attr-defined]
+        sa.event.listen(database._reader, "checkout", lambda one, *_: one.set_progress_handler(count, 100))
+        for since in (None, middle - 10_000):
+            where, principal = RunFilter(since=since, until=middle, **others), ann if of_principal else None
+            found = await core.ports.journal.list_runs(ORG, limit=25, where=where, principal=principal)
+            expected = [] if others == {"origin": "x"} else [middle - number for number in range(1, 26)]
+            assert [row.created_at for row in found] == expected
+            assert 0 < hundreds * 100 < STEPS
+            hundreds = 0
+
+
+def copies_of_run() -> str:
+    """The statement that makes many copies of a run, each of which began a millisecond later."""
+    own = {"key": "key + n.i", "id": "id || '~' || n.i", "created_at": "created_at + n.i"}
+    values = ", ".join(own.get(column.name, column.name) for column in runs.columns)
+    return f"""
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {MANY})
+INSERT INTO wfcore_runs SELECT {values} FROM n, (SELECT * FROM wfcore_runs WHERE id = ?)"""

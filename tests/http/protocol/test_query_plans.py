@@ -23,7 +23,8 @@ from wfcore.core import Core
 pytestmark = pytest.mark.anyio
 
 ALLOWED = re.compile(
-    r"SCAN (CONSTANT ROW|(json_each|given) ?.*|mine|found|others|listed|wfcore_memory_words VIRTUAL TABLE.*|\d+ CONSTANT ROWS?"
+    r"SCAN (CONSTANT ROW|(json_each|given) ?.*|mine|found|others|listed|wfcore_memory_words VIRTUAL TABLE.*"
+    r"|\d+ CONSTANT ROWS?"
     r"|\(subquery-\d+\)|wfcore_resources USING INDEX wfcore_resources_limited)",
     re.ASCII,
 )

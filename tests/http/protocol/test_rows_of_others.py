@@ -43,6 +43,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rows that a list reads before it chooses another way."""
     monkeypatch.setattr(run_lists, "RECENT", 20)
     monkeypatch.setattr(run_lists, "SELECTED", 20)
+    monkeypatch.setattr(run_lists, "EDGE", 20)
     monkeypatch.setattr(resources, "NEAR", 20)
 
 

@@ -21,6 +21,7 @@ from wfcore.ports.journal import (
     NewRun,
     RunChange,
     RunExists,
+    RunFilter,
     thread_of_run,
 )
 from wfcore.ports.repositories.audit import AuditRow
@@ -39,6 +40,10 @@ from wfcore.testing.contracts.journal_values import (
 
 OLD, NEW = str(UUID(int=7)), str(UUID(int=8))
 AUDIT = AuditRow(datetime(2026, 1, 1, tzinfo=UTC), "ann", "run.delete", "run", "r-1", {})
+
+
+ODD = str.maketrans("", "", "135")
+"""Leaves out the runs of the second workflow, which the readers cannot use."""
 
 
 class RunListContract:
@@ -80,6 +85,20 @@ class RunListContract:
             ({"since": NOW + 1, "until": NOW + HOUR, "thread_id": "t-2"}, {"r-2"}),
         ):
             assert await names(journal, **filters) == expected, filters
+
+    async def test_the_runs_of_a_period(self, journal: Journal) -> None:
+        """In the order in which they began, also when the clocks of processes differ."""
+        for number, at in enumerate((10, 30, 20, 50, 40, 60)):
+            await begin(journal, f"r-{number}", at=NOW + at, resource_id=1 + number % 2)
+        for since, until, expected in (
+            (20, 50, "421"), (0, 41, "4210"), (30, 99, "5431"), (11, 12, ""), (99, 100, ""), (0, 10, ""), (40, 41, "4"),
+        ):  # fmt: skip
+            for where, found in (({}, expected), ({"kind": "workflow", "resource_id": 1}, expected.translate(ODD))):
+                period = RunFilter(since=NOW + since, until=NOW + until, **where)  # type: ignore[arg-type]
+                for principal in (None, reader("bob", READERS)):
+                    rows = await journal.list_runs(ORG, limit=9, where=period, principal=principal)
+                    ids = "".join(row.id[2:] for row in rows)
+                    assert ids == (found if principal is None else expected.translate(ODD)), (since, until)
 
     async def test_a_thread_that_derives_from_a_run_is_found(self, journal: Journal) -> None:
         """With the other executions in that thread, and not with those of other runs or organizations."""

@@ -46,11 +46,13 @@ _CONDITIONS: Final[Mapping[str, _Condition]] = {
     "origin": lambda _, given: f"r.origin = {given} AND r.origin <> ''",
     "root_started_by": lambda _, given: f"e.started_by = {given}",
     "variation_id": _of_variation,
-    "since": lambda _, given: f"r.created_at >= {given}",
-    "until": lambda _, given: f"r.created_at < {given}",
+    "since": lambda _, given: f"r.created_at + 0 >= {given}",
+    "until": lambda _, given: f"r.created_at + 0 < {given}",
     "oldest": lambda _, given: f"r.key >= {given}",
 }
-"""Conditions of the filters. The second half of `status` and `origin` is that of their partial indexes."""
+"""Conditions of the filters. The second half of `status` and `origin` is that of their partial indexes. No index serves
+those of a period, because a list is in the order of keys: `edges_of_period` are the keys of a period.
+"""
 
 _COMMON: Final[Mapping[str, tuple[str, _Condition]]] = {
     "status": ("done", lambda _, given: f"r.status = {given}"),
@@ -111,9 +113,10 @@ def _list(filters: Filters, *, of_principal: bool) -> Statement:
 _UNINDEXED: Final[Mapping[str, _Condition]] = {
     "status": lambda _, given: f"r.status || '' = {given}",
     "origin": lambda _, given: f"r.origin || '' = {given}",
-    "since": lambda _, given: f"r.created_at + 0 >= {given}",
-    "until": lambda _, given: f"r.created_at + 0 < {given}",
-    **{name: _CONDITIONS[name] for name in ("target", "least_target", "greatest_target", "resource_id")},
+    **{
+        name: _CONDITIONS[name]
+        for name in ("since", "until", "target", "least_target", "greatest_target", "resource_id", "oldest")
+    },
 }
 """Conditions in a list by targets. None of them is served by an index, so that the database uses that of targets."""
 
@@ -155,7 +158,11 @@ SELECT {run_columns(d)} FROM found {d.join()} {d[runs]} r ON r.key = found.key
 @lru_cache(maxsize=256)
 def _list_by_period(names: tuple[str, ...]) -> Statement:
     """The same list, read from all runs of the period: no other condition is served by an index."""
-    conditions = {**_UNINDEXED, "since": _CONDITIONS["since"], "until": _CONDITIONS["until"]}
+    conditions: dict[str, _Condition] = {
+        **_UNINDEXED,
+        "since": lambda _, given: f"r.created_at >= {given}",
+        "until": lambda _, given: f"r.created_at < {given}",
+    }
 
     def build(d: Dialect) -> str:
         last = 2 + len(names)
@@ -174,6 +181,21 @@ SELECT 1 FROM {d[runs]} WHERE org = {d[1]} AND created_at >= {d[2]} AND created_
     )
 )
 """A row if more runs than so many of an organization began in a period."""
+
+
+@lru_cache(maxsize=4)
+def _edges(*, begins: bool, ends: bool) -> Statement:
+    """The least key of the first runs from a time on, and the greatest one of the last runs before a time."""
+
+    def build(d: Dialect) -> str:
+        runs_of = f"SELECT r.key FROM {d[runs]} r WHERE r.org = {d[1]} AND r.created_at"
+        first = f"{runs_of} >= {d[3]} ORDER BY r.created_at LIMIT {d[2]}"
+        last = f"{runs_of} < {d[3 + begins]} ORDER BY r.created_at DESC LIMIT {d[2]}"
+        least = f"(SELECT min(key) FROM ({first}) AS first)" if begins else "0"
+        greatest = f"(SELECT max(key) FROM ({last}) AS last)" if ends else "NULL"
+        return f"SELECT {least}, {greatest}"
+
+    return Statement(build)
 
 
 @lru_cache(maxsize=8)
@@ -197,10 +219,16 @@ SELECTED: Final = 1_000
 before those of each target, which can be all runs of the organization."""
 
 
-def list_runs(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal | None) -> Query:
-    """The statement that lists runs, latest start first."""
-    given = _given(where)
-    return _query(org, limit, before, given, principal)
+EDGE: Final = 1_000
+"""As many runs are read at the begin and the end of a period to find its keys. So many can have begun in another order
+than their times say, because the clocks of processes differ."""
+
+
+def list_runs(
+    org: int | None, limit: int, before: int, where: RunFilter, principal: Principal | None, oldest: int = 0
+) -> Query:
+    """The statement that lists runs from the key `oldest` on, latest start first."""
+    return _query(org, limit, before, _given(where, oldest), principal)
 
 
 def can_be_far(where: RunFilter, principal: Principal | None) -> bool:
@@ -216,6 +244,17 @@ def more_of_period(org: int | None, where: RunFilter) -> Query | None:
     return MORE_OF_PERIOD, (org, where.since or 0, until, SELECTED)
 
 
+def edges_of_period(org: int | None, where: RunFilter) -> Query | None:
+    """The statement that finds the least and the greatest key of the period of the filter; None without a period.
+
+    Without them, a list would read all runs after the period, or all before it if the other filters select few.
+    """
+    times = [at for at in (where.since, where.until) if at is not None]
+    if not times:
+        return None
+    return _edges(begins=where.since is not None, ends=where.until is not None), (org, EDGE, *times)
+
+
 def list_runs_by_period(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal) -> Query:
     """The statement that finds the same runs among those of the period."""
     given = _given(where)
@@ -224,23 +263,18 @@ def list_runs_by_period(org: int | None, limit: int, before: int, where: RunFilt
 
 
 def oldest_of_recent(org: int | None, before: int, where: RunFilter) -> Query:
-    """The statement that finds the oldest of the runs that `list_recent_runs` reads; no row if that would be all."""
+    """The statement that finds the oldest of the recent runs, which are read first; no row if that would be all."""
     for name, value in _given(where).items():
         if name in _COMMON and value != _COMMON[name][0]:
             return _oldest(name), (org, before, SELECTED, value)
     return _oldest(""), (org, before, RECENT)
 
 
-def list_recent_runs(
-    org: int | None, limit: int, before: int, where: RunFilter, principal: Principal, oldest: int
+def list_runs_by_targets(
+    org: int | None, limit: int, before: int, where: RunFilter, principal: Principal, oldest: int = 0
 ) -> Query:
-    """The statement that lists runs from the key `oldest` on."""
-    return _query(org, limit, before, {**_given(where), "oldest": oldest}, principal)
-
-
-def list_runs_by_targets(org: int | None, limit: int, before: int, where: RunFilter, principal: Principal) -> Query:
     """The statement that finds the same runs by the targets of the principal, however many others there are."""
-    given = _given(where)
+    given = _given(where, oldest)
     values = *given.values(), principal.user_id, to_json(sorted(principal.subjects))
     return _list_by_targets(tuple(given)), (org, before, *values, limit)
 
@@ -252,7 +286,7 @@ def _query(org: int | None, limit: int, before: int, given: Mapping[str, Any], p
     return statement, (org, before, *given.values(), *visible, limit)
 
 
-def _given(where: RunFilter) -> dict[str, Any]:
+def _given(where: RunFilter, oldest: int = 0) -> dict[str, Any]:
     """The conditions of a filter with the values of their parameters, as they are stored."""
     given: dict[str, Any] = {
         "status": where.status,
@@ -263,6 +297,7 @@ def _given(where: RunFilter) -> dict[str, Any]:
         "variation_id": to_key(where.variation_id),
         "since": where.since,
         "until": where.until,
+        "oldest": oldest or None,
     }
     if where.kind is None:
         given["resource_id"] = where.resource_id

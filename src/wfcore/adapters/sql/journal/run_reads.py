@@ -73,7 +73,17 @@ class SqlRunReads:
         number = await self._org(org)
         if principal is not None and run_lists.can_be_far(where, principal):
             return await self._far_runs(number, limit, before, where, principal)
-        return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
+        oldest, before = await self._period(number, before, where)
+        return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal, oldest))
+
+    async def _period(self, number: int | None, before: int, where: RunFilter) -> tuple[int, int]:
+        """The least key of the period of the filter, and one greater than each of its keys, at most `before`."""
+        query = run_lists.edges_of_period(number, where)
+        if query is None:
+            return 0, before
+        ((least, greatest),) = await self._rows(query)
+        last = before if where.until is None else min(before, (greatest or 0) + 1)
+        return MAX_KEY if least is None else least, last
 
     async def _far_runs(
         self, number: int | None, limit: int, before: int, where: RunFilter, principal: Principal
@@ -83,14 +93,13 @@ class SqlRunReads:
         more = run_lists.more_of_period(number, where)
         if more is not None and not await self._rows(more):
             return await self._runs(org, run_lists.list_runs_by_period(number, limit, before, where, principal))
+        least, before = await self._period(number, before, where)
         oldest = await self._rows(run_lists.oldest_of_recent(number, before, where))
-        if not oldest:
-            return await self._runs(org, run_lists.list_runs(number, limit, before, where, principal))
-        ((key,),) = oldest
-        found = await self._runs(org, run_lists.list_recent_runs(number, limit, before, where, principal, key))
-        if len(found) == limit:
+        recent = max([least, *(key for (key,) in oldest)])
+        found = await self._runs(org, run_lists.list_runs(number, limit, before, where, principal, recent))
+        if len(found) == limit or recent == least:
             return found
-        return await self._runs(org, run_lists.list_runs_by_targets(number, limit, before, where, principal))
+        return await self._runs(org, run_lists.list_runs_by_targets(number, limit, before, where, principal, least))
 
     async def _runs(self, org: str, query: run_lists.Query) -> list[RunRow]:
         return [conversion.to_run(org, row) for row in await self._rows(query)]
