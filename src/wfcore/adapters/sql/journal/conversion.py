@@ -15,11 +15,13 @@ from wfcore.domain.run.entries import Actor, Entry, Started, encode_entry, short
 from wfcore.domain.run.state import Interrupt, RunStatus, interrupt_id
 from wfcore.domain.run.versions import decode_stored
 from wfcore.ports.journal import (
+    HOUR,
     Execution,
     ExecutionRef,
     NewExecution,
     NewRun,
     OpenInterrupt,
+    RunCount,
     RunRow,
     StarterKind,
     run_info,
@@ -38,6 +40,7 @@ DERIVED: Final = b'["start",1,0,"",null,{},{}]'
 """A compacted entry without a value of its own, which is stored as an empty text."""
 
 OTHER_TARGETS: Final = {"assistant": NO_RESOURCE + 1, "action": NO_RESOURCE + 2}
+_KINDS: Final = {target: kind for kind, target in OTHER_TARGETS.items()}
 
 
 class _Stored(Interrupt, frozen=True, array_like=True):
@@ -123,6 +126,20 @@ def target_of(kind: str, resource_id: int | None) -> int:
 def target_range(kind: str) -> tuple[int, int]:
     """The least and the greatest target of workflows or of skills."""
     return (0, NO_RESOURCE) if kind == "workflow" else (-NO_RESOURCE, -1)
+
+
+def of_target(target: int) -> tuple[str, int | None]:
+    """The inverse of `target_of`: the kind, and the id of a resource."""
+    if target < 0:
+        return "skill", -target
+    return ("workflow", target) if target < NO_RESOURCE else (_KINDS[target], None)
+
+
+def to_counts(statuses: str, targets: str, hours: str, counts: str) -> list[RunCount]:
+    """The numbers of runs by status, target and hour, of arrays in JSON."""
+    names = msgspec.json.decode(statuses, type=list[str])
+    rows = zip(names, to_keys(targets), to_keys(hours), to_keys(counts), strict=True)
+    return [RunCount(STATUSES[status], *of_target(target), hour * HOUR, count) for status, target, hour, count in rows]
 
 
 def stored_starter(started_by: StarterKind) -> str:

@@ -1,5 +1,6 @@
 """The reads of runs, of their executions and of their interrupts."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,8 +11,7 @@ from wfcore.adapters.sql.store import Rows, Store
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.recent import Recent
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.run.state import RunStatus
-from wfcore.ports.journal import HOUR, Execution, ExecutionRef, InboxFilter, OpenInterrupt, RunCount, RunFilter, RunRow
+from wfcore.ports.journal import Execution, ExecutionRef, InboxFilter, OpenInterrupt, RunCount, RunFilter, RunRow
 
 MAX_KEY: Final = 2**63 - 1
 """A key greater than that of every run."""
@@ -113,8 +113,8 @@ class SqlRunReads:
             return []
         statement, values = run_lists.count_runs(await self._org(org), since, until, principal)
         async with self._database.reading() as connection:  # reads all runs of the period
-            rows = await connection.scan(statement, values)
-        return [RunCount(RunStatus(status), kind, id_, hour * HOUR, count) for status, kind, id_, hour, count in rows]
+            ((statuses, *numbers),) = await connection.scan(statement, values)
+        return await asyncio.to_thread(conversion.to_counts, statuses, *numbers)
 
     async def inbox(
         self,

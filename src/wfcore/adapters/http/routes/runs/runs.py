@@ -17,6 +17,7 @@ from wfcore.api.resources import Body
 from wfcore.api.runs import CreateRun, EventDto, ResumeRun, RunAccepted, RunRecord, RunStatsDto
 from wfcore.domain.json.codec import page_of
 from wfcore.runtime.common.authorization import scopes_of
+from wfcore.runtime.common.loop_slice import beside_loop
 from wfcore.runtime.common.preconditions import etag_of
 from wfcore.runtime.common.run_views import RunView
 from wfcore.runtime.runs.connects import Connects
@@ -100,7 +101,8 @@ class RunRoutes:
 
     async def stats(self, call: Call) -> Response:
         since, until = period_of(call)
-        return json_response((await self._runs.stats(call.me, since=since, until=until)).to_wire())
+        stats = await self._runs.stats(call.me, since=since, until=until)
+        return json_response(await beside_loop(len(stats.counts), stats.to_wire))
 
     async def get(self, call: Call) -> Response:
         record = await self._runs.get(call.me, call.run_id)
