@@ -76,6 +76,10 @@ class ResourceRepository(Protocol):
 
     async def get(self, id: int) -> Resource | None: ...
 
+    async def names(self, ids: Collection[int]) -> Mapping[int, str]:
+        """The names of those of these resources that exist, by id."""
+        ...
+
     async def save(self, old: Resource, new: Resource) -> None:
         """Replace the row that was read as `old`, and its grants. `Stale` when the row has changed since."""
         ...

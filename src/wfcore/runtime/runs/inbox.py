@@ -15,7 +15,6 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.resources.resource import Kind
 from wfcore.domain.run.state import StarterKind, Vote
 from wfcore.ports.journal import InboxFilter, OpenInterrupt
-from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.loop_slice import loop_slice
@@ -234,10 +233,23 @@ class Inbox:
 
     async def _listed(self, me: Principal, items: Sequence[InboxItem], *, can_decide: bool) -> list[ListedItem]:
         """The items with the names of workflows and people, from one snapshot."""
+        if not items:
+            return []
+        targets, users = {_target(item.found) for item in items}, {one for item in items for one in _users(item)}
         async with self._ports.storage.reading(me.org_uuid) as work:
-            targets = {target: await _name(work, *target) for target in {_target(item.found) for item in items}}
-            names = {user: await _user_name(work, user) for user in {one for item in items for one in _users(item)}}
-        return [ListedItem(item, targets[_target(item.found)], names, can_decide) for item in items]
+            names = {
+                kind: await work.resources(Kind(kind)).names(
+                    [number for of, number in targets if of == kind and number]
+                )
+                for kind in {kind for kind, number in targets if number}
+            }
+            people = {one.user_id: one.name for one in await work.directory.members(limit=len(users), ids=users)}
+        return [ListedItem(one, _name(names, one.found), people, can_decide) for one in items]
+
+
+def _name(names: Mapping[str, Mapping[int, str]], found: OpenInterrupt) -> str | None:
+    kind, number = _target(found)
+    return None if number is None else names[kind].get(number)
 
 
 def _target(found: OpenInterrupt) -> tuple[str, int | None]:
@@ -247,15 +259,3 @@ def _target(found: OpenInterrupt) -> tuple[str, int | None]:
 def _users(item: InboxItem) -> Iterable[str]:
     yield item.found.execution.user_id
     yield from (vote.by.user_id for vote in item.found.interrupt.answers)
-
-
-async def _name(work: UnitOfWork, kind: str, number: int | None) -> str | None:
-    if number is None:
-        return None
-    resource = await work.resources(Kind(kind)).get(number)
-    return None if resource is None else resource.name
-
-
-async def _user_name(work: UnitOfWork, user_id: str) -> str | None:
-    member = await work.directory.member(user_id)
-    return None if member is None else member.name

@@ -49,6 +49,9 @@ class ResourcesContract:
             assert await work.workflows.get(1) == new_resource(1)
             assert await work.workflows.get(FULL.id) == FULL
             assert await work.workflows.get(99) is None
+            names = {1: new_resource(1).name, FULL.id: FULL.name}
+            assert await work.workflows.names([1, 99, FULL.id]) == names
+            assert await work.workflows.names([]) == await work.skills.names([1]) == {}
             assert await work.workflows.slugs_taken([FULL.slug, "free", "r1"]) == {FULL.slug, "r1"}
             assert await work.workflows.slugs_taken([]) == set()
 
