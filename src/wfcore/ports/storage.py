@@ -76,10 +76,6 @@ class ResourceRepository(Protocol):
 
     async def get(self, id: int) -> Resource | None: ...
 
-    async def names(self, ids: Collection[int]) -> Mapping[int, str]:
-        """The names of those of these resources that exist, by id."""
-        ...
-
     async def save(self, old: Resource, new: Resource) -> None:
         """Replace the row that was read as `old`, and its grants. `Stale` when the row has changed since."""
         ...
@@ -383,6 +379,14 @@ class Storage(Protocol):
 
         The same as `get` in its own unit of work. Every run calls it, so it must be cheap.
         """
+        ...
+
+    async def resource_names(self, org: str, kind: Kind, ids: Collection[int]) -> Mapping[int, str]:
+        """The names of those of these resources that exist, by id, as last committed."""
+        ...
+
+    async def member_names(self, org: str, user_ids: Collection[str]) -> Mapping[str, str | None]:
+        """The names of those of these users that are members, as last committed."""
         ...
 
     async def is_delegate(self, org: str, user_id: str) -> bool:

@@ -1,7 +1,7 @@
 """The workflows, or the skills, of one organization, in dicts."""
 
 import string
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from copy import deepcopy
 from datetime import datetime
 from typing import Final
@@ -55,9 +55,6 @@ class MemoryResources:
 
     async def get(self, id: int) -> Resource | None:
         return self.table.rows.get(id)
-
-    async def names(self, ids: Collection[int]) -> Mapping[int, str]:
-        return {number: self.table.rows[number].name for number in ids if number in self.table.rows}
 
     async def save(self, old: Resource, new: Resource) -> None:
         current = self.table.rows.get(old.id)

@@ -6,7 +6,7 @@ that readers and writers never wait for each other.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from copy import deepcopy
 from operator import attrgetter
@@ -208,6 +208,18 @@ class MemoryStorage:
         self._check_open()
         tenant = self._tenants.get(org)
         return tenant.resource_tables[kind].rows.get(id) if tenant else None
+
+    async def resource_names(self, org: str, kind: Kind, ids: Collection[int]) -> Mapping[int, str]:
+        self._check_open()
+        tenant = self._tenants.get(org)
+        rows = tenant.resource_tables[kind].rows if tenant else {}
+        return {number: rows[number].name for number in ids if number in rows}
+
+    async def member_names(self, org: str, user_ids: Collection[str]) -> Mapping[str, str | None]:
+        self._check_open()
+        tenant = self._tenants.get(org)
+        members = tenant.members if tenant else {}
+        return {user: members[user].name for user in user_ids if user in members}
 
     async def is_delegate(self, org: str, user_id: str) -> bool:
         self._check_open()

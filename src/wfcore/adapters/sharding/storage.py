@@ -71,6 +71,8 @@ class ShardedStorage(Routed[Storage]):
     """Implements the port `Storage`."""
 
     find_resource = reads("find_resource")
+    resource_names = reads("resource_names")
+    member_names = reads("member_names")
     is_delegate = reads("is_delegate")
     credential = reads("credential")
     organization = reads("organization")

@@ -1,6 +1,6 @@
 """The port `Storage` on a database."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -31,7 +31,7 @@ from wfcore.adapters.sql.repositories.organization_records import (
 )
 from wfcore.adapters.sql.repositories.postings import SqlPostings
 from wfcore.adapters.sql.repositories.resources import SqlResources, add_row
-from wfcore.adapters.sql.repositories.row_values import from_ms, to_ms, to_resource, to_token, to_token_member
+from wfcore.adapters.sql.repositories.row_values import from_ms, to_json, to_ms, to_resource, to_token, to_token_member
 from wfcore.adapters.sql.repositories.schedules import SqlSchedules
 from wfcore.adapters.sql.repositories.webhooks import FIND, SqlWebhooks
 from wfcore.adapters.sql.schema.deferred import sa
@@ -165,6 +165,20 @@ WHERE o.uuid = {d[1]} AND r.kind = {d[2]} AND r.id = {d[3]}"""
 
 FIND_VERSION: Final = _find(_VERSION)
 FIND_RESOURCE: Final = _find(RESOURCE)
+RESOURCE_NAMES: Final = Statement(
+    lambda d: (
+        f"""
+SELECT s.id, s.name FROM {d.values(d[3])} {d.join()} {d[organizations]} o ON o.uuid = {d[1]}
+{d.join()} {d[resources]} s ON s.org = o.key AND s.kind = {d[2]} AND s.id = CAST(given.value AS bigint)"""
+    )
+)
+MEMBER_NAMES: Final = Statement(
+    lambda d: (
+        f"""
+SELECT m.user_id, m.name FROM {d.values(d[2])} {d.join()} {d[organizations]} o ON o.uuid = {d[1]}
+{d.join()} {d[members]} m ON m.org = o.key AND m.user_id = given.value"""
+    )
+)
 
 CACHED_RESOURCES: Final = 2 * 2**20
 """The characters of the rows of resources that are cached by their version, those used last. A resource takes some five
@@ -230,6 +244,12 @@ class SqlStorage:
             self._resources.put(name, cached, LEAST_OF_ROW + sum(map(len, texts)))
             return found
         return None
+
+    async def resource_names(self, org: str, kind: Kind, ids: Collection[int]) -> Mapping[int, str]:
+        return dict(await self.database.look_up(RESOURCE_NAMES, org, kind.value, to_json(list(ids))))
+
+    async def member_names(self, org: str, user_ids: Collection[str]) -> Mapping[str, str | None]:
+        return dict(await self.database.look_up(MEMBER_NAMES, org, to_json(list(user_ids))))
 
     async def is_delegate(self, org: str, user_id: str) -> bool:
         return bool(await self.database.look_up(IS_DELEGATE, org, user_id))

@@ -232,18 +232,15 @@ class Inbox:
         return [*at, *(key for key in keys if key not in at)], lambda key: (at.get(key, NEVER), -key)
 
     async def _listed(self, me: Principal, items: Sequence[InboxItem], *, can_decide: bool) -> list[ListedItem]:
-        """The items with the names of workflows and people, from one snapshot."""
+        """The items with the names of workflows and people."""
         if not items:
             return []
-        targets, users = {_target(item.found) for item in items}, {one for item in items for one in _users(item)}
-        async with self._ports.storage.reading(me.org_uuid) as work:
-            names = {
-                kind: await work.resources(Kind(kind)).names(
-                    [number for of, number in targets if of == kind and number]
-                )
-                for kind in {kind for kind, number in targets if number}
-            }
-            people = {one.user_id: one.name for one in await work.directory.members(limit=len(users), ids=users)}
+        storage, org, targets = self._ports.storage, me.org_uuid, {_target(item.found) for item in items}
+        people = await storage.member_names(org, {user for item in items for user in _users(item)})
+        names = dict[str, Mapping[int, str]]()
+        for kind in {kind for kind, number in targets if number is not None}:
+            numbers = [number for of, number in targets if of == kind and number is not None]
+            names[kind] = await storage.resource_names(org, Kind(kind), numbers)
         return [ListedItem(one, _name(names, one.found), people, can_decide) for one in items]
 
 

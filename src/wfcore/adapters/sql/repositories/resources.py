@@ -79,12 +79,6 @@ class SqlResources:
         row = (await self.connection.execute(found)).mappings().first()
         return to_resource(row, self.org_uuid) if row else None
 
-    async def names(self, ids: Collection[int]) -> Mapping[int, str]:
-        found = sa.select(resources.c.id, resources.c.name).where(
-            *self._of_organization(resources), resources.c.id.in_(ids)
-        )
-        return {row.id: row.name for row in await self.connection.execute(found)}
-
     async def save(self, old: Resource, new: Resource) -> None:
         unchanged = (resources.c.id == old.id, resources.c.revision == old.revision)
         change = resources.update().where(*self._of_organization(resources), *unchanged).values(resource_row(new))

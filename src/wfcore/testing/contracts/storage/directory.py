@@ -66,6 +66,15 @@ class DirectoryContract:
             assert await work.directory.members(limit=1, after="a", ids={"a", "b", "c"}) == [found[1]]
             assert await work.directory.members(limit=9, ids=[]) == []
 
+    async def test_the_names_of_members(self, store: Storage) -> None:
+        """`member_names`: of those that are members of the organization."""
+        found = [attrs.evolve(new_member("a"), name="Ann"), attrs.evolve(new_member("b"), name=None)]
+        async with store.transaction(ORG) as work:
+            for member in found:
+                await work.directory.add_member(member)
+        assert await store.member_names(ORG, ["b", "x", "a"]) == {"a": "Ann", "b": None}
+        assert await store.member_names(ORG, []) == await store.member_names(OTHER_ORG, ["a"]) == {}
+
     async def test_a_removed_member_leaves_its_groups(self, store: Storage) -> None:
         """`remove_member`: delete the member and its group memberships; an unknown member is ignored."""
         async with store.transaction(ORG) as work:

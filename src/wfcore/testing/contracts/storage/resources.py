@@ -49,9 +49,6 @@ class ResourcesContract:
             assert await work.workflows.get(1) == new_resource(1)
             assert await work.workflows.get(FULL.id) == FULL
             assert await work.workflows.get(99) is None
-            names = {1: new_resource(1).name, FULL.id: FULL.name}
-            assert await work.workflows.names([1, 99, FULL.id]) == names
-            assert await work.workflows.names([]) == await work.skills.names([1]) == {}
             assert await work.workflows.slugs_taken([FULL.slug, "free", "r1"]) == {FULL.slug, "r1"}
             assert await work.workflows.slugs_taken([]) == set()
 
@@ -72,6 +69,16 @@ class ResourcesContract:
             await work.workflows.save(new_resource(1), renamed)
             assert await store.find_resource(ORG, Kind.WORKFLOW, 1) == new_resource(1)
         assert await store.find_resource(ORG, Kind.WORKFLOW, 1) == renamed
+
+    async def test_the_names_of_resources(self, store: Storage) -> None:
+        """`resource_names`: of those of the kind and the organization that exist."""
+        async with store.transaction(ORG) as work:
+            await work.workflows.add(new_resource(1))
+            await work.workflows.add(FULL)
+        names = {1: new_resource(1).name, FULL.id: FULL.name}
+        assert await store.resource_names(ORG, Kind.WORKFLOW, [FULL.id, 99, 1]) == names
+        for org, kind, ids in ((ORG, Kind.WORKFLOW, []), (ORG, Kind.SKILL, [1]), (OTHER_ORG, Kind.WORKFLOW, [1])):
+            assert await store.resource_names(org, kind, ids) == {}
 
     async def test_a_stale_save_changes_nothing(self, store: Storage) -> None:
         """`Stale` if the row has changed since it was read; the first write remains."""
