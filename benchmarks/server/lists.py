@@ -9,15 +9,19 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
-from benchmarks.copies import copies
+from benchmarks.copies import copies, runs_like
 from benchmarks.graphs import Structure, chain
 from benchmarks.library import ORG, opened
 from benchmarks.runs.postgres import NEEDS, new_database
 from benchmarks.scale import Scale
 from benchmarks.table import Figure
+from wfcore.runtime.runs.inbox import Inbox
 
 AT_MOST = 2
 """Milliseconds of CPU for a page."""
+
+WAITING = 5_700
+"""The requests that wait for the member itself, in the rows of its inbox."""
 
 APPROVAL: Structure = {
     "nodes": [{"id": "s", "type": "start"}, {"id": "a", "type": "humanApproval", "data": {"message": "May I?"}}],
@@ -30,9 +34,11 @@ def lists(scale: Scale) -> Iterator[Figure]:
     """Pages of a member who can use one workflow, beside waiting runs and workflows of others, on both stores."""
     copied = 10 * scale.rows // 2
     path = scale.directory / "lists.db"
-    number = asyncio.run(_filled(path))
+    number, own = asyncio.run(_filled(path))
     with sqlite3.connect(path) as connection:
         for statement in copies(copied, TABLES):
+            connection.execute(statement)
+        for statement in runs_like(own, range(copied + 1, copied + WAITING)):
             connection.execute(statement)
     connection.close()
     figures = asyncio.run(_lists(path, number))
@@ -52,16 +58,20 @@ def lists(scale: Scale) -> Iterator[Figure]:
 async def _on_server(url: str, copied: int) -> list[tuple[str, tuple[float, float]]]:
     import psycopg
 
-    number = await _filled(url)
+    number, own = await _filled(url)
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in copies(copied, TABLES, on_server=True):
+            connection.execute(statement)  # type: ignore[call-overload]
+        for statement in runs_like(own, range(copied + 1, copied + WAITING), on_server=True):
             connection.execute(statement)  # type: ignore[call-overload]
         connection.execute("VACUUM ANALYZE")
     return await _lists(url, number)
 
 
-async def _filled(place: Path | str) -> int:
-    """The member's own workflow with a run, and one of somebody else with a waiting run."""
+async def _filled(place: Path | str) -> tuple[int, int]:
+    """The member's own workflow with a run, and one of somebody else with a waiting run. Returns the number of the own
+    workflow, and of the execution of another one that waits for the member.
+    """
     async with opened(place, "NORMAL") as library:
         core, other = library.core, library.core.principal(ORG, "u2", email="u2@example.org")
         hidden = await core.workflows.create(other, name="A", structure=APPROVAL, access={"visibility": "private"})
@@ -69,18 +79,24 @@ async def _filled(place: Path | str) -> int:
         await core.runs.start(other, workflow=hidden.id)
         number = await library.deploy(chain(3))
         await library.run(number)
-        return number
+        (waiting,) = await library.start(await library.deploy(APPROVAL))
+        await library.at_rest()
+        row = await core.ports.journal.find_run(ORG, waiting)
+        assert row is not None
+        return number, row.execution.id
 
 
 async def _lists(place: Path | str, number: int) -> list[tuple[str, tuple[float, float]]]:
     async with opened(place, "NORMAL", again=True) as library:
         workflows, runs, me = library.core.workflows, library.core.runs, library.me
+        inbox = Inbox(library.core.ports, runs)
         calls: dict[str, Callable[[], Awaitable[Any]]] = {
             "runs": lambda: runs.page(me),
             "runs of one workflow": lambda: runs.page(me, workflow=number),
             "runs of one status": lambda: runs.page(me, status="interrupted"),
             "runs of a status that none has": lambda: runs.page(me, status="error"),
-            "the inbox": lambda: runs.interrupts(me),
+            f"the inbox of {WAITING}": lambda: inbox.page(me),
+            f"the count of {WAITING}": lambda: inbox.count(me),
             "workflows": lambda: workflows.page(me),
         }
         return [(name, await _milliseconds(call)) for name, call in calls.items()]
