@@ -138,7 +138,8 @@ class McpTools:
         session = asyncio.create_task(self._run_session(transport, use, result))
         session.add_done_callback(_retrieve)
         try:
-            await asyncio.wait((result, session), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait((result, session), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            late = None if done else transport.problem or TimeoutError()  # when cancelled, the SDK can raise anything
             if result.done():
                 await asyncio.wait((session,), timeout=SECONDS_TO_LEAVE)
         finally:
@@ -149,7 +150,7 @@ class McpTools:
         error = session.exception() if session.done() and not session.cancelled() else None
         if result.done():
             return result.result()
-        raise self._failed(transport.problem or _first(error or TimeoutError())) from None
+        raise self._failed(late or transport.problem or _first(error or TimeoutError())) from None
 
     async def _run_session(
         self, transport: "_Transport", use: Callable[["Client", ListingFilter], Awaitable[T]], result: asyncio.Future[T]

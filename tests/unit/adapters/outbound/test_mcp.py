@@ -302,6 +302,21 @@ async def test_silence_is_a_timeout(method: str) -> None:
     assert "0.2 seconds" in error.message
 
 
+async def test_a_timeout_that_ends_the_session_with_another_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the SDK makes of its cancellation is not what the server has done."""
+
+    async def run_session(*_: object) -> None:
+        try:
+            await asyncio.sleep(HANG)
+        except asyncio.CancelledError:
+            raise RuntimeError("the session is not initialized") from None
+
+    monkeypatch.setattr(McpTools, "_run_session", run_session)
+    async with serving() as stub:
+        error = await failure(stub, seconds=0.01)
+    assert (error.retryable, str(error)) == (True, "the MCP server did not respond within 0.01 seconds")
+
+
 async def test_the_end_of_a_session_does_not_affect_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server of the old version that does not end the session is left; the result is returned."""
     monkeypatch.setattr(mcp, "SECONDS_TO_LEAVE", 0.5)
