@@ -110,6 +110,9 @@ async def test_the_driver_is_made_with_its_first_execution(core: Core, monkeypat
         def lengths(self) -> dict[ExecutionRef, int]:
             return dict.fromkeys(self.handled, 1)
 
+        def close(self) -> None:
+            """It has no timers."""
+
     monkeypatch.setattr("wfcore.runtime.execution.driver.Driver", Driver)
     deferred: Any = DeferredDriver(core)
     assert (deferred.signal(REF), deferred.has_read(REF, 0), deferred.lengths()) == (False, False, {})
