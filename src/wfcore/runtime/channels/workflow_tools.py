@@ -271,7 +271,7 @@ class WorkflowTools:
         return row
 
     async def _latest(self, me: Principal, run_id: str) -> RunRow:
-        """The latest turn of this run's execution. NotFound for what is no id of a run."""
+        """The latest turn of this run's execution. NotFound if no run has this id."""
         row = await latest_turn(self._ports.journal, me.org_uuid, run_id) if is_run_id(run_id) else None
         if row is None:
             raise NotFound
