@@ -3,7 +3,7 @@
 `may_decide` is the one function that says who can decide: HTTP, Python, the command line and the chat page call it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import attrs
@@ -26,14 +26,6 @@ class Delegator:
 
 NOBODY: Final[Sequence[Delegator]] = ()
 
-SELF_APPROVAL: Final = "self_approval"
-ALREADY_DECIDED: Final = "already_decided"
-_REFUSALS: Final[Mapping[str, str]] = {
-    SELF_APPROVAL: "the user who started the run cannot approve it",
-    ALREADY_DECIDED: "you have decided this before",
-}
-"""Why somebody who sees an interrupt cannot decide it, by the reason of the error; the first one counts."""
-
 
 def barred(interrupt: Interrupt, starter: str) -> dict[str, str]:
     """The user ids that cannot decide the interrupt although they see it, each with the reason. `starter` is the user
@@ -41,8 +33,8 @@ def barred(interrupt: Interrupt, starter: str) -> dict[str, str]:
 
     A store may keep them as rows, as it keeps who can see an interrupt, and leave out what they cannot decide.
     """
-    found = {user: ALREADY_DECIDED for vote in interrupt.answers for user in vote.people}
-    return found if interrupt.allow_self else {**found, starter: SELF_APPROVAL}
+    found = {user: "already_decided" for vote in interrupt.answers for user in vote.people}
+    return found if interrupt.allow_self else {**found, starter: "self_approval"}
 
 
 def may_see(principal: Principal, interrupt: Interrupt, can_use: bool) -> bool:
@@ -98,9 +90,10 @@ def _check_people(people: Collection[str], interrupt: Interrupt, starter: Actor)
     """Forbidden when one of these, who decide as one, started the run and must not, or has decided before."""
     refused = barred(interrupt, starter.user_id)
     reasons = {refused[user] for user in people if user in refused}
-    for reason, message in _REFUSALS.items():
-        if reason in reasons:
-            raise Forbidden(message, {"reason": reason})
+    if "self_approval" in reasons:
+        raise Forbidden("the user who started the run cannot approve it", {"reason": "self_approval"})
+    if reasons:
+        raise Forbidden("you have decided this before", {"reason": "already_decided"})
 
 
 def check_answer(interrupt: Interrupt, decision: Decision, path: str = "") -> None:
