@@ -232,7 +232,7 @@ async def opened(spec: Spec) -> AsyncIterator[tuple[Core, Principal]]:
 async def watched(points: Points, spec: Spec) -> Overrides:
     """The stores of one database with the points of the journal."""
     settings, off_loop = Settings(synchronous=spec.get("synchronous", "FULL")), addresses.is_off_loop(spec["url"])
-    database = await bootstrap._database(addresses.address_of(spec["url"]), None, settings, off_loop=off_loop)
+    database, _ = await bootstrap._database(addresses.address_of(spec["url"]), None, settings, off_loop=off_loop)
     events, journal = EventHub(), SqlJournal(database)
     points.watch_journal(journal)
     events.publish = points.around("publish", events.publish)  # type: ignore[method-assign]
