@@ -14,8 +14,13 @@ export interface Draft {
   etag: string | null;
 }
 
+/** Where the lists are of what fields of nodes refer to, by the key of the rows in their pages. */
+const LISTED = {
+  skills: "/api/v1/skills", workflows: "/api/v1/workflows", connections: "/api/v1/connections", members: "/api/v1/members", groups: "/api/v1/groups",
+} as const;
+
 /** What fields of nodes refer to. */
-export type Listed = "skills" | "workflows" | "connections" | "members" | "groups";
+export type Listed = keyof typeof LISTED;
 
 /** For how long a list of what can be referred to is not read again, in milliseconds. */
 const FRESH_MS = 15_000;
@@ -30,7 +35,7 @@ export class Editing {
   listed(list: Listed): Promise<object[]> {
     const known = this.lists.get(list);
     if (known && performance.now() - known.at < FRESH_MS) return known.rows;
-    const rows = this.all<object>(`/api/v1/${list}`, list);
+    const rows = this.all<object>(LISTED[list], list);
     this.lists.set(list, { at: performance.now(), rows });
     rows.catch(() => this.lists.delete(list));
     return rows;
@@ -38,7 +43,7 @@ export class Editing {
 
   /** A skill or workflow, which can be deleted. Errors: 404. */
   referred(list: "skills" | "workflows", id: string): Promise<{ name: string; status: string; canUse?: boolean }> {
-    return this.client.get(`/api/v1/${list}/${one(id)}`);
+    return this.client.get(list === "skills" ? `/api/v1/skills/${one(id)}` : `/api/v1/workflows/${one(id)}`);
   }
 
   create(name: string, structure: Structure): Promise<Workflow> {
