@@ -25,6 +25,14 @@ export type Listed = keyof typeof LISTED;
 /** For how long a list of what can be referred to is not read again, in milliseconds. */
 const FRESH_MS = 15_000;
 
+/** A way by which others use a deployed workflow. `config` can have keys of other programs; `url` is a path of the server. */
+export interface Interface {
+  id: string;
+  kind: "chatapp" | "mcp" | "teamchat";
+  config: JsonObject;
+  url: string;
+}
+
 /** The calls of the API with which workflows are built. */
 export class Editing {
   private readonly lists = new Map<Listed, { at: number; rows: Promise<object[]> }>();
@@ -116,14 +124,26 @@ export class Editing {
     return workflow.activeVariationId ? (workflow.variation?.trigger?.trigger_type ?? null) : null;
   }
 
-  /** The path of the first chat page of the workflow; null without one. */
-  async chatPage(id: number): Promise<string | null> {
-    const rows = await this.all<{ kind: string; url: string }>(`/api/v1/workflows/${one(id)}/interfaces`, "interfaces");
-    return rows.find((row) => row.kind === "chatapp")?.url ?? null;
+  /** The ways by which others use the deployed workflow, oldest first. Errors: 403 without the right to manage it. */
+  interfaces(id: number): Promise<Interface[]> {
+    return this.all(`/api/v1/workflows/${one(id)}/interfaces`, "interfaces");
   }
 
-  async createChatPage(id: number): Promise<string> {
-    return (await this.client.once<{ url: string }>(`/api/v1/workflows/${one(id)}/interfaces`, { kind: "chatapp", config: {} })).url;
+  createInterface(id: number, kind: Interface["kind"], config: JsonObject): Promise<Interface> {
+    return this.client.once(`/api/v1/workflows/${one(id)}/interfaces`, { kind, config });
+  }
+
+  async changeInterface(id: number, interfaceId: string, config: JsonObject): Promise<void> {
+    await this.client.tagged("PATCH", `/api/v1/workflows/${one(id)}/interfaces/${one(interfaceId)}`, { config });
+  }
+
+  async removeInterface(id: number, interfaceId: string): Promise<void> {
+    await this.client.tagged("DELETE", `/api/v1/workflows/${one(id)}/interfaces/${one(interfaceId)}`);
+  }
+
+  /** The secret by which messages of a team chat are signed in both directions. */
+  interfaceSecret(id: number, interfaceId: string): Promise<Webhook> {
+    return this.client.get(`/api/v1/workflows/${one(id)}/interfaces/${one(interfaceId)}/secret`);
   }
 
   /** What an expression (`source`) or a `template` yields with these values. Nothing is stored or called. */

@@ -1,4 +1,4 @@
-import { useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { type ReactNode, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { ApiError } from "../api/client";
 import type { Editing } from "../api/editing";
 import type { AccessConfig, GraphDiff, Json, JsonObject, Variation } from "../api/types";
@@ -12,6 +12,7 @@ import { Refusal } from "../kit/named";
 import { brief } from "../kit/safe";
 import { DiffView, RollBackDialog, ScheduleInput } from "./dialogs";
 import type { Editor, EditorState } from "./editor";
+import { Interfaces } from "./Interfaces";
 import { ChatAddress, WebhookAddress } from "./Starts";
 
 interface Props {
@@ -24,16 +25,18 @@ interface Props {
 export function SettingsDialog({ editor, state, editing, onClose }: Props & { onClose: () => void }) {
   const { t } = useLanguage();
   const [tab, setTab] = useState("general");
-  const given = { editor, state, editing };
+  const Panel = PANELS[tab]!;
   return (
     <Dialog title={t("settings.title")} onClose={onClose} actions={<button type="button" className="button" onClick={onClose}>{t("common.close")}</button>}>
-      <Tabs label={t("settings.title")} value={tab} onChange={setTab} panel="settings" items={["general", "trigger", "versions", "sharing"].map((id) => ({ id, text: t(`settings.${id}`) }))} />
+      <Tabs label={t("settings.title")} value={tab} onChange={setTab} panel="settings" items={Object.keys(PANELS).map((id) => ({ id, text: t(`settings.${id}`) }))} />
       <div id="settings" role="tabpanel" aria-label={t(`settings.${tab}`)} className="stack settings">
-        {tab === "general" ? <General {...given} /> : tab === "trigger" ? <Trigger {...given} /> : tab === "versions" ? <Versions {...given} onClose={onClose} /> : <Sharing {...given} />}
+        <Panel editor={editor} state={state} editing={editing} onClose={onClose} />
       </div>
     </Dialog>
   );
 }
+
+const PANELS: Record<string, (props: Props & { onClose: () => void }) => ReactNode> = { general: General, trigger: Trigger, interfaces: Interfaces, versions: Versions, sharing: Sharing };
 
 /** Sends changes of the workflow, and keeps what the server says about each field of `box`. `prefix` is the path of the fields. */
 function useUpdate(editor: Editor, prefix: string) {

@@ -1,5 +1,6 @@
 import { useState } from "react";
-import type { Editing, Webhook } from "../api/editing";
+import type { Client } from "../api/client";
+import type { Editing, Interface, Webhook } from "../api/editing";
 import { problemOf, useHost, useLoaded } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -14,7 +15,7 @@ interface Props {
   editing: Editing;
 }
 
-function Copied({ title, text }: { title: string; text: string }) {
+export function Copied({ title, text }: { title: string; text: string }) {
   const { t } = useLanguage();
   return (
     <div className="stack" style={{ gap: 4 }}>
@@ -24,9 +25,9 @@ function Copied({ title, text }: { title: string; text: string }) {
   );
 }
 
-const Missing = ({ text }: { text: string }) => <p className="row hint"><Icon name="waiting" /><span>{text}</span></p>;
+export const Missing = ({ text }: { text: string }) => <p className="row hint"><Icon name="waiting" /><span>{text}</span></p>;
 
-function Refused({ problem }: { problem: Problem | null }) {
+export function Refused({ problem }: { problem: Problem | null }) {
   const { t } = useLanguage();
   return <Refusal text={problem?.status === 403 ? t("settings.noRight") : problem?.message} />;
 }
@@ -96,18 +97,20 @@ export function WebhookAddress({ editor, state, editing }: Props) {
   );
 }
 
+/** The whole address of an interface. */
+export const addressOf = (one: Interface, client: Client): string => new URL(one.url, new URL(`${client.baseUrl}/`, location.href)).href;
+
 /** The chat of the workflow, and the link of its chat page, which is made on demand. */
 export function ChatAddress({ editor, state, editing }: Props) {
   const { t } = useLanguage();
   const { client } = useHost();
   const workflow = state.workflow!;
-  const listed = useLoaded(`chat pages of ${workflow.id}`, () => editing.chatPage(workflow.id));
-  const { made, problem, make } = useMade<string>();
-  const path = made ?? listed.value;
-  const url = path && new URL(path, new URL(`${client.baseUrl}/`, location.href)).href;
+  const listed = useLoaded(`interfaces of ${workflow.id}`, () => editing.interfaces(workflow.id));
+  const { made, problem, make } = useMade<Interface>();
+  const page = made ?? listed.value?.find((one) => one.kind === "chatapp");
   const create = () => make(async () => {
     await editor.save();
-    const created = await editing.createChatPage(workflow.id);
+    const created = await editing.createInterface(workflow.id, "chatapp", {});
     await editor.reread();
     return created;
   });
@@ -117,8 +120,8 @@ export function ChatAddress({ editor, state, editing }: Props) {
         ? <div><PlaceLink to={{ page: "chat", query: { workflowId: String(workflow.id) } }} className="button small"><Icon name="chat" />{t("settings.chat.open")}</PlaceLink></div>
         : <Missing text={t("settings.chat.undeployed")} />}
       <Refused problem={problem ?? listed.problem} />
-      {url ? <Copied title={t("settings.chat.page")} text={url} />
-        : listed.value === null && <div><button type="button" className="button small" onClick={() => void create()}><Icon name="plus" />{t("settings.chat.create")}</button></div>}
+      {page ? <Copied title={t("settings.chat.page")} text={addressOf(page, client)} />
+        : listed.value && <div><button type="button" className="button small" onClick={() => void create()}><Icon name="plus" />{t("settings.chat.create")}</button></div>}
       <p className="hint">{t("settings.chat.hint")}</p>
     </section>
   );
