@@ -171,10 +171,14 @@ RUNS: Final = [
         ("the digest leaves the tool out", '"digest": fingerprint(bound)', '"digest": fingerprint(arguments)'),
     ),
     *planted(
+        f"{DOMAIN}/run/state.py",
+        f"{RULES}/run/test_deciders.py {RULES}/run/test_interrupts.py",
+        ("the starter approves", 'return found if self.allow_self else {**found, starter: "self_approval"}', "return found"),
+        ("one person votes twice", "for vote in self.answers for user in vote.people", "for vote in self.answers[1:] for user in vote.people"),
+    ),
+    *planted(
         f"{DOMAIN}/run/machine/states/deciders.py",
         f"{RULES}/run/test_deciders.py {RULES}/run/test_interrupts.py",
-        ("the starter approves", "if not interrupt.allow_self and starter.user_id in people:", "if interrupt.allow_self is None and starter.user_id in people:"),
-        ("one person votes twice", "any(not vote.people.isdisjoint(people) for vote in interrupt.answers)", "any(vote.people > {*people} for vote in interrupt.answers)"),
         ("use is enough to decide", "if interrupt.named else can_use", "if interrupt.named and not can_use else can_use"),
         ("a form is not checked", 'interrupt.form_schema is not None and decision.decision == "approve":', 'interrupt.form_schema is not None and decision.decision == "approved":'),
     ),

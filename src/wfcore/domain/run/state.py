@@ -154,6 +154,15 @@ class Interrupt(Struct, frozen=True):
         """Whether approvers are named; if not, everybody who can use the workflow is one."""
         return bool(self.emails or self.groups)
 
+    def barred(self, starter: str) -> dict[str, str]:
+        """The user ids that cannot decide although they see the wait, each with the reason. `starter` is the user who
+        started the run.
+
+        A store may keep them as rows, as it keeps who can see the wait, and leave out what they cannot decide.
+        """
+        found = {user: "already_decided" for vote in self.answers for user in vote.people}
+        return found if self.allow_self else {**found, starter: "self_approval"}
+
 
 def interrupt_id(root: str, node_id: str, visit: int, *where: JSON) -> str:
     """The id of an interrupt: always the same for the same visit of a node of an execution. `where` distinguishes

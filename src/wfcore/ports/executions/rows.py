@@ -120,7 +120,7 @@ class InboxFilter:
     """The interrupts of an inbox: those that match every given field.
 
     `workflows` are those of their runs. `undecided_by` are user ids that decide as one at the wall time `now`: without
-    what none of them could decide then (`deciders.barred`), and without what has expired.
+    what none of them could decide then (`Interrupt.barred`), and without what has expired.
     """
 
     workflows: frozenset[int] | None = None

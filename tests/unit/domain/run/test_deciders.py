@@ -11,7 +11,6 @@ from wfcore.domain.resources.access import Principal, Role
 from wfcore.domain.run.entries import Actor, Decision, Resumed
 from wfcore.domain.run.machine.states.deciders import (
     Delegator,
-    barred,
     may_decide,
     may_see,
     sees_as_approver,
@@ -115,11 +114,11 @@ def test_nobody_counts_twice(tries: list[tuple[str, str]]) -> None:
 def test_those_who_are_barred_are_those_who_are_refused(
     votes: list[tuple[str, str]], allow_self: bool, caller: str, giver: str
 ) -> None:
-    """A store that leaves out what its `barred` cannot decide leaves out just what `may_decide` refuses."""
+    """A store that leaves out what `Interrupt.barred` cannot decide leaves out just what `may_decide` refuses."""
     emails = tuple(f"{name}@example.org" for name in PEOPLE)
     interrupt = waiting(*(vote(*one) for one in votes), emails=emails, allow_self=allow_self)
     alone, both = person(caller), [Delegator(person(giver), can_use=False)]
-    others = barred(interrupt, ANN.user_id)
+    others = interrupt.barred(ANN.user_id)
     for me, givers, people in ((alone, (), {caller}), (person("deputy"), both, {"deputy", giver})):
         if people.isdisjoint(others):
             may_decide(me, interrupt, ANN, False, givers)

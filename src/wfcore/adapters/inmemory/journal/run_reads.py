@@ -10,7 +10,6 @@ from msgspec import structs
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run.entries import Entry
-from wfcore.domain.run.machine.states.deciders import barred
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.journal import (
     HOUR,
@@ -186,7 +185,7 @@ def _is_done(item: OpenInterrupt, where: InboxFilter) -> bool:
     expires = item.interrupt.expires_at
     if expires is not None and expires <= where.now:
         return True
-    return not where.undecided_by.isdisjoint(barred(item.interrupt, item.execution.user_id))
+    return not where.undecided_by.isdisjoint(item.interrupt.barred(item.execution.user_id))
 
 
 def _is_of(item: OpenInterrupt, workflows: Collection[int] | None) -> bool:

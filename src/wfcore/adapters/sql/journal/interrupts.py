@@ -8,7 +8,6 @@ from msgspec import Struct
 from wfcore.adapters.sql.journal import interrupt_statements as inbox
 from wfcore.adapters.sql.journal.conversion import first_interrupt_text, interrupt_text, to_interrupt
 from wfcore.adapters.sql.store import CommitTransaction
-from wfcore.domain.run.machine.states.deciders import barred
 from wfcore.domain.run.state import Interrupt
 from wfcore.ports.journal import Append, NewExecution
 from wfcore.ports.repositories.inbox import approvers_of, closed_interrupts, is_target
@@ -28,7 +27,7 @@ class _Stored(Struct, frozen=True):
 
     @property
     def has_barred(self) -> bool:
-        return not self.interrupt.allow_self or bool(self.interrupt.answers)
+        return bool(self.interrupt.barred(""))
 
 
 def write(
@@ -95,7 +94,7 @@ def _subjects(interrupt: Interrupt, target: tuple[Any, ...]) -> list[str]:
     Users who cannot decide it although they see it have rows too, so that it is left out for them.
     """
     listed = [subject for subject in approvers_of(interrupt, *target) if not is_target(subject)]
-    listed += map(inbox.barred_subject, barred(interrupt, target[2]))
+    listed += map(inbox.barred_subject, interrupt.barred(target[2]))
     return [*listed, inbox.subject_of(interrupt.id)] if interrupt.named else listed
 
 

@@ -27,16 +27,6 @@ class Delegator:
 NOBODY: Final[Sequence[Delegator]] = ()
 
 
-def barred(interrupt: Interrupt, starter: str) -> dict[str, str]:
-    """The user ids that cannot decide the interrupt although they see it, each with the reason. `starter` is the user
-    who started the run.
-
-    A store may keep them as rows, as it keeps who can see an interrupt, and leave out what they cannot decide.
-    """
-    found = {user: "already_decided" for vote in interrupt.answers for user in vote.people}
-    return found if interrupt.allow_self else {**found, starter: "self_approval"}
-
-
 def may_see(principal: Principal, interrupt: Interrupt, can_use: bool) -> bool:
     """Whether this principal can see the interrupt by own right. Named approvers can without access to the workflow; if
     none is named, everybody can who can use it. Those to whom it was escalated can too.
@@ -88,7 +78,7 @@ def may_decide(
 
 def _check_people(people: Collection[str], interrupt: Interrupt, starter: Actor) -> None:
     """Forbidden when one of these, who decide as one, started the run and must not, or has decided before."""
-    refused = barred(interrupt, starter.user_id)
+    refused = interrupt.barred(starter.user_id)
     reasons = {refused[user] for user in people if user in refused}
     if "self_approval" in reasons:
         raise Forbidden("the user who started the run cannot approve it", {"reason": "self_approval"})
