@@ -33,6 +33,9 @@ export default function InboxPage({ skin, workflowId, ...opening }: InboxProps) 
   const [asked, setAsked] = useState<Asked | null>(null);
   const listed = list.rows.find((row) => row.interruptId === id);
   const shown = listed ?? (selected?.interruptId === id ? selected : null);
+  useEffect(() => {
+    if (listed) setSelected(listed); // it stays when it leaves the list, with what its decision became
+  }, [listed]);
   // No longer in the list: somebody may have decided it. Or it is further down.
   const gone = listed || list.loading || id === null ? undefined : id;
   useEffect(() => {
@@ -53,10 +56,7 @@ export default function InboxPage({ skin, workflowId, ...opening }: InboxProps) 
     setChecked(new Set());
   };
   const open = (item: InboxItem) => {
-    if (item.interruptId !== shown?.interruptId) host.unsaved.leave(() => {
-      setSelected(item);
-      openId(item.interruptId);
-    });
+    if (item.interruptId !== shown?.interruptId) host.unsaved.leave(() => openId(item.interruptId));
   };
   const rows = useRef<HTMLDivElement>(null);
   const onKey = (event: KeyboardEvent) => {

@@ -2,7 +2,7 @@
 
 import demo
 import httpx
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from servers import Server
 from watching import Open
 
@@ -99,3 +99,22 @@ def test_a_run_does_not_start_without_its_input(open_page: Open, server: Server)
         expect(dialog).to_have_count(0)
         (only,) = client.get("/agent/v1/runs", params={"workflowId": workflow}).json()["runs"]
         assert demo.settle(client, only["runId"])["output"] == 7
+
+
+def test_an_answer_whose_response_comes_after_its_event(open_page: Open, server: Server) -> None:
+    """A request that was opened by its address leaves the list of open ones before the page knows that its decision is
+    recorded: it still says so."""
+    with server.client() as client:
+        run_id, request = asked(client)
+        page = open_page(f"/studio/inbox?open={request}")
+        row = page.locator(f'[data-id="{request}"]')
+        expect(row).to_be_visible()
+
+        def decide(route: Route) -> None:
+            response = route.fetch()
+            expect(row).to_have_count(0)
+            route.fulfill(response=response)
+
+        page.route(f"**/runs/{run_id}/resume", decide)
+        page.get_by_label("Count").fill("3")
+        assert answer(page, client, run_id) == {"count": 3}
