@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +32,19 @@ APPROVE: Final = {"action": "accept", "content": {"decision": "approve"}}
 
 
 @asynccontextmanager
+async def connected(
+    caller: httpx.AsyncClient, path: str, mode: str, answer: Callable[[Any, Any], Awaitable[ElicitResult]] | None
+) -> AsyncIterator[mcp.Client]:
+    """The SDK's client with the credential of the caller, and what answers its questions. None: it shows no forms."""
+    url, headers = str(caller.base_url).rstrip("/") + path, {"Authorization": caller.headers["Authorization"]}
+    options: Json = {} if answer is None else {"elicitation_callback": answer}
+    async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
+        stream = streamable_http_client(url, http_client=http)
+        async with mcp.Client(stream, cache=None, mode=mode, **options) as client:
+            yield client
+
+
+@asynccontextmanager
 async def python_client(
     caller: httpx.AsyncClient, path: str, mode: str, answers: Sequence[Json] | None = None
 ) -> AsyncIterator[tuple[mcp.Client, list[Any]]]:
@@ -42,13 +55,8 @@ async def python_client(
         questions.append(params)
         return ElicitResult(**left.pop(0))
 
-    url = str(caller.base_url).rstrip("/") + path
-    headers = {"Authorization": caller.headers["Authorization"]}
-    options: Json = {} if answers is None else {"elicitation_callback": answer}
-    async with httpx2.AsyncClient(headers=headers, trust_env=False) as http:
-        stream = streamable_http_client(url, http_client=http)
-        async with mcp.Client(stream, cache=None, mode=mode, **options) as client:
-            yield client, questions
+    async with connected(caller, path, mode, None if answers is None else answer) as client:
+        yield client, questions
 
 
 @asynccontextmanager
@@ -212,16 +220,7 @@ class TestApprovals:
             await asyncio.Event().wait()
             raise AssertionError("it is cancelled with the client")
 
-        url, headers = str(ada.base_url).rstrip("/") + path, {"Authorization": ada.headers["Authorization"]}
-        async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
-            mcp.Client(
-                streamable_http_client(url, http_client=http),
-                cache=None,
-                mode=OLD,
-                elicitation_callback=decide_elsewhere,
-            ) as client,
-        ):
+        async with connected(ada, path, OLD, decide_elsewhere) as client:
             done = await client.call_tool("refunds", {"n": 7})
         assert done.structured_content == {"n": 7}
 
@@ -236,13 +235,7 @@ class TestApprovals:
             await asyncio.Event().wait()
             raise AssertionError("it is cancelled with the client")
 
-        url, headers = str(ada.base_url).rstrip("/") + path, {"Authorization": ada.headers["Authorization"]}
-        async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
-            mcp.Client(
-                streamable_http_client(url, http_client=http), cache=None, mode=OLD, elicitation_callback=cancel
-            ) as client,
-        ):
+        async with connected(ada, path, OLD, cancel) as client:
             ended = await client.call_tool("refunds", {"n": 7})
         assert (ended.is_error, ended.content[0].text) == (True, "the run was cancelled")
 
@@ -267,13 +260,7 @@ class TestApprovals:
             await asyncio.Event().wait()
             raise AssertionError("it is cancelled with the client")
 
-        url, headers = str(ada.base_url).rstrip("/") + path, {"Authorization": ada.headers["Authorization"]}
-        async with (
-            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
-            mcp.Client(
-                streamable_http_client(url, http_client=http), cache=None, mode=OLD, elicitation_callback=remove
-            ) as client,
-        ):
+        async with connected(ada, path, OLD, remove) as client:
             with pytest.raises(mcp.MCPError, match="cannot be followed any more: not found") as ended:
                 await client.call_tool("refunds", {"n": 7})
         assert ended.value.code == -32600
