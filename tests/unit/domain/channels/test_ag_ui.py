@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from wfcore.domain.channels.ag_ui import PAUSED, read_agent_input, resume_of, start_of
-from wfcore.domain.kernel.errors import Invalid, Malformed, WfcoreError
+from wfcore.domain.kernel.errors import Invalid, Issue, Malformed, WfcoreError, refuse
+from wfcore.domain.kernel.json_readers import as_objects
 
 Json = dict[str, Any]
 NO_SCHEMA: Json = {}
@@ -49,6 +50,23 @@ class TestReading:
         with pytest.raises(WfcoreError) as caught:
             read_agent_input(request() | change)
         assert [issue["path"] for issue in caught.value.info["errors"]] == paths  # type: ignore[union-attr, index, call-overload]
+
+
+class TestErrorsOfTheBody:
+    """Errors about the body that was made of a request."""
+
+    def test_they_name_the_fields_of_the_request(self) -> None:
+        made = start_of(read_agent_input(request()), NO_SCHEMA)
+        path = next(iter(made.places))
+        with pytest.raises(Invalid) as caught, made.sent():
+            refuse([Issue(path, "is too long", "length")], as_invalid=True)
+        assert as_objects(caught.value.info["errors"])[0]["path"] == made.places[path]
+
+    def test_one_without_fields_stays_itself(self) -> None:
+        error = Malformed("the run has too much input")
+        with pytest.raises(Malformed) as caught, start_of(read_agent_input(request()), None).sent():
+            raise error
+        assert caught.value is error
 
 
 class TestStart:
