@@ -5,7 +5,7 @@ It reads `.coverage`, the folder that the tests write if the environment has `ME
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -89,15 +89,25 @@ def _sum(parts: Iterable[Part]) -> Part:
     return Part(sum(totals), sum(rans))
 
 
+def missing(files: Mapping[str, Any], package: str) -> Iterator[str]:
+    """What no test runs of a package: a line for each of its files that has such lines or branches."""
+    for file, report in sorted(files.items()):
+        lines, branches = report["missing_lines"], report["missing_branches"]
+        if package_of(file) == package and (lines or branches):
+            yield f"{file}: lines {lines}, branches {branches}"
+
+
 def main() -> int:
-    """Print the table and return the exit status."""
-    packages = measured(measuring.merged(FOLDER))
-    low = 0
+    """Print the table, what is below its floor at the end, and return the exit status."""
+    files = measuring.merged(FOLDER)
+    packages = measured(files)
     for name, part in packages.items():
-        percent, floor = part.percent(), floor_of(name)
-        low += percent < floor
-        print(f"{name:<36}{percent:7.2f} %  floor {floor:6.2f} %{'  TOO LOW' if percent < floor else ''}")
+        print(f"{name:<36}{part.percent():7.2f} %  floor {floor_of(name):6.2f} %")
     print(f"{'all':<36}{_sum(packages.values()).percent():7.2f} %")
+    low = [name for name, part in packages.items() if part.percent() < floor_of(name)]
+    for name in low:
+        print(f"TOO LOW: {name}: {packages[name].percent():.2f} % instead of {floor_of(name):.2f} %; not run:")
+        print("\n".join(missing(files, name)))
     return 1 if low else 0
 
 
