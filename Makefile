@@ -48,12 +48,13 @@ imports: $(READY)
 collect: $(READY)
 	@MEASURE=.coverage $(BIN)/pytest --collect-only -qqq > $(VENV)/collected.txt || (cat $(VENV)/collected.txt && false)
 
-# All tests, two processes a core as many tests wait, in small portions so that all processes end at the same time; then
-# the branch coverage of each package: it fails below the floors of tests/coverage_floors.py.
+# All tests, two processes a core as many tests wait: each takes the next file when it has run one, so that what the tests
+# of a file share is set up once. Then the branch coverage of each package: it fails below the floors of
+# tests/coverage_floors.py.
 test: browser
 	@$(MAKE) --no-print-directory --jobs=2 lint collect
 	@rm -rf .coverage
-	MEASURE=.coverage $(BIN)/pytest -n $$($(BIN)/python -c 'import os; print(2 * os.cpu_count())') --maxschedchunk 20
+	MEASURE=.coverage $(BIN)/pytest -n $$($(BIN)/python -c 'import os; print(2 * os.cpu_count())') --dist loadfile
 	$(BIN)/python tests/coverage_floors.py
 
 # With QUICK=1 it only tests that each row runs: the suite does so with some.

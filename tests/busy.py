@@ -27,7 +27,7 @@ def load(processes: int) -> Iterator[None]:
 
 def run(tests: Sequence[str], workers: int) -> tuple[int, str]:
     """The exit status of pytest, and its output."""
-    command = [sys.executable, "-m", "pytest", "-n", str(workers), "--maxschedchunk", "20", *tests]
+    command = [sys.executable, "-m", "pytest", "-n", str(workers), "--dist", "loadfile", *tests]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     return ended.returncode, ended.stdout + ended.stderr
 
