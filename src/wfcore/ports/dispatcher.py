@@ -9,14 +9,13 @@ from wfcore.ports.journal import Claimed, ExecutionRef
 
 
 @attrs.frozen
-class Capabilities:
-    """What a dispatcher guarantees. Its contract suite tests exactly this. Times are in seconds."""
+class Delays:
+    """How late a dispatcher can be, in seconds. Its contract suite waits that long."""
 
-    serial_per_execution: bool
-    transactional_wake: bool
-    interrupts_running: bool
-    timer_lag: float
-    death_detected_within: float
+    timer: float
+    """From the due time of an execution until it is handled."""
+    dead_worker: float
+    """From the death of a worker until another one handles its executions."""
 
 
 class Handler(Protocol):
@@ -50,7 +49,7 @@ class Dispatcher(Protocol):
     """
 
     @property
-    def capabilities(self) -> Capabilities: ...
+    def delays(self) -> Delays: ...
 
     @property
     def worker(self) -> int | None:

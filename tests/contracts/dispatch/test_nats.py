@@ -258,7 +258,7 @@ class TestNats(DispatcherContract):
         woken = await bench.due("woken")
         await bench.until_handled(woken)
         lost = await due(bench.journal, "lost", NOW)
-        bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
+        bench.clock.advance(bench.dispatcher.delays.timer)
         await bench.until_handled(lost)
 
     async def test_a_queue_that_is_deleted(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

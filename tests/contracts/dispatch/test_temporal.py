@@ -210,7 +210,7 @@ class TestTemporal(DispatcherContract):
         adopted = await begin(bench.journal, "r-1", wake_at=NOW, claimed_by=worker.dispatcher.worker)
         worker.dispatcher.adopt(adopted)
         polled = await due(bench.journal, "r-2", NOW)
-        worker.clock.advance(worker.dispatcher.capabilities.timer_lag)
+        worker.clock.advance(worker.dispatcher.delays.timer)
         for ref in (adopted, polled):
             found = await self.workflow_of(ref, lambda found: found.raw_description.pending_activities)
             assert found.status is WorkflowExecutionStatus.RUNNING

@@ -23,7 +23,7 @@ from pathlib import Path
 import attrs
 
 from wfcore.domain.kernel.errors import NotFound
-from wfcore.ports.dispatcher import Capabilities, Handler
+from wfcore.ports.dispatcher import Delays, Handler
 from wfcore.ports.faults import Outage, is_failure
 from wfcore.ports.journal import Claimed, ExecutionRef, Holder, Journal
 from wfcore.ports.system import Clock
@@ -104,14 +104,8 @@ class EmbeddedDispatcher:
         self._silences: dict[int, Silence] = {}
 
     @property
-    def capabilities(self) -> Capabilities:
-        return Capabilities(
-            serial_per_execution=True,
-            transactional_wake=True,
-            interrupts_running=True,
-            timer_lag=HEARTBEAT,
-            death_detected_within=DEAD_AFTER + HEARTBEAT,
-        )
+    def delays(self) -> Delays:
+        return Delays(timer=HEARTBEAT, dead_worker=DEAD_AFTER + HEARTBEAT)
 
     @property
     def worker(self) -> int | None:

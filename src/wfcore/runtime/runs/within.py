@@ -26,7 +26,7 @@ class _NoDispatcher:
     worker = None
 
     def __init__(self, inner: Dispatcher) -> None:
-        self.capabilities = inner.capabilities
+        self.delays = inner.delays
 
     def wake(self, execution: ExecutionRef, length: int | None = None) -> None:
         """Does nothing: the store notifies workers when the transaction is committed, and they poll."""

@@ -5,8 +5,8 @@
 
 The journal has the organization `journal_values.ORG`. A fake clock drives all waiting: nothing here sleeps.
 
-An engine that measures time itself sets `real_time`: the tests then wait, as long as the capabilities of the dispatcher
-allow it to take. Only due times, which are wall times, are still advanced.
+An engine that measures time itself sets `real_time`: the tests then wait, as long as the delays of the dispatcher
+are. Only due times, which are wall times, are still advanced.
 """
 
 import asyncio
@@ -159,7 +159,7 @@ class Bench:
     async def beats(self, number: int) -> None:
         """Let that many polls happen: advance the clock by a second for each, once every task sleeps."""
         if isinstance(self.clock, RealTimeClock):
-            await asyncio.sleep(number * self.dispatcher.capabilities.timer_lag)
+            await asyncio.sleep(number * self.dispatcher.delays.timer)
             return
         for _ in range(number):
             await eventually(lambda: self.clock.next_timer)
@@ -228,7 +228,7 @@ class DispatcherContract(InterruptedDispatcher, OnAsyncio):
         woken = await bench.due("woken")
         await bench.until_handled(woken)
         lost = await due(bench.journal, "lost", NOW)
-        bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
+        bench.clock.advance(bench.dispatcher.delays.timer)
         await bench.until_handled(lost)
         assert bench.handler.handled == {early: 1, woken: 1, lost: 1}
 
@@ -291,7 +291,7 @@ class DispatcherContract(InterruptedDispatcher, OnAsyncio):
         await eventually(bench.handler.lengths)
         await bench.write(ref)
         await eventually(lambda: bench.clock.next_timer)
-        bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
+        bench.clock.advance(bench.dispatcher.delays.timer)
         await eventually(lambda: ref in bench.handler.signals)
         release.set()
 
@@ -308,7 +308,7 @@ class DispatcherContract(InterruptedDispatcher, OnAsyncio):
         bench.clock.advance(59)
         await bench.rounds()
         assert bench.handler.handled[ref] == 0
-        bench.clock.advance(1 + bench.dispatcher.capabilities.timer_lag)
+        bench.clock.advance(1 + bench.dispatcher.delays.timer)
         await bench.until_handled(ref)
 
     # Wall clocks that are wrong
@@ -321,7 +321,7 @@ class DispatcherContract(InterruptedDispatcher, OnAsyncio):
         await bench.beats(2)
         for number in range(3):
             ref = await due(bench.journal, f"r-{number}", 0)
-            bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
+            bench.clock.advance(bench.dispatcher.delays.timer)
             await bench.until_handled(ref)
 
     async def test_dead_workers_are_detected_after_a_step(self, bench: Bench) -> None:
@@ -331,7 +331,7 @@ class DispatcherContract(InterruptedDispatcher, OnAsyncio):
         await bench.dispatcher.start(bench.handler)
         await bench.beats(1)
         bench.clock.step(-HOUR)
-        await bench.beats(ceil(bench.dispatcher.capabilities.death_detected_within))
+        await bench.beats(ceil(bench.dispatcher.delays.dead_worker))
         await bench.until_handled(ref)
 
     async def test_steps_make_no_worker_dead(self, bench: Bench) -> None:
@@ -353,7 +353,7 @@ class DispatcherContract(InterruptedDispatcher, OnAsyncio):
         await bench.dispatcher.start(bench.handler)
         await bench.beats(1)
         bench.clock.step(HOUR)
-        bench.clock.advance(bench.dispatcher.capabilities.timer_lag)
+        bench.clock.advance(bench.dispatcher.delays.timer)
         await bench.until_handled(early)
         bench.clock.step(-HOUR)
         await bench.beats(1)
@@ -437,5 +437,5 @@ class DispatcherContract(InterruptedDispatcher, OnAsyncio):
         await bench.beats(0 if self.real_time else 3)
         await bench.rounds()
         assert bench.handler.handled[ref] == 0
-        await bench.beats(ceil(bench.dispatcher.capabilities.death_detected_within))
+        await bench.beats(ceil(bench.dispatcher.delays.dead_worker))
         await bench.until_handled(ref)

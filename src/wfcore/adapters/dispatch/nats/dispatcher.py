@@ -18,7 +18,7 @@ from nats.errors import Error
 from wfcore.adapters.dispatch.embedded import EmbeddedDispatcher
 from wfcore.adapters.dispatch.nats.connection import ACK_WAIT, NatsConnection, to_bytes, to_execution
 from wfcore.domain.kernel.errors import NotFound
-from wfcore.ports.dispatcher import Capabilities, Handler
+from wfcore.ports.dispatcher import Delays, Handler
 from wfcore.ports.faults import Outage
 from wfcore.ports.hints import Hints
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict
@@ -80,8 +80,8 @@ class NatsDispatcher:
         connection.on_reconnect(self._pull_again.set)
 
     @property
-    def capabilities(self) -> Capabilities:
-        return self._inner.capabilities
+    def delays(self) -> Delays:
+        return self._inner.delays
 
     @property
     def worker(self) -> int | None:

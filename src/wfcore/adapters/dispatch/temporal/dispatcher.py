@@ -13,7 +13,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
-import attrs
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -23,7 +22,7 @@ from wfcore.adapters.dispatch.embedded import HEARTBEAT, EmbeddedDispatcher
 from wfcore.adapters.dispatch.temporal.connection import Failures, TemporalConnection, to_execution
 from wfcore.adapters.dispatch.temporal.workflow import HANDLE, LOOK, SILENCE, ExecutionWorkflow, Findings
 from wfcore.domain.kernel.errors import NotFound
-from wfcore.ports.dispatcher import Capabilities, Handler
+from wfcore.ports.dispatcher import Delays, Handler
 from wfcore.ports.faults import Outage
 from wfcore.ports.journal import ExecutionRef, Journal
 from wfcore.ports.system import Clock
@@ -79,11 +78,9 @@ class TemporalDispatcher:
         connection.on_lost(self._lose)
 
     @property
-    def capabilities(self) -> Capabilities:
-        found = self._inner.capabilities
-        return attrs.evolve(
-            found, timer_lag=LAG + found.timer_lag, death_detected_within=LAG + found.death_detected_within
-        )
+    def delays(self) -> Delays:
+        found = self._inner.delays
+        return Delays(timer=LAG + found.timer, dead_worker=LAG + found.dead_worker)
 
     @property
     def worker(self) -> int | None:
