@@ -27,7 +27,7 @@ def made(server: Server) -> dict[str, Any]:
 
 
 def of_somebody_else(server: Server, client: httpx.Client, user: str) -> str:
-    client.post("/api/v1/members", json={"userId": user, "role": "owner"})
+    client.post("/api/v1/members", json={"userId": user, "role": "admin"})
     whose = ("--org", ORG, "--user-id", user, "--all-scopes", "--database", server.database)
     return wfcore("token", "create", *whose)
 
