@@ -220,6 +220,7 @@ async def test_servers_share_the_counts_that_a_setting_names() -> None:
         ("Redis://ann:canary@h", "unknown `limits_backend`"),
         ("redis://ann:canary@h:port", "is not valid"),
         ("valkey://ann:canary@h:99999/0", "is not valid"),
+        ("valkey://ann:canary@h/0?unknown=1", "is not valid"),
     ],
 )
 async def test_a_backend_that_cannot_be_used(backend: str, named: str) -> None:

@@ -55,7 +55,8 @@ class ValkeyRateLimiter:
         """
         try:
             self._client = Valkey.from_url(url, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT)
-        except ValueError:
+            self._client.connection_pool.make_connection()  # TypeError for an unknown option; it does not connect
+        except (ValueError, TypeError):
             raise ValueError("the URL of the rate limits is not valid: use `valkey://host:6379/0`") from None
         self._script: Any = self._client.register_script(_ADMIT)
         self._turns = asyncio.Semaphore(CONNECTIONS)
