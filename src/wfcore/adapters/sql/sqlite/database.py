@@ -145,7 +145,11 @@ class Database:
         if self._commit_connection is not None:
             return
         with domain_errors(self.path):
-            await shielded(asyncio.to_thread(self._open))
+            try:
+                await shielded(asyncio.to_thread(self._open))
+            except asyncio.CancelledError:
+                await self.close()  # the thread has opened it
+                raise
 
     async def close(self) -> None:
         """Wait for active work, then close every connection. Does nothing when closed already."""

@@ -321,6 +321,20 @@ async def test_closing_waits_and_leaves_nothing(tmp_path: Path, kind: type[Datab
     await database.close()
 
 
+async def test_a_cancelled_open_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread opens the file to the end."""
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 51, 2))  # with a file of locks
+    database = Database(f"sqlite:///{tmp_path}/a.db")
+    opening = asyncio.create_task(database.open())
+    await asyncio.sleep(0)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    with pytest.raises(Unavailable, match="closed"):
+        _ = database.commit_connection
+    assert not lock_file(database.path).exists()
+
+
 @pytest.mark.parametrize(("version", "others", "warnings"), [
     ((3, 51, 2), True, 1), ((3, 51, 2), False, 0), ((3, 51, 3), True, 0),
 ])  # fmt: skip
