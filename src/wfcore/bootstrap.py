@@ -31,7 +31,7 @@ from wfcore.core import Core
 from wfcore.domain.kernel.errors import Unavailable
 from wfcore.extras import needs_extra
 from wfcore.imports import without_collections
-from wfcore.opening import AsyncOpening
+from wfcore.opening import AsyncOpening, to_its_end
 from wfcore.ports.blobs import Blobs
 from wfcore.ports.changes import ChangeFeed
 from wfcore.ports.faults import Outage
@@ -161,24 +161,23 @@ async def _open(given: _Given, *, worker: bool, migrate: bool) -> AsyncIterator[
     listener = _listener(given.telemetry)
     broker, temporal = _broker(given.settings.dispatch), _temporal(given.settings.dispatch)
     hints = _hints(given, broker)
-    stores = await _stores(given, listener)
+    stores, closing = await _stores(given, listener), AsyncExitStack()
+    closing.push_async_callback(stores.storage.close)
     try:
-        async with _clock(given, stores) as clock:
-            delivery = _delivery(given, stores.journal, clock, hints, broker, temporal)
-            core = Core(_ports(given, stores, delivery, clock, guard, sealing, listener))
-            await _check_schema(stores.storage, migrate=migrate)
-            if hints:
-                await hints.open(delivery.dispatcher.receive, delivery.events.receive)
-            if temporal:
-                await temporal.open()
-            async with working(core, stores.statements, worker=worker):
-                yield core
-    finally:
-        if temporal:
-            await temporal.close()
+        clock = await closing.enter_async_context(_clock(given, stores))
+        delivery = _delivery(given, stores.journal, clock, hints, broker, temporal)
+        core = Core(_ports(given, stores, delivery, clock, guard, sealing, listener))
+        await _check_schema(stores.storage, migrate=migrate)
         if hints:
-            await hints.close()
-        await stores.storage.close()
+            closing.push_async_callback(hints.close)
+            await hints.open(delivery.dispatcher.receive, delivery.events.receive)
+        if temporal:
+            closing.push_async_callback(temporal.close)
+            await temporal.open()
+        async with working(core, stores.statements, worker=worker):
+            yield core
+    finally:
+        await to_its_end(closing.aclose())
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """What `wfcore.open` and `wfcore.open_sync` return: a core that opens with a block, once."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Never, TypeVar
@@ -33,6 +34,27 @@ def _check_asyncio() -> None:
             "wfcore needs an event loop of asyncio, and trio is none: use `asyncio.run`, or the backend `asyncio`"
             " of anyio"
         ) from None
+
+
+async def to_its_end(work: Coroutine[Any, Any, object]) -> None:
+    """Run `work` to its end, in a task of its own.
+
+    A cancellation of the caller cancels it once. A cancelled scope of anyio would cancel all that it waits for, one
+    after the other, and does not.
+    """
+    import anyio
+
+    task, cancelled = asyncio.ensure_future(work), None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+                task.cancel()
+    if cancelled is not None:
+        raise cancelled
+    task.result()
 
 
 class AsyncOpening(_Opening, AbstractAsyncContextManager[T_co]):

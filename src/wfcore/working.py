@@ -7,11 +7,12 @@ import asyncio
 import logging
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
 from wfcore.core import AREAS, Core, module_of
 from wfcore.imports import import_in_thread
+from wfcore.opening import to_its_end
 from wfcore.ports.journal import Claimed, ExecutionRef
 
 log = logging.getLogger("wfcore.working")
@@ -26,21 +27,32 @@ async def working(core: Core, statements: Sequence[str], *, worker: bool) -> Asy
 
     This process can claim executions at once. The parts start when their modules are there: at once, or soon.
     """
-    ports, later = core.ports, await _begin(core, statements) if worker else None
+    ports, ending = core.ports, AsyncExitStack()  # a step that fails, or is cancelled, leaves out no other
+    ending.push_async_callback(ports.rate_limiter.close)
+    ending.push_async_callback(ports.tool_servers.close)
+    ending.callback(_close_driver, core)
+    ending.push_async_callback(ports.dispatcher.stop, ports.settings.grace)
+    for name in _PARTS:
+        ending.push_async_callback(_stop, core, name)
+    later: asyncio.Task[None] | None = None
     try:
+        later = await _begin(core, statements) if worker else None
         yield
     finally:
-        if later is not None:
+        if later is not None:  # at once: it has not begun if the block was short
             later.cancel()
-            await asyncio.gather(later, return_exceptions=True)
-        for name in reversed(_PARTS):
-            if name in vars(core):  # it was used
-                await getattr(core, name).stop()
-        await ports.dispatcher.stop(ports.settings.grace)
-        if "driver" in vars(core):
-            core.driver.close()
-        await ports.tool_servers.close()
-        await ports.rate_limiter.close()
+            ending.push_async_callback(asyncio.wait, [later])
+        await to_its_end(ending.aclose())
+
+
+async def _stop(core: Core, name: str) -> None:
+    if name in vars(core):  # it was used
+        await getattr(core, name).stop()
+
+
+def _close_driver(core: Core) -> None:
+    if "driver" in vars(core):
+        core.driver.close()
 
 
 async def _begin(core: Core, statements: Sequence[str]) -> asyncio.Task[None]:

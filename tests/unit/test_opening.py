@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import anyio
+import psycopg
 import pytest
+from postgres_server import new_database
+from waiting import until
 
 import wfcore
 from wfcore.testing import sketch
@@ -124,6 +128,51 @@ async def test_a_core_after_its_block_names_the_block(url: str, tmp_path: Path) 
         pass
     with pytest.raises(wfcore.Unavailable, match="only inside its `with` block"):
         sync.workflows.page(me)
+
+
+def open_files(place: Path) -> list[Path]:
+    """Those that a database file has beside it while it is open."""
+    return [path for path in place.iterdir() if path.name.endswith(("-wal", ".processes"))]
+
+
+async def _in_a_scope(url: str) -> None:
+    """What this scope holds is cancelled at each of its waits."""
+    with anyio.CancelScope() as scope:
+        async with wfcore.open(url):
+            scope.cancel()
+            await anyio.sleep_forever()
+
+
+async def _again_and_again(url: str) -> None:
+    is_open = asyncio.Event()
+
+    async def hold() -> None:
+        async with wfcore.open(url):
+            is_open.set()
+            await anyio.sleep_forever()
+
+    task = asyncio.create_task(hold())
+    await is_open.wait()
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0)
+    assert task.cancelled()
+
+
+@pytest.mark.parametrize("cancelled", [_in_a_scope, _again_and_again])
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///{}/app.db", pytest.param("", marks=pytest.mark.service)])
+async def test_a_core_is_closed_however_often_it_is_cancelled(
+    cancelled: Callable[[str], Awaitable[None]], url: str, tmp_path: Path
+) -> None:
+    """No task of it goes on, and no connection or file stays open."""
+    others, place = asyncio.all_tasks(), url.format(tmp_path) or new_database()
+    await cancelled(place)
+    await until(lambda: asyncio.all_tasks() == others)
+    assert open_files(tmp_path) == []
+    if not url:
+        with psycopg.connect(place) as connection:
+            count = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            await until(lambda: connection.execute(count).fetchone() == (1,))
 
 
 async def _page(core: wfcore.Core, me: wfcore.Principal, _: int) -> object:

@@ -113,14 +113,16 @@ class NatsConnection:
         """Send the queued messages, then disconnect."""
         if not self._tasks:
             return
-        if self.is_connected:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._unsent.join()
-        tasks, self._tasks = self._tasks, []
-        await _stop(tasks)
-        with suppress(Error, OSError, TimeoutError, asyncio.InvalidStateError):
-            await self._client.close()
+        try:
+            if self.is_connected:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await self._unsent.join()
+        finally:  # a cancelled close waits no longer
+            tasks, self._tasks = self._tasks, []
+            await _stop(tasks)
+            with suppress(Error, OSError, TimeoutError, asyncio.InvalidStateError):
+                await self._client.close()
 
     def on_reconnect(self, call: Callable[[], object]) -> None:
         """Call this whenever the connection was broken and is there again."""

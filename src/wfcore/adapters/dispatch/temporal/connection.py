@@ -105,16 +105,18 @@ class TemporalConnection:
 
     async def close(self) -> None:
         """Send the queued wake-ups, then disconnect."""
-        if self._is_available:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._unsent.join()
-        tasks, self._tasks, self._is_available = self._tasks, [], False
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._client = None
-        gc.collect()  # what the client keeps in cycles can abort the process if the interpreter drops it at its end
+        try:
+            if self._is_available:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await self._unsent.join()
+        finally:  # a cancelled close waits no longer
+            tasks, self._tasks, self._is_available = self._tasks, [], False
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._client = None
+            gc.collect()  # what the client keeps in cycles can abort the process if the interpreter drops it at its end
 
     async def client(self) -> Client:
         """The client, once it was connected."""

@@ -139,12 +139,14 @@ class PostgresHints:
         if self._task is None:
             return
         self._queue(BYE)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self._unsent.join()
-        task, self._task = self._task, None
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._unsent.join()
+        finally:  # a cancelled close waits no longer
+            task, self._task = self._task, None
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     def _send_hint(self, whom: str, execution: ExecutionRef, more: str = "") -> None:
         if self._task and self.has_peers():
