@@ -7,7 +7,7 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from email.utils import formatdate
 
@@ -270,10 +270,23 @@ async def test_retry_after_is_respected(wire: Wire) -> None:
         assert loop.time() - began >= 0.03
 
 
-async def test_a_provider_with_another_clock_is_retried(wire: Wire) -> None:
-    """A date in `Retry-After` is compared with the `Date` of the response."""
-    ahead = formatdate(time.time() + 3_600, usegmt=True)
-    async with wire.serve(refuses(429, retry_after=ahead, date=ahead), wire.says("yes"), max_retries=1) as (model, _):
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine in another time zone."""
+    monkeypatch.setenv("TZ", "XXX+5")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y"])
+@pytest.mark.usefixtures("far_from_utc")
+async def test_a_provider_with_another_clock_is_retried(wire: Wire, form: str) -> None:
+    """A date in `Retry-After` is compared with the `Date` of the response, in each of the formats of HTTP."""
+    ahead = time.time() + 3_600
+    busy = refuses(429, retry_after=time.strftime(form, time.gmtime(ahead)), date=formatdate(ahead, usegmt=True))
+    async with wire.serve(busy, wire.says("yes"), max_retries=1) as (model, _):
         assert text_of(await deltas(model)) == "yes"
 
 

@@ -10,6 +10,7 @@ import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import cache
 from types import ModuleType, TracebackType
@@ -212,10 +213,16 @@ def _wait(error: Exception, attempts: int) -> float:
 def _until(date: str, sent: str | None) -> float:
     """Seconds from the `Date` of a response, if it has one, until an HTTP date; NaN for an invalid one."""
     try:
-        now = time.time() if sent is None else parsedate_to_datetime(sent).timestamp()
-        return max(parsedate_to_datetime(date).timestamp() - now, 0.0)
+        now = time.time() if sent is None else _seconds(sent)
+        return max(_seconds(date) - now, 0.0)
     except (ValueError, OverflowError):
         return math.nan
+
+
+def _seconds(date: str) -> float:
+    """An HTTP date in seconds since 1970. Its oldest format names no zone: it is in UTC (RFC 9110, 5.6.7)."""
+    found = parsedate_to_datetime(date)
+    return found.replace(tzinfo=found.tzinfo or UTC).timestamp()
 
 
 # The bytes of a response
