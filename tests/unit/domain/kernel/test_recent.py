@@ -13,24 +13,39 @@ STEPS = st.lists(st.tuples(st.sampled_from(["get", "put", "drop"]), st.integers(
 
 @given(STEPS)
 def test_the_values_used_last_are_kept(steps: list[tuple[str, int, int]]) -> None:
-    """As many as weigh at most so much together, and the newest, however much it weighs."""
-    cache, kept = Recent[int, str](MOST), OrderedDict[int, int]()
+    """As many as weigh at most so much together, and the latest one that alone weighs more."""
+    cache, kept, heavier = Recent[int, str](MOST), OrderedDict[int, int](), set[int]()
     for what, key, weight in steps:
-        if what == "put":
-            cache.put(key, f"v{key}", weight)
-            kept.pop(key, None)
-            kept[key] = weight
-            while sum(kept.values()) > MOST and len(kept) > 1:
-                kept.popitem(last=False)
-        elif what == "drop":
-            cache.drop(key)
-            kept.pop(key, None)
-        else:
-            assert cache.get(key) == (f"v{key}" if key in kept else None)
+        if what == "get":
+            assert cache.get(key) == (f"v{key}" if key in heavier.union(kept) else None)
             if key in kept:
                 kept.move_to_end(key)
-        assert ({key for key in range(6) if key in cache}, len(cache)) == (set(kept), len(kept))
+            continue
+        kept.pop(key, None)
+        heavier -= {key}
+        if what == "drop":
+            cache.drop(key)
+        else:
+            cache.put(key, f"v{key}", weight)
+            if weight > MOST:
+                heavier = {key}
+            else:
+                kept[key] = weight
+            while sum(kept.values()) > MOST:
+                kept.popitem(last=False)
+        assert {key for key in range(6) if key in cache} == heavier.union(kept)
+        assert len(cache) == len(kept) + len(heavier)
         assert cache.weight == sum(kept.values())
+
+
+def test_a_value_heavier_than_all_takes_no_place_of_others() -> None:
+    """They would be made anew each time that it was used, and it each time that one of them was."""
+    cache, made = Recent[str, str](MOST), []
+    for name in ("large", "a", "b") * 3:
+        if cache.get(name) is None:
+            made.append(name)
+            cache.put(name, name, MOST + 1 if name == "large" else 1)
+    assert made == ["large", "a", "b"]
 
 
 def test_few_large_texts_are_cached() -> None:
