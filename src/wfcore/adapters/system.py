@@ -5,7 +5,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final
 
 import uuid_utils
@@ -80,8 +80,12 @@ class ServerClock(SystemClock):
     async def _read_again(self) -> None:
         while True:
             await self.sleep(READ_INTERVAL)
-            with suppress(Unavailable):  # who needs the server reports it
+            try:
                 await self.read()
+            except Unavailable:
+                pass  # who needs the server reports it
+            except Exception:
+                log.exception("the clock of the database server could not be read")
 
     def _compare(self) -> None:
         ahead = super().now() - self.now()

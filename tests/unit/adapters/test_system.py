@@ -32,6 +32,7 @@ class Server:
     step: int = 0
     delays: tuple[int, int] = (0, 0)
     is_away: bool = False
+    fault: Exception | None = None
     times_read: int = 0
 
     @property
@@ -42,6 +43,8 @@ class Server:
         self.times_read += 1
         if self.is_away:
             raise Unavailable("away")
+        if self.fault is not None:
+            raise self.fault
         self.elapsed += self.delays[0]
         shown = self.now
         self.elapsed += self.delays[1]
@@ -92,6 +95,19 @@ async def test_it_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     before = server.times_read
     await asyncio.sleep(0)
     assert server.times_read == before
+
+
+async def test_an_unexpected_error_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """And the clock is read again."""
+    server = Server()
+    clock = server.clock(monkeypatch)
+    monkeypatch.setattr(system, "READ_INTERVAL", 0)
+    async with clock.following():
+        server.fault = RuntimeError("broken")
+        await until(lambda: bool(caplog.records))
+        server.fault, server.ahead = None, DAY
+        await until(lambda: abs(clock.now() - server.now) <= 1)
+    assert caplog.messages[0] == "the clock of the database server could not be read"
 
 
 async def test_a_server_that_is_away_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
