@@ -22,9 +22,6 @@ _OPTIONAL_SET: Final = frozenset(_OPTIONAL)
 Message = Mapping[str, JSON]
 """A message in the shape of the interface's Message."""
 
-_Results = dict[str, Message | None]
-"""The results of the calls of a message, by the id of the call; None for a call without one."""
-
 
 @attrs.frozen
 class MessageHead:
@@ -101,27 +98,23 @@ def paired(stored: Iterable[Message]) -> list[Message]:
     get `NO_RESULT`. A retry can make a call that was given up; its result then replaces `GIVEN_UP`. Results without a
     call are left out. Providers can use the id of a call again in another visit, or in a later round of the same.
     """
-    pairs: list[tuple[Message, _Results]] = []
-    calls: dict[tuple[str, str], _Results] = {}
-    given_up: dict[str, _Results] = {}
+    sent: list[Message] = []
+    places: dict[tuple[str, str], int] = {}
+    given_up: dict[str, int] = {}
     for message in stored:
-        visit = _visit_of(message)
         if message["type"] != "tool":
-            results: _Results = {as_text(call["id"]): None for call in as_objects(message.get("toolCalls") or ())}
-            calls |= {(visit, call_id): results for call_id in results}
-            pairs.append((message, results))
+            sent.append(_request_message(message))
+            if calls := message.get("toolCalls"):
+                visit, ids = _visit_of(message), dict.fromkeys(as_text(call["id"]) for call in as_objects(calls))
+                places |= {(visit, call_id): number for number, call_id in enumerate(ids, len(sent))}
+                sent += [{"type": "tool", "content": NO_RESULT, "toolCallId": call_id} for call_id in ids]
             continue
         call_id = str(message.get("toolCallId"))
-        found = calls.get((visit, call_id)) or given_up.pop(call_id, None)
-        if found is not None:
-            found[call_id] = message
+        place = places.get((_visit_of(message), call_id)) or given_up.pop(call_id, None)
+        if place is not None:
+            sent[place] = _request_message(message)
             if message["content"] == GIVEN_UP:
-                given_up[call_id] = found
-    sent: list[Message] = []
-    for message, results in pairs:
-        sent.append(_request_message(message))
-        if results:
-            sent += _tool_results(results)
+                given_up[call_id] = place
     return sent
 
 
@@ -131,13 +124,6 @@ def _visit_of(message: Message) -> str:
     A retry is another turn.
     """
     return str(message.get("id", "")).rpartition(".")[0]
-
-
-def _tool_results(calls: Mapping[str, Message | None]) -> list[Message]:
-    return [
-        _request_message(result) if result else {"type": "tool", "content": NO_RESULT, "toolCallId": call_id}
-        for call_id, result in calls.items()
-    ]
 
 
 def _request_message(message: Message) -> Message:
