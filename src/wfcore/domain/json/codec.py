@@ -70,12 +70,18 @@ def fingerprint(value: JSON) -> str:
 
 def value_issues(value: object) -> list[Issue]:
     """What prevents that a value is the body of a request, under the rule `json`: nearly always nothing."""
+    return issues_and_null(value)[0]
+
+
+def issues_and_null(value: object) -> tuple[list[Issue], bool]:
+    """The `value_issues`, and whether there may be a null in the value."""
     try:
         text = orjson.dumps(value, option=_CHECKED)
     except TypeError:
-        return faults_of(value)
-    may_have_nul = _BACKSLASH in text and b"\\u0000" in text
-    return faults_of(value) if may_have_nul or (b"null" in text and _may_have_infinity(value)) else []
+        return faults_of(value), True
+    may_have_nul, may_have_null = _BACKSLASH in text and b"\\u0000" in text, b"null" in text
+    has_faults = may_have_nul or (may_have_null and _may_have_infinity(value))
+    return faults_of(value) if has_faults else [], may_have_null
 
 
 _PLAIN = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from wfcore.domain.json.codec import check, value_issues
+from wfcore.domain.json.codec import check, issues_and_null
 from wfcore.domain.json.parsing import faults_of
 from wfcore.domain.json.values import is_value, structure, to_json, wire_names, without_ignored, without_nulls
 from wfcore.domain.kernel.errors import Issue, refuse
@@ -52,9 +52,12 @@ def checked(
     tree = tree_of(cls, body, fields, names)
     if not (type(tree) is dict or isinstance(tree, Mapping)):  # a union is a new object for each call
         refuse([*key_issues(key), *map(_of_body, shape_issues(cls, tree))])
-    if issues := value_issues(tree):
+    issues, may_have_null = issues_and_null(tree)
+    if issues:
         refuse(_of_whole_objects(issues, _misplaced(cls, body, fields, names)))
-    tree = without_nulls(cls, without_ignored(cls, tree))
+    tree = without_ignored(cls, tree)
+    if may_have_null:
+        tree = without_nulls(cls, tree)
     refuse([*key_issues(key), *shape_issues(cls, tree), *(issue for rule in rules for issue in rule(tree))])
     return tree
 

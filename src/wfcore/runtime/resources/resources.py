@@ -305,7 +305,8 @@ class ResourceUseCases(OwnershipUseCases, VariationUseCases):
         A create whose `key` was used repeats the first one: the groups that it refers to can be gone.
         """
         size = size_of(fields if body is None else body)
-        tree = await beside_loop(size, tree_of, cls, body, fields, NAMES)
+        own = 0 if type(body) is dict else size  # an object is used as it is
+        tree = await beside_loop(own, tree_of, cls, body, fields, NAMES)
         access = tree.get("accessConfig") if isinstance(tree, Mapping) else None
         found = list[Issue]()
         if isinstance(access, dict) and not value_issues(access):

@@ -43,6 +43,15 @@ def test_values_within_keyword_arguments() -> None:
     assert skill.toolset == {"t": ToolSetting(enabled=True)}
 
 
+def test_a_graph_without_nulls_is_not_copied() -> None:
+    """A large graph is stored as it came, without a copy of each node, unless it has nulls that mean absence."""
+    edge = {"id": "1", "source": "a", "target": "b"}
+    graph: dict[str, Any] = {"nodes": [], "edges": [edge]}
+    assert parsed(CreateWorkflow, {**WIRE, "workflowStructure": graph}, {}).workflow_structure is graph
+    with_null = {**graph, "edges": [{**edge, "sourceHandle": None}]}
+    assert parsed(CreateWorkflow, {**WIRE, "workflowStructure": with_null}, {}).workflow_structure == graph
+
+
 class Markup(str):
     """A text of a template engine."""
 
