@@ -192,7 +192,8 @@ class Application:
     ) -> Response | None:
         """The response, an error response included; None when the client has disconnected."""
         request_id = headers["X-Request-Id"]
-        token = ORIGIN.set(Origin(request_id, connection.client.host if connection.client else None))
+        client = connection.client
+        token = ORIGIN.set(Origin(request_id, client.host if client else None))
         try:
             return await self._handle(connection, receive, headers, access)
         except Disconnected:

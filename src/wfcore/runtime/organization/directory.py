@@ -235,17 +235,31 @@ class Directory:
             member = attrs.evolve(member, groups=frozenset(group.id for group in known))
         if identity.email is not None:
             member = attrs.evolve(member, email=identity.email, email_verified=identity.email_verified)
-        return attrs.evolve(principal_of(identity.org_uuid, member, identity.scopes), expires_at=identity.expires_at)
+        return principal_of(identity.org_uuid, member, identity.scopes, identity.expires_at)
 
     def _is_valid(self, token: AccessToken) -> bool:
         now = self._ports.now()
         return token.revoked_at is None and (token.expires_at is None or now < token.expires_at)
 
 
-def principal_of(org: str, member: Member, scopes: Iterable[str] = TOKEN_SCOPES) -> Principal:
-    """The principal of a member, with these token scopes."""
+def principal_of(
+    org: str,
+    member: Member,
+    scopes: Iterable[str] = TOKEN_SCOPES,
+    expires_at: datetime | None = None,
+    token: str | None = None,
+) -> Principal:
+    """The principal of a member, with these token scopes; `token` is the prefix of a personal access token."""
     return Principal(
-        org, member.user_id, member.email, member.groups, _set_of(tuple(scopes)), member.role, member.email_verified
+        org,
+        member.user_id,
+        member.email,
+        member.groups,
+        _set_of(tuple(scopes)),
+        member.role,
+        member.email_verified,
+        expires_at,
+        token,
     )
 
 
@@ -256,8 +270,7 @@ def _set_of(scopes: tuple[str, ...]) -> frozenset[str]:
 
 
 def _principal_of_token(org: str, token: AccessToken, member: Member) -> Principal:
-    principal = principal_of(org, member, token.scopes)
-    return attrs.evolve(principal, expires_at=token.expires_at, token=token.prefix)
+    return principal_of(org, member, token.scopes, token.expires_at, token.prefix)
 
 
 async def deployer_of(work: UnitOfWork, org: str, variation: Variation) -> Principal | None:

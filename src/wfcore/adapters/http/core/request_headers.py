@@ -1,5 +1,6 @@
 """The headers of a request in a table: handling one looks up some twenty names."""
 
+from functools import cached_property
 from typing import Any
 
 from starlette.datastructures import Headers
@@ -33,6 +34,6 @@ class RequestHeaders(Headers):
 class TabledRequest(HTTPConnection):
     """A request, with its headers in a table."""
 
-    def __init__(self, scope: Scope) -> None:
-        super().__init__(scope)
-        self._headers = RequestHeaders(scope)
+    @cached_property
+    def headers(self) -> Headers:
+        return RequestHeaders(self.scope)

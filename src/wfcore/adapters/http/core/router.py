@@ -1,7 +1,7 @@
 """Finds the route of a path. Paths are matched segment by segment before decoding: `%2F` does not split one."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -37,9 +37,10 @@ class Router:
         Where a literal segment leads to no route, it is a parameter: `/runs/retry/events` is of the run `retry`.
         A parameter with a NUL, which some stores cannot look up, becomes "": no resource has either as its id.
         """
-        node, parameters = next(_matches(self._root, [*segments], 0), (None, {}))
-        if node is None:
+        found = _match(self._root, [*segments], 0)
+        if found is None:
             raise NotFound
+        node, parameters = found
         route = node.routes.get("GET" if method == "HEAD" else method)
         if route is None:
             raise MethodNotAllowed(method, sorted(node.routes | dict.fromkeys(_head(node))))
@@ -56,20 +57,18 @@ class Router:
         return node
 
 
-def _matches(node: _Node, segments: Sequence[str], at: int) -> Iterator[tuple[_Node, dict[str, str]]]:
-    """The nodes with routes to which the segments from `at` on lead, those of literal segments first."""
+def _match(node: _Node, segments: Sequence[str], at: int) -> tuple[_Node, dict[str, str]] | None:
+    """The node with routes to which the segments from `at` on lead, by literal segments first, and its parameters."""
     if at == len(segments):
-        if node.routes:
-            yield node, {}
-        return
-    segment = segments[at]
+        return (node, {}) if node.routes else None
+    segment, found = segments[at], None
     if segment in node.named:
-        yield from _matches(node.named[segment], segments, at + 1)
-    if node.parameter and segment:
+        found = _match(node.named[segment], segments, at + 1)
+    if found is None and node.parameter and segment:
         name, below = node.parameter
-        value = "" if "\0" in segment else segment
-        for found, parameters in _matches(below, segments, at + 1):
-            yield found, {name: value, **parameters}
+        if found := _match(below, segments, at + 1):
+            found[1][name] = "" if "\0" in segment else segment
+    return found
 
 
 def _head(node: _Node) -> list[str]:
