@@ -185,7 +185,8 @@ class Application:
                 response = await self._respond(connection, receive, headers, access)
             if response is not None:
                 access.response_ready(response.status_code, streams=isinstance(response, EventStream))
-                await _deliver(response, scope, receive, _Outgoing(send, scope["method"], headers), request_id)
+                _add_headers(response, headers)
+                await _deliver(response, scope, receive, _Outgoing(send, scope["method"]), request_id)
 
     async def _respond(
         self, connection: HTTPConnection, receive: Receive, headers: dict[str, str], access: RequestLog
@@ -322,6 +323,13 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         await send({"type": f"lifespan.{phase}.complete"})
 
 
+def _add_headers(response: Response, headers: Mapping[str, str]) -> None:
+    """Add those of the headers that the response does not have itself."""
+    own = {name for name, _ in response.raw_headers}
+    added = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
+    response.raw_headers += [header for header in added if header[0] not in own]
+
+
 async def _deliver(response: Response, scope: Scope, receive: Receive, send: "_Outgoing", request_id: str) -> None:
     """Send the response. A client that disconnects or stalls is not an error."""
     try:
@@ -334,20 +342,15 @@ async def _deliver(response: Response, scope: Scope, receive: Receive, send: "_O
 
 
 class _Outgoing:
-    """A `send` that adds these headers, and drops the body of a response to HEAD."""
+    """A `send` that drops the body of a response to HEAD."""
 
-    def __init__(self, send: Send, method: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, send: Send, method: str) -> None:
         self._send = send
         self._bodiless = method == "HEAD"
-        self._extra = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()]
         self._more = False
 
     async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            own = {name for name, _ in message["headers"]}
-            added = [(name, value) for name, value in self._extra if name not in own]
-            message = {**message, "headers": [*message["headers"], *added]}
-        elif self._bodiless:
+        if self._bodiless and message["type"] == "http.response.body":
             message = {**message, "body": b""}
         self._more = message.get("more_body", False)
         await self._send(message)

@@ -44,13 +44,14 @@ DEFAULT_LIMITS = JsonLimits()
 
 def parse_json(body: bytes, limits: JsonLimits = DEFAULT_LIMITS) -> JSON:
     """Parse a request body. Raises Malformed with the faults in `info.errors`, under the rule `json`."""
-    if _has_more_values(body, limits.max_values):
+    containers = body.count(b"[") + body.count(b"{")  # at most: a text can have such a mark
+    if containers + body.count(b",") >= limits.max_values and _has_more_values(body, limits.max_values):
         raise _malformed(f"more than {limits.max_values} values")
     try:
         tree: JSON = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise _malformed(f"not JSON: {error}") from None
-    if is_deeper(tree, limits.max_depth):
+    if containers > limits.max_depth and is_deeper(tree, limits.max_depth):
         raise _malformed(f"nested deeper than {limits.max_depth} levels")
     if _may_have_faults(body, tree):
         refuse(first_issues(_located_faults(body)))
@@ -93,8 +94,6 @@ _MARK = re.compile(
 
 def _has_more_values(body: bytes, limit: int) -> bool:
     """Whether the text holds more than `limit` values; checked before parsing, which takes memory for each."""
-    if body.count(b",") + body.count(b"[") + body.count(b"{") < limit:
-        return False
     marks = (match for match in _MARK.finditer(body) if match.lastindex)
     return next(islice(marks, limit - 1, None), None) is not None
 
