@@ -97,6 +97,10 @@ class ResourceRepository(Protocol):
         """
         ...
 
+    async def visible(self, principal: Principal, ids: Collection[int]) -> list[Resource]:
+        """Those of these ids that the principal can use or manage, without deleted ones, by id ascending."""
+        ...
+
     async def offers_of(self, user_id: str) -> list[Resource]:
         """Resources with a pending transfer that this user made or is named by, deleted ones included, by id."""
         ...
@@ -158,8 +162,12 @@ class DirectoryRepository(Protocol):
         group: str | None = None,
         role: Role | None = None,
         ids: Collection[str] | None = None,
+        query: str | None = None,
     ) -> list[Member]:
-        """By user id, ascending; only members of this group, of this role and with these user ids, where given."""
+        """By user id, ascending; only members of this group, of this role and with these user ids, where given.
+
+        `query`: text that user id, name or e-mail contains; ASCII letters match in either case.
+        """
         ...
 
     async def remove_member(self, user_id: str) -> None:

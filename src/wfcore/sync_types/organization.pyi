@@ -90,7 +90,9 @@ class SyncMembers:
     def get(self, me: Principal, user_id: str) -> MemberView:
         """One member. NotFound for an unknown user id."""
 
-    def page(self, me: Principal, *, limit: int = 25, after: str = "", group: str | None = None) -> list[MemberView]:
+    def page(
+        self, me: Principal, *, limit: int = 25, after: str = "", group: str | None = None, query: str | None = None
+    ) -> list[MemberView]:
         """By user id; with `group`, the members of the group with this id. All members are in the implicit group."""
 
     def patch(

@@ -54,6 +54,29 @@ class TestMembers:
         token = narrowed.json()["nextPageToken"]
         assert_envelope(await boss.get("/api/v1/members", params={"pageToken": token}), *MALFORMED)
 
+    async def test_members_are_searched(self, world: World) -> None:
+        """`q` is a part of user id, name or e-mail, as in the other lists, with pages and beside the group."""
+        boss = await world.user("boss", role="owner")
+        group = (await boss.post("/api/v1/groups", json={"name": "team"})).json()["id"]
+        for user, email, name in (("u1", "ada@x.org", None), ("u2", None, "Adam"), ("u3", "u3@x.org", "Grace")):
+            body = {"userId": user, "email": email, "name": name, "groups": [group] if user != "u1" else []}
+            made = await boss.post("/api/v1/members", json={key: value for key, value in body.items() if value})
+            assert made.status_code == 201, made.text
+
+        async def found(**params: str) -> tuple[list[str], str | None]:
+            page = (await boss.get("/api/v1/members", params=params)).json()
+            return [row["userId"] for row in page["members"]], page["nextPageToken"]
+
+        assert await found(q="ADA") == (["u1", "u2"], None)
+        assert await found(q="ada", groupId=group) == (["u2"], None)
+        assert await found(q="U3") == (["u3"], None)
+        first, token = await found(q="u", pageSize="2")
+        assert token
+        assert await found(q="u", pageSize="2", pageToken=token) == (["u3"], None)
+        assert first == ["u1", "u2"]
+        for bad in ({"q": "x" * 201}, {"q": "\0"}, {"q": "g", "pageToken": token}):
+            assert_envelope(await boss.get("/api/v1/members", params=bad), *MALFORMED)
+
     async def test_members_read_and_do_not_write(self, world: World) -> None:
         """A member can read members and groups; changes are 403 with the role, also with the scope."""
         boss, ann = await world.user("boss", role="owner"), await world.user("ann")

@@ -6,6 +6,7 @@ from datetime import datetime
 import attrs
 
 from wfcore.adapters.inmemory.tenant import Tenant
+from wfcore.domain.kernel.search import contains
 from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.access import Role, grants
 from wfcore.domain.resources.lifecycle import Status
@@ -37,6 +38,7 @@ class MemoryDirectory:
         group: str | None = None,
         role: Role | None = None,
         ids: Collection[str] | None = None,
+        query: str | None = None,
     ) -> list[Member]:
         found = [
             member
@@ -45,6 +47,7 @@ class MemoryDirectory:
             and (group is None or group in member.groups)
             and role in (None, member.role)
             and (ids is None or name in ids)
+            and contains(query, name, member.name, member.email)
         ]
         return found[:limit]
 

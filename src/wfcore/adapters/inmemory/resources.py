@@ -1,20 +1,17 @@
 """The workflows, or the skills, of one organization, in dicts."""
 
-import string
 from collections.abc import Callable, Collection
 from copy import deepcopy
 from datetime import datetime
-from typing import Final
 
 import attrs
 
+from wfcore.domain.kernel.search import contains
 from wfcore.domain.resources.access import Principal, derive
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.ownership import is_party
 from wfcore.domain.resources.resource import Resource, Variation
 from wfcore.ports.storage import Duplicate, Stale
-
-_ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 Pinned = Callable[[str], bool]
 """Returns whether an execution has pinned the variation of this id."""
@@ -77,11 +74,15 @@ class MemoryResources:
             for number, resource in sorted(self.table.rows.items())
             if number > after
             and _has_status(resource, status)
-            and _contains(resource, query)
+            and contains(query, resource.name, resource.slug)
             and (resource.is_scheduled or not scheduled)
             and _may_see(principal, resource, status)
         )
         return [resource for resource, _ in zip(found, range(limit), strict=False)]
+
+    async def visible(self, principal: Principal, ids: Collection[int]) -> list[Resource]:
+        found = (self.table.rows[number] for number in sorted(self.table.rows.keys() & set(ids)))
+        return [one for one in found if _has_status(one, None) and _may_see(principal, one, None)]
 
     async def offers_of(self, user_id: str) -> list[Resource]:
         return [resource for _, resource in sorted(self.table.rows.items()) if is_party(user_id, resource)]
@@ -127,13 +128,6 @@ class MemoryResources:
 
 def _has_status(resource: Resource, status: str | None) -> bool:
     return resource.status != Status.DELETED if status is None else resource.status == status
-
-
-def _contains(resource: Resource, query: str | None) -> bool:
-    if query is None:
-        return True
-    wanted = query.translate(_ASCII_LOWER)
-    return any(wanted in text.translate(_ASCII_LOWER) for text in (resource.name, resource.slug))
 
 
 def _may_see(principal: Principal, resource: Resource, status: str | None) -> bool:

@@ -102,12 +102,16 @@ class Members:
 
     @needs("members:read")
     async def page(
-        self, me: Principal, *, limit: int = 25, after: str = "", group: str | None = None
+        self, me: Principal, *, limit: int = 25, after: str = "", group: str | None = None, query: str | None = None
     ) -> list[MemberView]:
-        """By user id; with `group`, the members of the group with this id. All members are in the implicit group."""
+        """By user id; with `group`, the members of the group with this id. All members are in the implicit group.
+
+        `query`: text that user id, name or e-mail contains; ASCII letters match in either case.
+        """
         group = None if group == me.org_uuid else group
         async with self._ports.storage.reading(me.org_uuid) as work:
-            return [MemberView(row) for row in await work.directory.members(limit=limit, after=after, group=group)]
+            found = await work.directory.members(limit=limit, after=after, group=group, query=query)
+            return [MemberView(row) for row in found]
 
     @needs("members:write")
     async def patch(

@@ -50,6 +50,7 @@ class TestMembers:
         assert [m.id for m in await members.page(bench.other)] == ["admin", "ann"]
         assert [m.id for m in await members.page(bench.other, group=team)] == ["ann"]
         assert [m.id for m in await members.page(bench.other, group=bench.org)] == ["admin", "ann"]
+        assert [m.id for m in await members.page(bench.other, query="X.org", group=team)] == ["ann"]
         assert (await members.delete(admin, "ann")).to_wire() == changed.to_wire()
         await refused(members.get(bench.other, "ann"), NotFound)
 

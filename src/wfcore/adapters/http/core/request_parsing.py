@@ -153,6 +153,11 @@ def short_text(text: str) -> str:
     return text
 
 
+def search_of(what: str) -> Query:
+    """The search of a list: a text that `what` contains."""
+    return Query("q", short_text, {"type": "string", "maxLength": 200}, f"Part of the {what}")
+
+
 OPAQUE_ID: Final[Mapping[str, JSON]] = {"type": "string", "minLength": 1, "maxLength": 255}
 
 

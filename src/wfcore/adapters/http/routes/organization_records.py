@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import attrs
 from starlette.responses import Response, StreamingResponse
 
-from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query, idempotency_key, if_match, opaque_id
+from wfcore.adapters.http.core.request_parsing import OPAQUE_ID, Query, idempotency_key, if_match, opaque_id, search_of
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Route
 from wfcore.api.connections import ConnectionDto, CreateConnection, PatchConnection
@@ -133,7 +133,10 @@ class RecordRoutes:
 
 def member_routes(cases: Members) -> RecordRoutes:
     base, field = "/api/v1/members", "members"
-    filters = {"group": Query("groupId", opaque_id, OPAQUE_ID, "Only the members of this group")}
+    filters = {
+        "group": Query("groupId", opaque_id, OPAQUE_ID, "Only the members of this group"),
+        "query": search_of("user id, name or e-mail"),
+    }
     return RecordRoutes(cases, base, field, "userId", "member", MemberDto, CreateMember, PatchMember, filters)
 
 

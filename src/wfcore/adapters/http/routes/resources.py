@@ -15,7 +15,7 @@ from wfcore.adapters.http.core.request_parsing import (
     one_of,
     opaque_id,
     page_size,
-    short_text,
+    search_of,
 )
 from wfcore.adapters.http.core.responses import json_response
 from wfcore.adapters.http.core.route import IDEMPOTENCY_KEY, IF_MATCH, PAGING, Call, Handler, Route
@@ -48,7 +48,7 @@ from wfcore.runtime.resources.workflows import Workflows
 SCHEDULES = "/api/v1/schedules"
 
 _STATUS = Query("status", one_of(*Status), {"enum": list(Status)}, "Only those in this state")
-_SEARCH = Query("q", short_text, {"type": "string", "maxLength": 200}, "Part of the name or slug")
+_SEARCH = search_of("name or slug")
 _MEMBER = Query("userId", opaque_id, OPAQUE_ID, "Explain the access of this member")
 _COUNT = Query("count", page_size, {"type": "integer", "minimum": 1, "default": 10},
                "How many; more than 100 is read as 100", 10)  # fmt: skip

@@ -20,6 +20,7 @@ from wfcore.adapters.sql.schema.named_tables import (
 )
 from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Transaction
+from wfcore.domain.kernel.search import folded
 from wfcore.domain.people.people import AccessToken, Group, Member
 from wfcore.domain.resources.access import Role
 from wfcore.domain.resources.resource import Kind
@@ -71,6 +72,7 @@ class SqlDirectory:
         group: str | None = None,
         role: Role | None = None,
         ids: Collection[str] | None = None,
+        query: str | None = None,
     ) -> list[Member]:
         wanted: list[sa.ColumnElement[bool]] = []
         listed = members.c.user_id
@@ -83,6 +85,9 @@ class SqlDirectory:
             wanted.append(members.c.user_id.in_(ids))
         if role is not None:
             wanted.append(members.c.role == role.value)
+        if query is not None:
+            text = sa.literal(folded(query), sa.Text())
+            wanted.append(dialect.contains(text, members.c.user_id, members.c.name, members.c.email))
         return await self._members(*wanted, limit=limit, by=listed)
 
     async def _members(

@@ -1,7 +1,6 @@
 """The workflows, or the skills, of one organization, in tables."""
 
 import asyncio
-import string
 from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Final
@@ -21,6 +20,7 @@ from wfcore.adapters.sql.schema.named_tables import counters, executions, grants
 from wfcore.adapters.sql.schema.names import PREFIX
 from wfcore.adapters.sql.schema.statement import Statement
 from wfcore.adapters.sql.store import Transaction
+from wfcore.domain.kernel.search import folded
 from wfcore.domain.resources import access
 from wfcore.domain.resources.access import AccessConfig, Principal
 from wfcore.domain.resources.ownership import is_party
@@ -42,8 +42,6 @@ NEAR: Final = 300
 
 LARGE_CONTENT: Final = 2**16
 """Characters of a content from which on a thread decodes it."""
-
-_ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 async def add_row(connection: Transaction, table: "sa.Table", row: dict[str, Any]) -> None:
@@ -101,7 +99,7 @@ class SqlResources:
     ) -> list[Resource]:
         values = {
             "org": self.org, "kind": self.kind.value, "subjects": access.subjects(principal), "after": after,
-            "last": after + NEAR, "status": status, "query": query and query.translate(_ASCII_LOWER),
+            "last": after + NEAR, "status": status, "query": query and folded(query),
         }  # fmt: skip
         shape = status is not None, status == "deleted", query is not None
         if scheduled:
@@ -110,6 +108,14 @@ class SqlResources:
         if len(found) < limit and await self._last_id() > after + NEAR:
             found += await self._resources(far_resources(*shape), values | {"limit": limit - len(found)})
         return found
+
+    async def visible(self, principal: Principal, ids: Collection[int]) -> list[Resource]:
+        if not ids:
+            return []
+        values = {
+            "org": self.org, "kind": self.kind.value, "subjects": access.subjects(principal), "ids": sorted(set(ids)),
+        }  # fmt: skip
+        return await self._resources(visible_resources(), values)
 
     async def _resources(self, found: "sa.Select[Any]", values: Mapping[str, Any]) -> list[Resource]:
         rows = (await self.connection.execute(found, values)).mappings().all()
@@ -219,6 +225,15 @@ def scheduled_resources(has_status: bool, needs_manage: bool, has_query: bool) -
 
 
 @cache
+def visible_resources() -> "sa.Select[Any]":
+    """Those of `ids` that `subjects` can use or manage."""
+    granted = sa.exists().where(grants.c.resource == resources.c.key, _granted(needs_manage=False))
+    ids = resources.c.id.in_(sa.bindparam("ids", expanding=True))
+    found = _listed(has_status=False, has_query=False)
+    return found.where(resources.c.org == sa.bindparam("org"), ids, granted).order_by(resources.c.id)
+
+
+@cache
 def far_resources(has_status: bool, needs_manage: bool, has_query: bool) -> "sa.Select[Any]":
     """The page of the resources after `last`, by the grants of the principal, who can see few of them. It can use no
     other index. Its parameters are those of `near_resources`.
@@ -235,12 +250,10 @@ def _granted(*, needs_manage: bool) -> "sa.ColumnElement[bool]":
 
 
 def _listed(*, has_status: bool, has_query: bool) -> "sa.Select[Any]":
-    """Those of a kind in a state, by default those that are not deleted, whose name or slug contain `query`, ignoring
-    ASCII case. LIKE would refuse a long pattern.
-    """
+    """Those of a kind in a state, by default those that are not deleted, whose name or slug contain `query`."""
     status = resources.c.status == sa.bindparam("status") if has_status else resources.c.status != "deleted"
     found = sa.select(resources).where(resources.c.kind == sa.bindparam("kind"), status)
     if not has_query:
         return found
-    texts, query = (resources.c.name, resources.c.slug), sa.bindparam("query", type_=sa.Text())
-    return found.where(sa.or_(*(dialect.position_of(sa.func.lower(text), query) > 0 for text in texts)))
+    query = sa.bindparam("query", type_=sa.Text())
+    return found.where(dialect.contains(query, resources.c.name, resources.c.slug))

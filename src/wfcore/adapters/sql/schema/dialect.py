@@ -54,3 +54,10 @@ def _position_of(element: position_of, compiler: Any, **options: Any) -> str:
 @compiles(position_of, "postgresql")
 def _position_of_in_postgres(element: position_of, compiler: Any, **options: Any) -> str:
     return f"strpos({compiler.process(element.clauses, **options)})"
+
+
+def contains(query: sa.ColumnElement[str], *texts: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """The condition `wfcore.domain.kernel.search.contains`, for a query that is `folded`. LIKE has wildcards, and would
+    refuse a long pattern.
+    """
+    return sa.or_(*(position_of(sa.func.lower(text), query) > 0 for text in texts))

@@ -66,6 +66,29 @@ class DirectoryContract:
             assert await work.directory.members(limit=1, after="a", ids={"a", "b", "c"}) == [found[1]]
             assert await work.directory.members(limit=9, ids=[]) == []
 
+    @pytest.mark.parametrize(
+        ("query", "ids"),
+        [("hopper", ["b"]), ("HOPPER", ["b"]), ("ADA", ["a", "d"]), ("@x.org", ["a", "d"]), ("%", ["c"]), ("_", []),
+         ("É", ["d"]), ("é", []), ("zz", []), ("", ["a", "b", "c", "d"]), ("r" * 100_000, [])],
+    )  # fmt: skip
+    async def test_members_are_found_by_plain_text(self, store: Storage, query: str, ids: list[str]) -> None:
+        """User id, name or e-mail contains it, ASCII letters in either case; it has no wildcards."""
+        people = (("a", "ada@x.org", None), ("b", None, "Grace Hopper"), ("c", None, "100 %"), ("d", "z@x.org", "ÉAda"))
+        async with store.transaction(ORG) as work:
+            for user, email, name in people:
+                await work.directory.add_member(Member(user, email, name, Role.MEMBER, frozenset()))
+            assert [m.user_id for m in await work.directory.members(limit=9, query=query)] == ids
+
+    async def test_found_members_have_pages(self, store: Storage) -> None:
+        """`query` beside `group`, `limit` and `after`."""
+        async with store.transaction(ORG) as work:
+            for user, groups in (("u1", {"g1"}), ("u2", set[str]()), ("u3", {"g1"}), ("x4", {"g1"})):
+                await work.directory.add_member(Member(user, None, None, Role.MEMBER, frozenset(groups)))
+            found = await work.directory.members(limit=9, query="U", group="g1")
+            assert [m.user_id for m in found] == ["u1", "u3"]
+            found = await work.directory.members(limit=1, after="u1", query="u")
+            assert [m.user_id for m in found] == ["u2"]
+
     async def test_the_names_of_members(self, store: Storage) -> None:
         """`member_names`: of those that are members of the organization."""
         found = [attrs.evolve(new_member("a"), name="Ann"), attrs.evolve(new_member("b"), name=None)]
