@@ -138,8 +138,18 @@ class AuditEntry(TypedDict):
     remoteAddress: str | None
 
 
+class ListedAuditEntry(AuditEntry):
+    """`userName` and `resourceName` are to be shown beside the ids: the current names of members, and of workflows and
+    skills that the caller can see, and the names that other records had at that time. Null for what has none, and for
+    what is gone.
+    """
+
+    userName: str | None
+    resourceName: str | None
+
+
 class AuditPage(TypedDict):
-    audit: list[AuditEntry]
+    audit: list[ListedAuditEntry]
     nextPageToken: str | None
 
 

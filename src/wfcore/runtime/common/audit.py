@@ -1,6 +1,6 @@
 """The audit: the rows that changes write, and the use case that reads them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -13,7 +13,7 @@ from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Resource
 from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 from wfcore.ports.storage import UnitOfWork
-from wfcore.runtime.common.authorization import administer, needs
+from wfcore.runtime.common.authorization import MEMBER, Named, administer, names_of, needs
 from wfcore.runtime.common.ports import Ports
 
 RECORD: Final = ("create", "update", "delete")
@@ -41,9 +41,10 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @attrs.frozen
 class AuditView:
-    """One row of the audit. `position` identifies it for the next page."""
+    """One row of the audit, with the names of whom and what it is about. `position` identifies it for the next page."""
 
     row: AuditRow
+    names: Mapping[Named, str] = attrs.field(factory=dict)
 
     @property
     def position(self) -> tuple[datetime, int]:
@@ -51,15 +52,33 @@ class AuditView:
 
     def to_wire(self) -> dict[str, JSON]:
         row = self.row
-        return {
-            "at": iso(row.at),
-            "userId": row.user_id,
-            "action": row.action,
-            "resource": {"type": row.kind, "id": row.resource_id},
-            "details": dict(row.details),
-            "requestId": row.origin.request_id,
-            "remoteAddress": row.origin.remote_address,
-        }
+        user_name = None if row.user_id is None else self.names.get((MEMBER, row.user_id))
+        name = self.names.get((row.kind, row.resource_id), _recorded_name(row))
+        return {**audit_to_wire(row), "userName": user_name, "resourceName": name}
+
+
+def audit_to_wire(row: AuditRow) -> dict[str, JSON]:
+    """What is stored."""
+    return {
+        "at": iso(row.at),
+        "userId": row.user_id,
+        "action": row.action,
+        "resource": {"type": row.kind, "id": row.resource_id},
+        "details": dict(row.details),
+        "requestId": row.origin.request_id,
+        "remoteAddress": row.origin.remote_address,
+    }
+
+
+def _recorded_name(row: AuditRow) -> str | None:
+    """The name at that time, which the rows of records of the organization have."""
+    found = (row.details.get(key) for key in ("name", "title", "url"))
+    return next((text for text in found if isinstance(text, str)), None)
+
+
+def _subjects(rows: Collection[AuditRow]) -> set[Named]:
+    """Who has done something in these rows, and what it was done to."""
+    return {(row.kind, row.resource_id) for row in rows} | {(MEMBER, row.user_id) for row in rows if row.user_id}
 
 
 class AuditTrail:
@@ -80,11 +99,16 @@ class AuditTrail:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> list[AuditView]:
-        """Newest first. `action` is `<kind>.<verb>`, `until` is exclusive, `before` is the `position` of a row."""
+        """Newest first. `action` is `<kind>.<verb>`, `until` is exclusive, `before` is the `position` of a row.
+
+        Workflows and skills have a name if the caller can see them. Other records have that of the time of the row.
+        """
         administer(me)
         selected = AuditFilter(user, action, since, until)
         async with self._ports.storage.reading(me.org_uuid) as work:
-            return [AuditView(row) for row in await work.audit.page(selected, limit=limit, before=before)]
+            rows = await work.audit.page(selected, limit=limit, before=before)
+            names = await names_of(work, me, _subjects(rows))
+        return [AuditView(row, names) for row in rows]
 
 
 async def audit(

@@ -1,18 +1,26 @@
 """Authorization of use cases: token scopes, roles, and access to resources."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, NotFound
+from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Access, Principal, Role, derive, missing_scopes
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.ownership import is_owner, is_pending_owner
-from wfcore.domain.resources.resource import Resource
+from wfcore.domain.resources.resource import Kind, Resource
+from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.arguments import argument_check
 from wfcore.runtime.common.loop_slice import check_home, loop_slice
+
+MEMBER: Final = "member"
+"""The kind of members, beside `Kind`."""
+
+Named = tuple[str, str]
+"""A kind and an id."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,6 +63,19 @@ def scopes_of(use_case: Any) -> RequiredScopes:
     scopes = RequiredScopes(_named(use_case.scopes, use_case.__self__))
     scopes.description = inspect.cleandoc(use_case.__doc__ or "")
     return scopes
+
+
+async def names_of(work: UnitOfWork, me: Principal, wanted: Collection[Named]) -> Mapping[Named, str]:
+    """The current names of what these pairs of a kind and an id are: of workflows and skills that the caller can see,
+    and of members. A member without a name has the e-mail address. What is gone has no name.
+    """
+    names: dict[Named, str] = {}
+    for kind in Kind:
+        ids = [number for of, text in wanted if of == kind and (number := parse_id(text)) is not None]
+        names |= {(kind.value, str(one.id)): one.name for one in await work.resources(kind).visible(me, ids)}
+    users = {user for of, user in wanted if of == MEMBER}
+    found = await work.directory.members(limit=len(users), ids=users) if users else []
+    return names | {(MEMBER, one.user_id): shown for one in found if (shown := one.name or one.email)}
 
 
 def _later(use_case: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -28,7 +28,7 @@ from wfcore.ports.journal import RunFilter
 from wfcore.ports.repositories.audit import AuditFilter
 from wfcore.ports.storage import RecordRepository, UnitOfWork
 from wfcore.runtime.common.arguments import checks_arguments
-from wfcore.runtime.common.audit import AuditView
+from wfcore.runtime.common.audit import audit_to_wire
 from wfcore.runtime.common.authorization import administer, check_not_limited, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import RunView, views
@@ -320,7 +320,7 @@ class Exports:
             async with self._ports.storage.reading(of.org) as work:
                 rows = await work.audit.page(wanted, limit=PAGE, before=place)
             for row in rows:
-                yield AuditView(row).to_wire()
+                yield audit_to_wire(row)
                 of.advance()
             if len(rows) < PAGE:
                 return

@@ -192,5 +192,31 @@ class TestReading:
         assert first[0].to_wire() == {
             "at": "2026-01-01T12:05:00.000Z", "userId": "me", "action": "workflow.create",
             "resource": {"type": "workflow", "id": "6"}, "details": first[0].row.details,
-            "requestId": None, "remoteAddress": None,
+            "requestId": None, "remoteAddress": None, "userName": None, "resourceName": "f",
         }  # fmt: skip
+
+    async def test_rows_have_the_names_that_the_caller_can_see(self, bench: Bench, boss: Principal) -> None:
+        """Of members, workflows and skills the current ones, of other records that of the time of the row. What is
+        deleted has none, nor has what is private to others."""
+        core = bench.core
+        await core.members.create(boss, userId="me", name="Ann")
+        await core.members.create(boss, userId="mail", email="mail@x.org")
+        for name in ("Refunds", "Deleted", "Private"):
+            await core.workflows.create(bench.me, name=name)
+        await core.workflows.delete(bench.me, 2)
+        await core.workflows.patch(bench.me, 3, {"accessConfig": {"visibility": "private"}})
+        await core.workflows.patch(bench.me, 1, {"name": "Payments"})
+        await core.skills.create(bench.me, {"name": "Helper"})
+        group = await core.groups.create(boss, name="Team")
+        await core.groups.patch(boss, group.id, {"name": "Crew"})
+        await core.members.delete(boss, "mail")
+        rows = [view.to_wire() for view in await core.audit.page(boss, limit=99)]
+        names = {(row["action"], row["resource"]["id"]): row["resourceName"] for row in rows}
+        made = "workflow.create"
+        assert (names[made, "1"], names[made, "2"], names[made, "3"]) == ("Payments", None, None)
+        assert (names["workflow.delete", "2"], names["skill.create", "1"]) == (None, "Helper")
+        assert (names["group.create", group.id], names["group.update", group.id]) == ("Team", "Crew")
+        assert (names["member.create", "me"], names["member.create", "mail"]) == ("Ann", None)
+        assert {row["userName"] for row in rows if row["userId"] == "me"} == {"Ann"}
+        own = [view.to_wire() for view in await core.audit.page(bench.person("me", role="admin"), action=made)]
+        assert [row["resourceName"] for row in own] == ["Private", None, "Payments"]

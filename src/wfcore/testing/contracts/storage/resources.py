@@ -197,6 +197,24 @@ class ResourcesContract:
             found = await all_pages(work, caller, limit, status)
         assert found == [r for r in made if is_listed(r, caller, status)]
 
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        configs=st.lists(st.tuples(access_configs, st.sampled_from(Status)), max_size=5),
+        caller=principals,
+        ids=st.sets(st.integers(1, 6)),
+    )
+    async def test_the_visible_ones_of_some(
+        self, store: Storage, configs: list[tuple[AccessConfig, Status]], caller: Principal, ids: set[int]
+    ) -> None:
+        """`visible`: of these ids, the resources that `derive` allows, without deleted ones, by id ascending."""
+        made = [new_resource(i, access=a, status=s) for i, (a, s) in enumerate(configs, 1)]
+        async with undone(store) as work:
+            for resource in reversed(made):
+                await work.workflows.add(resource)
+            await work.skills.add(new_resource(6, Kind.SKILL))
+            found = await work.workflows.visible(caller, ids)
+        assert found == [r for r in made if r.id in ids and is_listed(r, caller, None)]
+
     # Variations
 
     async def test_content_is_verbatim(self, store: Storage) -> None:
