@@ -1,4 +1,5 @@
 import { ApiError, type Client } from "./client";
+import { MOST_PEOPLE } from "./records";
 import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, GraphLimits, NodeType, Proposal, Simulation, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
@@ -22,6 +23,12 @@ const LISTED = {
 /** What fields of nodes refer to. */
 export type Listed = keyof typeof LISTED;
 
+export interface Person {
+  userId: string;
+  name: string | null;
+  email: string | null;
+}
+
 /** For how long a list of what can be referred to is not read again, in milliseconds. */
 const FRESH_MS = 15_000;
 
@@ -39,14 +46,19 @@ export class Editing {
 
   constructor(private readonly client: Client) {}
 
-  /** All that the caller can see of a list; the same one for a while. */
+  /** All that the caller can see of a list, of people a page; the same one for a while. */
   listed(list: Listed): Promise<object[]> {
     const known = this.lists.get(list);
     if (known && performance.now() - known.at < FRESH_MS) return known.rows;
-    const rows = this.all<object>(LISTED[list], list);
+    const rows = list === "members" ? this.people() : this.all<object>(LISTED[list], list);
     this.lists.set(list, { at: performance.now(), rows });
     rows.catch(() => this.lists.delete(list));
     return rows;
+  }
+
+  /** The people that a choice offers: at most `MOST_PEOPLE`, of those whose user id, name or e-mail contains the text. */
+  async people(text = ""): Promise<Person[]> {
+    return (await this.client.get<{ members: Person[] }>(LISTED.members, { q: text.slice(0, 200), pageSize: MOST_PEOPLE })).members;
   }
 
   /** A skill or workflow, which can be deleted. Errors: 404. */

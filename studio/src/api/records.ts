@@ -108,6 +108,8 @@ export interface AuditEntry {
   details: JsonObject;
   requestId: string | null;
   remoteAddress: string | null;
+  userName: string | null;
+  resourceName: string | null;
 }
 
 export interface UsageTotals {
@@ -176,6 +178,10 @@ const one = (id: string | number) => encodeURIComponent(String(id));
 
 /** The calls about an organization's records. Changes carry the tag of what was read (`If-Match`). */
 export class Records {
+  /** The names of people that were read by their ids, and what reads them. */
+  private readonly names = new Map<string, string>();
+  private readonly reads = new Map<string, Promise<void>>();
+
   constructor(private readonly client: Client) {}
 
   async page<T>(list: ListName, filters: Record<string, string>, pageToken: string | null, pageSize = 50): Promise<{ rows: T[]; next: string | null }> {
@@ -193,6 +199,25 @@ export class Records {
       if ((next = page.next) === null) break;
     }
     return rows;
+  }
+
+  /** The people that a choice offers: at most `MOST_PEOPLE`, of those whose user id, name or e-mail contains the text. */
+  async people(text = ""): Promise<(Member & JsonObject)[]> {
+    return (await this.page<Member & JsonObject>("members", { q: text.slice(0, 200) }, null, MOST_PEOPLE)).rows;
+  }
+
+  knownName(userId: string): string | undefined {
+    return this.names.get(userId);
+  }
+
+  /** The name of a person, which is read once; of somebody unknown the id. */
+  readName(userId: string): Promise<void> {
+    const read = async () => {
+      const found = await this.read<Member>("members", userId).then(({ value }) => value, () => null);
+      this.names.set(userId, found?.name || found?.email || userId);
+    };
+    if (!this.reads.has(userId)) this.reads.set(userId, read());
+    return this.reads.get(userId)!;
   }
 
   read<T>(list: ListName, id: string): Promise<Tagged<T>> {
@@ -292,6 +317,8 @@ export class Records {
 
 /** A list of as many can have more. */
 export const MOST_CHOICES = 5_000;
+/** A page of people; further ones are found by a search. */
+export const MOST_PEOPLE = 100;
 export const MOST_WORKFLOWS = 1_000;
 export const MOST_NEXT = 100;
 const matching = (etag: string | null): Record<string, string> => (etag ? { "If-Match": etag } : {});

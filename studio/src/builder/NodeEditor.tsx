@@ -2,6 +2,7 @@ import { type KeyboardEvent, type ReactNode, useId, useMemo, useState } from "re
 import type { Editing } from "../api/editing";
 import type { GraphLimits, GraphNode, Json, JsonObject, NodeType, Structure, Tool } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
+import { Finders } from "../forms/Choice";
 import { Form, KeepsText, Message, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, gravest, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
@@ -9,6 +10,7 @@ import type { Translate } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { isEqual, isObject } from "../kit/json";
 import { Named } from "../kit/named";
+import type { Find } from "../kit/Picker";
 import { brief, visible } from "../kit/safe";
 import { handlesOf, removable, titleOf } from "./document";
 import type { Found } from "./editor";
@@ -16,7 +18,7 @@ import { GroupInput } from "./Marks";
 import { Params } from "./Params";
 import { wordsOf } from "./Problems";
 import { Questions } from "./Questions";
-import { type References, useReferences } from "./references";
+import { finderOf, type References, useReferences } from "./references";
 
 export interface Catalog {
   types: Map<string, NodeType>;
@@ -50,7 +52,6 @@ interface Props {
 const TEXTS: Record<string, JsonObject> = {
   when: { format: "expression" }, forEach: { format: "expression" }, message: { format: "template" }, concurrencyKey: { format: "template" }, instructions: { format: "textarea" }, handle: { maxLength: 80 },
   allowSelfApproval: { default: true },
-  timeoutSeconds: { format: "seconds" }, remindAfterSeconds: { format: "seconds" }, escalateAfterSeconds: { format: "seconds" }, initialIntervalSeconds: { format: "seconds" }, maxIntervalSeconds: { format: "seconds" },
 };
 const INPUTS: Record<string, TextInput> = {
   expression: (props) => <ExpressionInput mode="expression" className="mono" {...props} />,
@@ -130,6 +131,7 @@ export function NodeEditor({ node, structure, catalog, editing, organization, is
   const type = catalog.types.get(node.type);
   const data = node.data ?? {};
   const references = useReferences(node, organization, editing);
+  const finders = useMemo(() => ({ people: finderOf(editing) }), [editing]);
   const schema = useMemo(() => {
     // The titles of fields in the language of the page, where it has them.
     const named = (part: JsonObject): JsonObject => ({
@@ -174,16 +176,16 @@ export function NodeEditor({ node, structure, catalog, editing, organization, is
         </div>
         {type && <p className="hint">{has(kind) ? `${t(kind)}. ` : ""}{visible(type.description)}</p>}
         {general.map((issue, index) => <Message key={index} error={findingOf(issue)} />)}
-        <IdInput id={`${id}-id`} value={node.id} taken={structure.nodes.map((one) => one.id)} disabled={!canEdit} onRename={onRename} />
         <div className="field">
           <label htmlFor={`${id}-label`}>{t("builder.label")}<span className="hint"> · {t("form.optional")}</span></label>
           <input id={`${id}-label`} className="input" disabled={!canEdit} value={typeof data.label === "string" ? data.label : ""} maxLength={200}
             onChange={(event) => change("/label", event.target.value || undefined)} />
         </div>
+        <IdInput id={`${id}-id`} value={node.id} taken={structure.nodes.map((one) => one.id)} disabled={!canEdit} onRename={onRename} />
         <GroupInput structure={structure} value={typeof data.group === "string" ? data.group : ""} disabled={!canEdit} onGroup={(name) => change("/group", name || undefined)} />
       </div>
       {fields.main && fields.main.kind === "group" && fields.main.fields.length > 0 && (
-        <div className="section"><DataForm field={fields.main} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
+        <div className="section"><DataForm finders={finders} field={fields.main} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
       )}
       {fields.answered.map((field) => (
         <div className="section" key={field.name}>
@@ -206,7 +208,7 @@ export function NodeEditor({ node, structure, catalog, editing, organization, is
         <div className="section">
           <details>
             <summary>{t("builder.more")}</summary>
-            <div style={{ marginTop: 12 }}><DataForm field={fields.more} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
+            <div style={{ marginTop: 12 }}><DataForm finders={finders} field={fields.more} value={data} errors={errors} disabled={!canEdit} onChange={change} /></div>
           </details>
         </div>
       )}
@@ -221,7 +223,9 @@ export function NodeEditor({ node, structure, catalog, editing, organization, is
   );
 }
 
-const DataForm = (props: Parameters<typeof Form>[0]) => <KeepsText value={true}><TextInputs value={INPUTS}><Form {...props} /></TextInputs></KeepsText>;
+const DataForm = ({ finders, ...props }: Parameters<typeof Form>[0] & { finders: Record<string, Find> }) => (
+  <KeepsText value={true}><Finders value={finders}><TextInputs value={INPUTS}><Form {...props} /></TextInputs></Finders></KeepsText>
+);
 
 /** The fields that are shown at once; the others are behind "More", until they have a value. */
 const MAIN: Record<string, string[]> = {

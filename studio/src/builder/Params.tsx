@@ -2,13 +2,14 @@ import { useId, useMemo, useState } from "react";
 import type { Json, JsonObject } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
 import { Choice, isPicked, missingOf } from "../forms/Choice";
-import { Gone, Message } from "../forms/Form";
+import { Gone, Message, reasoned } from "../forms/Form";
 import { type FieldError, type Field, fieldOf, gravest } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isJson, isObject, readJson } from "../kit/json";
 import { Named } from "../kit/named";
 import { visible } from "../kit/safe";
+import { TimeSpan, unitOf } from "../kit/TimeSpan";
 import type { References } from "./references";
 
 const escape = (name: string) => name.replace(/~/g, "~0").replace(/\//g, "~1");
@@ -73,7 +74,7 @@ function errorOf(errors: Map<string, FieldError>, name: string): FieldError | un
   return gravest([...errors].filter(([pointer]) => `${pointer}/`.startsWith(`${at}/`)).map(([, error]) => error));
 }
 
-function Param({ field, value, error, disabled, onChange }: {
+function Param({ field, value, error: given, disabled, onChange }: {
   field: Field; value: Json | undefined; error: FieldError | undefined; disabled: boolean; onChange: (value: Json | undefined) => void;
 }) {
   const { t } = useLanguage();
@@ -83,6 +84,8 @@ function Param({ field, value, error, disabled, onChange }: {
   const isChoice = choices !== null && (value === undefined || choices.some((one) => JSON.stringify(one) === JSON.stringify(value)));
   const picked = field.kind === "choice" && isPicked(field, undefined) ? field : null;
   const [asText, setAsText] = useState(picked ? typeof value === "string" && isTemplate(value) : !isChoice);
+  const missing = picked && !asText ? missingOf(picked, value, t("pick.missing")) : undefined;
+  const error = reasoned(given, missing);
   const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
   const shared = { id, disabled, "aria-invalid": (error && !error.isWarning) || undefined, "aria-describedby": described, "aria-required": field.required || undefined } as const;
   const type = (next: string) => {
@@ -105,8 +108,9 @@ function Param({ field, value, error, disabled, onChange }: {
         <ExpressionInput mode="template" className={field.kind === "text" || field.kind === "long" ? "" : "mono"} shared={shared} value={text} onChange={type}
           content={(next) => valueOf(next, field)} />
       )}
+      {!choices && <TimeSpan value={value} unit={unitOf(field.name)} />}
       {choices && asText && <div><button type="button" className="button plain small" disabled={disabled} onClick={() => { setAsText(false); if (!isChoice) onChange(undefined); }}>{t("pick.choose")}</button></div>}
-      {picked && !asText && <Gone text={missingOf(picked, value, t("pick.missing"))} />}
+      <Gone text={error ? undefined : missing} />
       {field.description && <p className="hint text" id={`${id}-hint`}><Named text={visible(field.description)} /></p>}
       <Message error={error} id={`${id}-problem`} />
     </div>

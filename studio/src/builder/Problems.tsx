@@ -27,9 +27,12 @@ export function counted({ errors, warnings }: Count, t: (key: string, values: { 
 /** A name of `data` in backticks that is not that of a node, tool or something else. */
 const FIELD = /(?<!\b(?:branch|edge|group|handle|model|node|outcome|parameter|skill|tool) )`(\w+)`/g;
 
+/** The field on the page shows the name of the skill, where it has one, and which of the reasons it is. */
+const NO_SKILL = /^unknown skill `\d+`$/;
+
 /** What was found, with the names that the fields have on the page. */
 export const wordsOf = ({ message }: Found, { t, has }: Pick<Language, "t" | "has">): string =>
-  message.replace(FIELD, (all, name: string) => (has(`data.${name}`) ? `\`${t(`data.${name}`)}\`` : all));
+  NO_SKILL.test(message) ? t("builder.noSkill") : message.replace(FIELD, (all, name: string) => (has(`data.${name}`) ? `\`${t(`data.${name}`)}\`` : all));
 
 /** The findings of the server's validation, with their fields. Each leads to its node. */
 export function Problems({ issues, structure, onSelect }: { issues: Found[]; structure: Structure; onSelect: (issue: Found) => void }) {

@@ -1,6 +1,7 @@
 import { type ReactNode, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { ApiError } from "../api/client";
-import type { Editing } from "../api/editing";
+import type { Editing, Person } from "../api/editing";
+import { MOST_PEOPLE } from "../api/records";
 import type { AccessConfig, GraphDiff, Json, JsonObject, Variation } from "../api/types";
 import { problemOf, useHost, useKept, useLoaded, useUnsaved } from "../elements/context";
 import { focusUnreadable, Form, Message, useInvalidFocus } from "../forms/Form";
@@ -9,10 +10,12 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Failure, Loading, type Problem, Tabs } from "../kit/kit";
 import { Refusal } from "../kit/named";
+import { useFound } from "../kit/Picker";
 import { brief } from "../kit/safe";
 import { DiffView, RollBackDialog, ScheduleInput } from "./dialogs";
 import type { Editor, EditorState } from "./editor";
 import { Interfaces } from "./Interfaces";
+import { addressed, finderOf } from "./references";
 import { ChatAddress, WebhookAddress } from "./Starts";
 
 interface Props {
@@ -283,10 +286,12 @@ function Sharing({ editor, state, editing }: Props) {
   const typed = useTyped<AccessConfig>(`access of ${workflow.id}`, workflow.accessConfig ?? { visibility: "shared", groupPermissions: {}, sharedWith: [] });
   const access = typed.value;
   const groups = useLoaded("groups", () => editing.groups().catch(() => []));
-  const members = useLoaded("members", () => (editing.listed("members") as Promise<{ email: string | null; name: string | null }[]>).catch(() => []));
   const { problem, saved, send, change } = useUpdate(editor, "accessConfig");
   const input = useRef<HTMLInputElement>(null);
   const [email, setEmail, forgetEmail] = useKept(`access of ${workflow.id}: person`, "");
+  const listed = useLoaded("people", () => (editing.listed("members") as Promise<Person[]>).catch(() => []));
+  const searched = useFound((listed.value?.length ?? 0) >= MOST_PEOPLE ? finderOf(editing) : undefined, email);
+  const offered = new Map([...addressed(listed.value ?? []), ...(searched?.options ?? [])].map((one) => [one.key, one]));
   const edit = (next: Partial<AccessConfig>) => {
     typed.edit(next);
     change();
@@ -344,7 +349,7 @@ function Sharing({ editor, state, editing }: Props) {
           <div className="row">
             <label className="sr" htmlFor="share-with">{t("settings.email")}</label>
             <input id="share-with" ref={input} type="email" className="input" list="share-names" placeholder={t("settings.email")} value={email} onChange={(event) => { setEmail(() => event.target.value); change(); }} onKeyDown={(event) => event.key === "Enter" && addPerson()} />
-            <datalist id="share-names">{members.value?.map((one) => one.email && <option key={one.email} value={one.email}>{one.name ?? ""}</option>)}</datalist>
+            <datalist id="share-names">{[...offered.values()].map((one) => <option key={one.key} value={one.hint ?? one.title}>{one.hint ? one.title : ""}</option>)}</datalist>
             <button type="button" className="button" disabled={!email.trim()} onClick={addPerson}><Icon name="plus" />{t("form.add")}</button>
           </div>
         </div>

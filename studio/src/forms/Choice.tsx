@@ -1,6 +1,7 @@
+import { createContext, useContext } from "react";
 import type { Json, JsonObject } from "../api/types";
 import { useLanguage } from "../i18n/context";
-import { type Option, Picker } from "../kit/Picker";
+import { type Find, type Option, Picker } from "../kit/Picker";
 import { visible } from "../kit/safe";
 import { check, choiceOf, type Field, nameOf } from "./schema";
 
@@ -27,12 +28,16 @@ export function missingOf(field: Choosable, value: Json | undefined, gone: strin
 const written = (value: Json) => JSON.stringify(value);
 const isMail = (schema: JsonObject | undefined) => schema?.format === "email";
 
+/** What finds further options of a field, by the `format` of its schema. Their keys are the values, written as JSON. */
+export const Finders = createContext<Record<string, Find>>({});
+
 /** A choice, or several, by search. */
 export function Choice({ field, value, shared, onChange }: {
   field: Choosable; value: Json | undefined; shared: { id: string; disabled: boolean }; onChange: (value: Json | undefined) => void;
 }) {
   const { t } = useLanguage();
   const { choices, labels, hints, missing, others } = field;
+  const find = useContext(Finders)[String(field.schema.format)];
   const optionAt = (index: number): Option => {
     const [hint, gone] = [hints[index], missing[index]];
     return { key: written(choices[index]!), title: visible(labels[index] ?? ""), ...(hint ? { hint: visible(hint) } : {}), ...(gone ? { missing: gone } : {}) };
@@ -54,6 +59,6 @@ export function Choice({ field, value, shared, onChange }: {
   };
   return (
     <Picker shared={shared} options={choices.map((_, index) => optionAt(index)).filter((one) => !one.missing)} chosen={held.map(optionOf)} many={field.kind === "several"}
-      canClear={!field.required} {...(other ? { other } : {})} onChange={change} />
+      canClear={!field.required} {...(other ? { other } : {})} {...(find ? { find } : {})} onChange={change} />
   );
 }

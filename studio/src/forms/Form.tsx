@@ -4,7 +4,8 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isJson, numberOf, readJson } from "../kit/json";
 import { Named } from "../kit/named";
-import { visible } from "../kit/safe";
+import { brief, visible } from "../kit/safe";
+import { TimeSpan, unitOf } from "../kit/TimeSpan";
 import { Choice, isPicked, missingOf } from "./Choice";
 import { check, choiceOf, type Field, type FieldError, fieldsFor, gravest, initial } from "./schema";
 
@@ -164,13 +165,14 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
   field: Exclude<Field, { kind: "group" | "list" }>; at: string; value: Json | undefined; error: FieldError | undefined; disabled: boolean;
   onChange: (value: Json | undefined) => void;
 }) {
-  const { t, duration } = useLanguage();
+  const { t } = useLanguage();
   const id = useId();
   // Without it the value of before would be sent: the owner of the form asks for it with `focusUnreadable`.
   const [unread, setUnreadable] = useState(false);
   const keeps = useContext(KeepsText);
   const unreadable = keeps ? isKeptText(field, value) : unread;
-  const error: FieldError | undefined = unreadable ? (field.kind === "json" ? { rule: "json", message: "" } : { rule: "type", limit: field.kind, message: "" }) : given;
+  const missing = field.kind === "choice" ? missingOf(field, value, t("pick.missing")) : undefined;
+  const error: FieldError | undefined = unreadable ? (field.kind === "json" ? { rule: "json", message: "" } : { rule: "type", limit: field.kind, message: "" }) : reasoned(given, missing);
   const Custom = useContext(TextInputs)[String(field.schema.format)];
   const isTime = field.schema.format === "date-time";
   const described = [field.description && `${id}-hint`, error && `${id}-problem`].filter(Boolean).join(" ") || undefined;
@@ -197,13 +199,12 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
     const choice = "choices" in field ? field.choices[index] : undefined;
     return typeof choice === "boolean" ? t(choice ? "form.yes" : "form.no") : visible("labels" in field ? (field.labels[index] ?? "") : "");
   };
-  const missing = field.kind === "choice" ? missingOf(field, value, t("pick.missing")) : undefined;
   if ((field.kind === "several" || field.kind === "choice") && isPicked(field, value)) {
     return (
       <div className="field" data-at={at}>
         <label htmlFor={id}>{label}</label>
         <Choice field={field} value={value} shared={shared} onChange={onChange} />
-        <Gone text={missing} />
+        <Gone text={error ? undefined : missing} />
         {below}
       </div>
     );
@@ -221,7 +222,7 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
               data-invalid={(error && !error.isWarning && index === 0) || undefined} aria-invalid={(many && shared["aria-invalid"]) || undefined}
               aria-describedby={error && `${id}-problem`}
               onChange={() => onChange(!many ? choice : chosen.has(index) ? held.filter((one) => choiceOf(field.choices, one) !== index) : [...held, choice])} />
-            <label htmlFor={`${id}-${index}`}>{text(index)}</label>
+            <label htmlFor={`${id}-${index}`}>{text(index)}{field.hints[index] && <span className="hint"> · {brief(field.hints[index], 80)}</span>}</label>
           </div>
         ))}
         {!many && !field.required && (
@@ -230,7 +231,7 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
             <label htmlFor={`${id}-none`}>{t("form.noChoice")}</label>
           </div>
         )}
-        <Gone text={missing} />
+        <Gone text={error ? undefined : missing} />
         {below}
       </fieldset>
     );
@@ -257,12 +258,16 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
           {...(field.schema.format === "password" ? { autoComplete: "new-password" } : {})} value={typeof value === "string" ? (isTime ? localTime(value) : value) : ""}
           onChange={(event) => onChange((isTime ? instant(event.target.value) : event.target.value) || undefined)} />
       )}
-      {field.schema.format === "seconds" && typeof value === "number" && value >= 60 && <p className="hint num">= {duration(value * 1_000)}</p>}
-      <Gone text={missing} />
+      {(field.kind === "number" || field.kind === "integer") && <TimeSpan value={value} unit={unitOf(field.name)} />}
+      <Gone text={error ? undefined : missing} />
       {below}
     </div>
   );
 }
+
+/** An error of the server at a choice that refers to nothing: why that is, rather than that it is not known. */
+export const reasoned = (error: FieldError | undefined, missing: string | undefined): FieldError | undefined =>
+  error?.rule === "server" && missing ? { ...error, message: missing } : error;
 
 /** Why what is chosen is not there. */
 export function Gone({ text }: { text: string | undefined }) {

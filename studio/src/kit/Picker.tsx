@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useId, useLayoutEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "./icons";
 import { brief, visible } from "./safe";
@@ -13,10 +13,15 @@ export interface Option {
   missing?: string;
 }
 
+/** Reads the options for a text. */
+export type Find = (text: string) => Promise<Option[]>;
+
 interface Props {
   /** Attributes of the input: its id, whether it is disabled, its error. */
   shared: { id: string; disabled: boolean };
   options: Option[];
+  /** Finds options beside `options`, of which there are more than could be read. */
+  find?: Find;
   /** What is chosen, as it is shown; it need not be among the options. */
   chosen: Option[];
   /** Several can be chosen. */
@@ -40,8 +45,30 @@ export function matching(options: Option[], text: string): Option[] {
   return [...found.filter(isFirst), ...found.filter((one) => !isFirst(one))];
 }
 
+/** How long nothing is typed before a text is searched, in milliseconds. */
+const PAUSE_MS = 200;
+
+/** What was found for the last text that was searched; while another one is typed, it is that of before. */
+export function useFound(find: Find | undefined, text: string): { text: string; options: Option[] } | null {
+  const [found, setFound] = useState<{ text: string; options: Option[] } | null>(null);
+  const latest = useRef(find);
+  latest.current = find;
+  const wanted = find ? text.trim() : "";
+  useEffect(() => {
+    if (!wanted) return setFound(null);
+    let live = true;
+    const keep = (options: Option[]) => void (live && setFound({ text: wanted, options }));
+    const timer = setTimeout(() => void latest.current?.(wanted).then(keep, () => keep([])), PAUSE_MS);
+    return () => {
+      live = false;
+      clearTimeout(timer);
+    };
+  }, [wanted]);
+  return found;
+}
+
 /** A choice out of many, by search (ARIA 1.2, combobox with a list). What was chosen of several stands above the search. */
-export function Picker({ shared, options, chosen, many, canClear, other, onChange }: Props) {
+export function Picker({ shared, options: known, find, chosen, many, canClear, other, onChange }: Props) {
   const { t } = useLanguage();
   const listId = useId();
   const box = useRef<HTMLDivElement>(null);
@@ -53,7 +80,13 @@ export function Picker({ shared, options, chosen, many, canClear, other, onChang
   const isOpen = text !== null;
   // The text of a choice that was not changed yet is no search.
   const search = isOpen && text !== single?.title ? text : "";
-  const found = isOpen ? matching(many ? options.filter((one) => !taken.has(one.key)) : options, search) : [];
+  const searched = useFound(isOpen ? find : undefined, search);
+  const isSearching = find !== undefined && search.trim() !== "" && searched?.text !== search.trim();
+  // What the server has found for the text need not have each word of it.
+  const further = (isSearching ? matching(searched?.options ?? [], search) : (searched?.options ?? [])).filter((one) => !known.some((other) => other.key === one.key));
+  const options = [...known, ...further];
+  const local = isOpen ? matching(many ? options.filter((one) => !taken.has(one.key)) : options, search) : [];
+  const found = isOpen ? [...local, ...further.filter((one) => !local.includes(one) && !(many && taken.has(one.key)))] : [];
   const typed = isOpen && search.trim() ? (other?.(search.trim()) ?? null) : null;
   const extra = typed && !taken.has(typed.key) && !options.some((one) => one.key === typed.key) ? [typed] : [];
   const shown = [...found.slice(0, MOST_SHOWN), ...extra];
@@ -87,7 +120,7 @@ export function Picker({ shared, options, chosen, many, canClear, other, onChang
     } else if (event.key === "Enter" && isOpen) {
       const option = shown[at];
       if (option && (search || active || !many)) take(option);
-      else close();
+      else if (!isSearching) close();
     } else if (event.key === "Escape" && isOpen) close();
     else if (event.key === "Backspace" && many && !text && chosen.length) return remove(chosen.at(-1)!.key);
     else return;
@@ -124,14 +157,14 @@ export function Picker({ shared, options, chosen, many, canClear, other, onChang
                   {option.hint && <span className="clip hint">{brief(option.hint, 80)}</span>}
                 </li>
               ))}
-              {!shown.length && <li className="hint" role="option" aria-disabled="true" aria-selected="false">{t("builder.nothing")}</li>}
-              {found.length > MOST_SHOWN && <li className="hint" role="option" aria-disabled="true" aria-selected="false">{t("builder.narrow", { count: found.length - MOST_SHOWN })}</li>}
+              {!shown.length && <li className="hint" role="option" aria-disabled="true" aria-selected="false">{t(isSearching ? "pick.searching" : "builder.nothing")}</li>}
+              {found.length > MOST_SHOWN && <li className="hint" role="option" aria-disabled="true" aria-selected="false">{find ? t("pick.narrow") : t("builder.narrow", { count: found.length - MOST_SHOWN })}</li>}
             </ul>
           )}
         </div>
         {single && canClear && <button type="button" className="button plain square" disabled={shared.disabled} aria-label={t("pick.remove", { name: brief(single.title, 60) })} onClick={() => remove(single.key)}><Icon name="close" /></button>}
       </div>
-      <span className="sr" role="status">{isOpen && search ? t("pick.found", { count: found.length }) : ""}</span>
+      <span className="sr" role="status">{isOpen && search && !isSearching ? t("pick.found", { count: found.length }) : ""}</span>
     </div>
   );
 }

@@ -261,10 +261,11 @@ def test_people_by_keyboard_alone(open_page: Open, server: Server, filled: dict[
     expect(row(page, "Grace Hopper")).to_be_visible()
     tab_to(page, lambda name: name == "Add a person")
     page.keyboard.press("Enter")
-    expect(page.get_by_label("User ID")).to_be_focused()
-    page.keyboard.type("alan")
+    expect(page.get_by_label("Name")).to_be_focused()
     tab_to(page, lambda name: name.startswith("Email"))
     page.keyboard.type("alan@acme.test")
+    tab_to(page, lambda name: name.startswith("User ID"))
+    page.keyboard.type("alan")
     tab_to(page, lambda name: name == "Finance")
     page.keyboard.press("Space")
     page.keyboard.press("Enter")
@@ -292,8 +293,8 @@ def test_a_token_is_shown_once(open_page: Open, server: Server) -> None:
     page.get_by_role("button", name="New token").click()
     page.get_by_label("Name").fill("Reports")
     page.get_by_role("button", name="Create").click()
-    expect(page.locator("fieldset", has_text="Scopes").locator(".problem")).to_be_visible()
-    page.get_by_label("usage:read").check()
+    expect(page.locator("fieldset", has_text="Permissions").locator(".problem")).to_be_visible()
+    page.get_by_label("See the usage of models · usage:read", exact=True).check()
     page.get_by_role("button", name="Create").click()
     token = page.locator(".secret code").inner_text()
     with httpx.Client(
@@ -303,7 +304,7 @@ def test_a_token_is_shown_once(open_page: Open, server: Server) -> None:
         assert client.get("/api/v1/workflows").status_code == 403
         assert token not in page.url
         page.reload()
-        expect(page.locator("aside dl").get_by_text("usage:read")).to_be_visible()
+        expect(page.locator("aside dl").get_by_text("See the usage of models · usage:read")).to_be_visible()
         assert page.locator(".secret").count() == 0
         page.get_by_role("button", name="Revoke").click()
         page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
@@ -428,12 +429,19 @@ def test_the_audit(open_page: Open, server: Server, filled: dict[str, str]) -> N
         body = {"url": "https://hooks.invalid/audit", "events": ["run.failed"]}
         made = client.post("/api/v1/hooks", json=body).json()
         client.delete(f"/api/v1/hooks/{made['id']}")
+        kept, gone = (
+            client.post("/api/v1/workflows", json={"name": name, "type": "workflow", "workflowStructure": demo.PLAIN})
+            .json()["id"] for name in ("Audited", "Forgotten")
+        )  # fmt: skip
+        client.delete(f"/api/v1/workflows/{gone}")
     page = open_page("/studio/audit")
     expect(row(page, "hook.create").first).to_be_visible()
+    expect(row(page, f"Workflow Audited ({kept})")).to_contain_text("Ada Lovelace")
+    expect(row(page, "workflow.delete").first).to_contain_text(f"Workflow {gone}")
     page.get_by_label("Action").fill("policy.create")
     page.get_by_label("Action").press("Enter")
     expect(row(page, "hook.create")).to_have_count(0)
-    row(page, filled["policies"][:20]).click()
+    row(page, "Policy Refunds are approved").first.click()
     expect(page.locator("aside .json")).to_contain_text("Refunds are approved")
     page.locator("aside").get_by_role("link").click()
     expect(page.get_by_role("heading", name="Refunds are approved")).to_be_visible()

@@ -162,7 +162,7 @@ def test_an_id_is_renamed_everywhere(open_page: Open, server: Server, ids: dict[
         expect(node(page, "price")).to_be_visible()
         expect(page.get_by_label("Id", exact=True)).to_be_focused()
         page.get_by_label("Id", exact=True).fill("amount")
-        page.keyboard.press("Tab")
+        page.keyboard.press("Shift+Tab")
         page.keyboard.type("Amount")
         expect(page.get_by_label("Label")).to_have_value("Amount")
         expect(node(page, "amount")).to_be_visible()

@@ -1,5 +1,6 @@
 """Fields that refer to skills, workflows, connections and people: chosen by name, out of any number of them."""
 
+import re
 from typing import Any
 
 import demo
@@ -86,9 +87,25 @@ def test_a_skill_that_cannot_be_used_says_why(
 ) -> None:
     skill = 9999 if index is None else skills[index]
     with server.client() as client:
-        _, panel, _ = shown(open_page, client, demo.node("write", "agent", message="Hello", agent_id=skill))
+        page, panel, _ = shown(open_page, client, demo.node("write", "agent", message="Hello", agent_id=skill))
         expect(panel.get_by_role("combobox", name="Skill")).to_have_value(name)
-        expect(panel.get_by_text(why, exact=True)).to_be_visible()
+        expect(panel.get_by_text(why, exact=True)).to_have_count(1)
+        expect(panel.get_by_text("unknown skill")).to_have_count(0)
+        page.get_by_role("button", name="1 problem", exact=True).click()
+        problems = page.get_by_role("list", name="Problems")
+        expect(problems.get_by_text("It is deleted, not deployed, or not visible to you")).to_be_visible()
+
+
+def test_a_time_is_shown_in_larger_units(open_page: Open, server: Server) -> None:
+    """Beside a number of seconds, of a field of a node as of a parameter of a tool."""
+    with server.client() as client:
+        wait = demo.node("pause", "action", toolId="core.wait", params={"seconds": 5400})
+        _, panel, _ = shown(open_page, client, wait)
+        expect(panel.get_by_text("= 1 hr 30 min", exact=True)).to_be_visible()
+        _, panel, _ = shown(open_page, client, demo.node("ask", "humanApproval", message="Pay?", timeoutSeconds=90_061))
+        expect(panel.get_by_text("= 1 day 1 hr 1 min 1 sec", exact=True)).to_be_visible()
+        panel.get_by_label("Time limit in seconds").fill("59")
+        expect(panel.get_by_text(re.compile("^= "))).to_have_count(0)
 
 
 def test_approvers_are_people_groups_and_addresses(open_page: Open, server: Server) -> None:

@@ -22,6 +22,7 @@ SHAPES = {
     "InboxItem": ("InboxItem", {"target"}),
     "Workflow": ("Workflow", set()),
     "Erasure": ("Erasure", set()),
+    "AuditEntry": ("ListedAuditEntry", set()),
     "Caller": ("Caller", set()),
     "ErrorBody": ("ErrorBody", set()),
     "NodeType": ("NodeType", set()),
@@ -46,7 +47,7 @@ SHAPES = {
             "Policy", "Memory", "ContextSegment", "ContextTool", "ComposedContext", "EvaluationCase",
             "EvaluationResult", "EvaluationResults", "CaseComparison", "CheckResult", "ChatAppRow",
             "Conversation", "ConversationMessage", "MessageCall", "Upload",
-            "AuditEntry", "UsageReport", "UsageTotals", "NextRun", "MissedSlot", "ScheduleState",
+            "UsageReport", "UsageTotals", "NextRun", "MissedSlot", "ScheduleState",
         )
     },
 }  # fmt: skip

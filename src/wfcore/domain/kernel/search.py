@@ -12,5 +12,5 @@ def folded(text: str) -> str:
 
 
 def contains(query: str | None, *texts: str | None) -> bool:
-    """Whether one of the texts contains the query, ASCII letters in either case. None is no restriction."""
+    """Whether one of the texts contains the query, ASCII letters in either case. None excludes nothing."""
     return query is None or any(folded(query) in folded(text) for text in texts if text is not None)

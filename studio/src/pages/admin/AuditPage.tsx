@@ -1,12 +1,13 @@
 import { useMemo, useState } from "react";
 import type { AuditEntry } from "../../api/records";
-import type { Caller, JsonObject } from "../../api/types";
+import type { Caller } from "../../api/types";
 import { type Place, useChoice, useLoaded } from "../../elements/context";
 import { JsonBlock } from "../../kit/JsonView";
 import { Empty, Failure, Loading, VirtualRows } from "../../kit/kit";
 import { brief, visible } from "../../kit/safe";
 import { PlaceLink } from "../parts";
-import { Further, Title, useContextOf, useFocusReturn, useRecords } from "./CollectionPage";
+import { Title, useContextOf, useFocusReturn, useRecords } from "./CollectionPage";
+import { PersonChoice } from "./PersonChoice";
 
 const TEMPLATE = "minmax(120px, 0.9fr) minmax(100px, 1fr) minmax(120px, 1.2fr) minmax(120px, 1.4fr)";
 const DAYS = [1, 7, 30];
@@ -21,20 +22,27 @@ function placeOf({ resource }: AuditEntry): Place | null {
   return found ? { page: "administration", section: found, id: resource.id } : null;
 }
 
+const label = ({ resource, resourceName }: AuditEntry) => brief(resourceName ?? resource.id, 120);
+
+/** The name with the number, of what has numbers: two can have the same name. */
+const labelWithNumber = (one: AuditEntry) => (one.resourceName && /^\d+$/.test(one.resource.id) ? `${label(one)} (${one.resource.id})` : label(one));
+
 /** Who did what, newest first. */
 export function AuditPage({ me }: { me: Caller }) {
-  const { t, ago, dateTime, now, records } = useContextOf(me);
+  const context = useContextOf(me);
+  const { t, has, ago, dateTime, now, records } = context;
   const [chosen, setChosen] = useChoice<Record<string, string>>("filters", {});
   const filters = useMemo(() => {
     const { days, ...rest } = chosen;
     return { ...rest, ...(days ? { from: new Date(Math.floor(now() / 60_000 - Number(days) * 1_440) * 60_000).toISOString() } : {}) } as Record<string, string>;
   }, [chosen]);
   const list = useRecords<AuditEntry>(AUDIT, records, filters);
-  const members = useLoaded("members", () => records.all<JsonObject>("members").catch(() => []));
+  const members = useLoaded("members", () => records.people().catch(() => []));
   const [at, setAt] = useState<AuditEntry | null>(null);
   const set = (name: string, value: string) => { setChosen({ ...chosen, [name]: value }); setAt(null); };
-  const names = new Map(members.value?.map((one) => [one.userId, String(one.name || one.email || one.userId)]));
-  const who = (one: AuditEntry) => brief(names.get(one.userId) ?? one.userId ?? t("who.system"), 80);
+  const withPeople = useMemo(() => ({ ...context, choices: members.value ? { members: members.value } : context.choices }), [context, members.value]);
+  const who = (one: AuditEntry) => brief(one.userName ?? one.userId ?? t("who.system"), 80);
+  const kind = (one: AuditEntry) => (has(`audit.kind.${one.resource.type}`) ? t(`audit.kind.${one.resource.type}`) : one.resource.type);
   const box = useFocusReturn(at === null ? null : AUDIT.id(at));
   return (
     <div className="page admin" ref={box}>
@@ -42,11 +50,7 @@ export function AuditPage({ me }: { me: Caller }) {
       <div className="filters" role="search" aria-label={t("runs.filters")}>
         <div className="field">
           <label htmlFor="f-user">{t("audit.user")}</label>
-          <select id="f-user" className="input" value={chosen.userId ?? ""} onChange={(event) => set("userId", event.target.value)}>
-            <option value="">{t("common.all")}</option>
-            {[...names].map(([id, name]) => <option key={String(id)} value={String(id)}>{brief(name, 80)}</option>)}
-            <Further count={names.size} />
-          </select>
+          <PersonChoice id="f-user" none={t("common.all")} value={chosen.userId ?? ""} context={withPeople} onChange={(userId) => set("userId", userId)} />
         </div>
         <div className="field">
           <label htmlFor="f-action">{t("audit.action")}</label>
@@ -76,10 +80,10 @@ export function AuditPage({ me }: { me: Caller }) {
                   return (
                     <div role="listitem" key={id} data-record={id} style={{ height: 47 }}>
                       <button type="button" className={`line record${isOpen ? " current" : ""}`} aria-pressed={isOpen} style={{ gridTemplateColumns: TEMPLATE }} onClick={() => setAt(one)}>
-                        <span className="clip"><time className="num" dateTime={one.at} title={dateTime(one.at)}>{ago(one.at)}</time><span className="narrow"> · {brief(one.action, 60)}</span></span>
+                        <span className="clip"><time className="num" dateTime={one.at} title={dateTime(one.at)}>{ago(one.at)}</time><span className="narrow"> · {brief(one.action, 60)}{one.resourceName && ` · ${label(one)}`}</span></span>
                         <span className="clip">{who(one)}</span>
                         <span className="clip wide mono">{brief(one.action, 60)}</span>
-                        <span className="clip wide muted">{brief(`${one.resource.type} ${one.resource.id}`, 100)}</span>
+                        <span className="clip wide muted">{kind(one)} {labelWithNumber(one)}</span>
                       </button>
                     </div>
                   );
@@ -94,8 +98,9 @@ export function AuditPage({ me }: { me: Caller }) {
               <dl className="facts">
                 <div className="fact"><dt>{t("audit.at")}</dt><dd>{dateTime(at.at)}</dd></div>
                 <div className="fact"><dt>{t("audit.user")}</dt><dd>{who(at)}</dd></div>
-                <div className="fact"><dt>{t("audit.resource")}</dt><dd className="mono">{visible(at.resource.type)}{" "}
-                  {placeOf(at) ? <PlaceLink to={placeOf(at)!}>{visible(at.resource.id)}</PlaceLink> : visible(at.resource.id)}</dd></div>
+                <div className="fact"><dt>{t("audit.resource")}</dt><dd>{kind(at)}{" "}
+                  {placeOf(at) ? <PlaceLink to={placeOf(at)!}>{label(at)}</PlaceLink> : label(at)}
+                  {at.resourceName && <span className="hint mono"> · {visible(at.resource.id)}</span>}</dd></div>
                 {at.remoteAddress && <div className="fact"><dt>{t("audit.address")}</dt><dd className="mono">{visible(at.remoteAddress)}</dd></div>}
                 {at.requestId && <div className="fact"><dt>{t("audit.request")}</dt><dd className="mono">{visible(at.requestId)}</dd></div>}
               </dl>

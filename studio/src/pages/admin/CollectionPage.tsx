@@ -14,7 +14,8 @@ import { Picker } from "../../kit/Picker";
 import { MOST_LISTED } from "../../forms/Choice";
 import { brief, visible } from "../../kit/safe";
 import { PlaceLink } from "../parts";
-import type { Collection, Context } from "./collection";
+import { type Collection, type Context, optionsOf } from "./collection";
+import { findIn, PersonChoice, useNames } from "./PersonChoice";
 import { RecordForm } from "./RecordForm";
 
 const ROW = 47;
@@ -81,6 +82,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
     list.reload();
     open(of.id(made.value));
   };
+  const person = of.personFilter?.(context);
   const template = of.columns.map((column) => column.width).join(" ");
   const side = making || recordId !== undefined;
   const box = useFocusReturn(making ? NEW : (recordId ?? null));
@@ -92,12 +94,18 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
           <button type="button" className="button primary" onClick={() => making || host.unsaved.leave(() => { setMaking(true); setSecret(null); })}><Icon name="plus" />{t(`${section}.new`)}</button>
         )}
       </div>
-      {(of.filters || of.find) && (
+      {(of.filters || of.personFilter || of.findsPeople) && (
         <div className="filters" role="search" aria-label={t("runs.filters")}>
-          {of.find && (
+          {of.findsPeople && (
             <div className="field">
-              <label htmlFor="f-find">{t(of.find.text)}</label>
-              <Picker shared={{ id: "f-find", disabled: false }} options={of.find.options(context)} chosen={[]} many={false} canClear={false} onChange={([id]) => id !== undefined && open(id)} />
+              <label htmlFor="f-find">{t(of.findsPeople.text)}</label>
+              <Picker shared={{ id: "f-find", disabled: false }} options={optionsOf(choices.members ?? [])} {...findIn(context)} chosen={[]} many={false} canClear={false} onChange={([id]) => id !== undefined && open(id)} />
+            </div>
+          )}
+          {person && (
+            <div className="field">
+              <label htmlFor="f-person">{t(person.text)}</label>
+              <PersonChoice id="f-person" none={t(person.none)} without={me.userId} value={chosen[person.name] ?? ""} context={context} onChange={(value) => setChosen({ ...chosen, [person.name]: value })} />
             </div>
           )}
           {(of.filters?.(context) ?? []).map((filter) => (
@@ -170,12 +178,6 @@ function FilterChoice({ id, options, value, onChange }: { id: string; options: [
   );
 }
 
-/** Says in a choice that it has more than what can be chosen; the caller can be left out of it. */
-export function Further({ count }: { count: number }) {
-  const { t } = useLanguage();
-  return count < MOST_CHOICES - 1 ? null : <option disabled>{t("runs.furtherWorkflows", { count })}</option>;
-}
-
 export function Title({ text, onClose }: { text: ReactNode; onClose: () => void }) {
   const { t } = useLanguage();
   return (
@@ -239,6 +241,7 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
   useChanges(of.kinds ?? ["poll"], (changes) => {
     if (!editing && changes.some((change) => change.kind === "poll" || String(change.id) === id)) void read(true);
   });
+  useNames(found ? (of.people?.(found.value) ?? []) : [], context);
   if (problem) return <><div className="section"><Title text="" onClose={onClose} /></div><Failure problem={problem} onRetry={() => void read()} /></>;
   if (!found) return <Loading rows={6} />;
   const one = found.value;

@@ -8,7 +8,7 @@ import { Refusal } from "../../kit/named";
 import { brief } from "../../kit/safe";
 import { PlaceLink } from "../parts";
 import { type Context, isAdmin, memberName } from "./collection";
-import { Further } from "./CollectionPage";
+import { nameOf, PersonChoice, useNames } from "./PersonChoice";
 
 /** Below a member: the delegations from and to this person, and the person's data. */
 export function MemberExtra({ one, context, onRemoved }: { one: Member; context: Context; onRemoved: () => void }) {
@@ -25,11 +25,12 @@ export function MemberExtra({ one, context, onRemoved }: { one: Member; context:
 function Delegations({ of, context }: { of: Member; context: Context }) {
   const { t, records, dateTime } = context;
   const { value, reload } = useLoaded(of.userId, async () => {
-    const [rows, members] = await Promise.all([records.all<Delegation>("delegations"), records.all<Member>("members")]);
-    return { rows: rows.filter((row) => row.from === of.userId || row.to === of.userId), names: new Map(members.map((row) => [row.userId, memberName(row)])) };
+    const rows = await records.all<Delegation>("delegations");
+    return { rows: rows.filter((row) => row.from === of.userId || row.to === of.userId) };
   });
   useChanges(["delegation"], reload);
-  const name = (userId: string) => brief(value?.names.get(userId) ?? userId, 80);
+  useNames((value?.rows ?? []).flatMap((row) => [row.from, row.to]), context);
+  const name = (userId: string) => (userId === of.userId ? brief(memberName(of), 80) : nameOf(userId, context));
   return (
     <div className="section">
       <h3>{t("nav.delegations")}</h3>
@@ -112,8 +113,7 @@ function unmanaged(error: unknown): string {
 
 /** Asks for the successor, and for the user id, so that nobody is erased by a slip. */
 function EraseDialog({ of, context, onClose, onErase }: { of: Member; context: Context; onClose: () => void; onErase: (transferTo: string) => void }) {
-  const { t, records } = context;
-  const members = useLoaded("successors", () => records.all<Member>("members"));
+  const { t } = context;
   const [to, setTo] = useState("");
   const [typed, setTyped] = useState("");
   return (
@@ -126,11 +126,7 @@ function EraseDialog({ of, context, onClose, onErase }: { of: Member; context: C
       <p className="muted">{t("members.eraseHint")}</p>
       <div className="field">
         <label htmlFor="erase-to">{t("members.transferTo")}</label>
-        <select id="erase-to" className="input" value={to} onChange={(event) => setTo(event.target.value)}>
-          <option value="">{t("members.transferToNobody")}</option>
-          {members.value?.filter((one) => one.userId !== of.userId).map((one) => <option key={one.userId} value={one.userId}>{brief(memberName(one), 80)}</option>)}
-          <Further count={members.value?.length ?? 0} />
-        </select>
+        <PersonChoice id="erase-to" none={t("members.transferToNobody")} without={of.userId} value={to} context={context} onChange={setTo} />
       </div>
       <div className="field">
         <label htmlFor="erase-who">{t("members.eraseType", { id: brief(of.userId, 120) })}</label>

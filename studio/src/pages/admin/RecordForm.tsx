@@ -2,11 +2,14 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../../api/client";
 import type { Json, JsonObject } from "../../api/types";
 import { problemOf, useUnsaved } from "../../elements/context";
-import { focusUnreadable, Form, unreadableIn, useInvalidFocus } from "../../forms/Form";
+import { focusUnreadable, Form, TextInputs, unreadableIn, useInvalidFocus } from "../../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, patchOf, withValue } from "../../forms/schema";
 import { Icon } from "../../kit/icons";
 import { Refusal } from "../../kit/named";
-import type { Context, FormOf } from "./collection";
+import { type Context, type FormOf, RecordContext } from "./collection";
+import { PersonInput } from "./PersonChoice";
+
+const INPUTS = { person: PersonInput };
 
 /** A form of a record. `save` gets the value; issues of the server are shown at their fields. */
 export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, onDiscard, autoFocus = true, onEdit }: {
@@ -76,7 +79,9 @@ export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, o
   };
   return (
     <form className="recordform" ref={box} noValidate onSubmit={(event) => { event.preventDefault(); void submit(); }}>
-      <Form field={field} value={value} errors={errors} disabled={busy} onChange={change} />
+      <RecordContext value={context}>
+        <TextInputs value={INPUTS}><Form field={field} value={value} errors={errors} disabled={busy} onChange={change} /></TextInputs>
+      </RecordContext>
       <Refusal text={problem?.stale ? null : problem?.text} />
       {problem?.stale && (
         <div className="notice wait" role="alert">

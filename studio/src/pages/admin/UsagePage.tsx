@@ -1,10 +1,10 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import type { UsageGroup, UsageReport } from "../../api/records";
-import type { Caller, JsonObject } from "../../api/types";
+import { MOST_PEOPLE, type UsageGroup, type UsageReport } from "../../api/records";
+import type { Caller } from "../../api/types";
 import { useChanges, useHost, useLoaded } from "../../elements/context";
 import { Empty, Failure, Loading, Tabs } from "../../kit/kit";
 import { brief } from "../../kit/safe";
-import { type Context } from "./collection";
+import { type Context, memberName } from "./collection";
 import { useContextOf } from "./CollectionPage";
 
 const GROUPS = ["day", "model", "workflow", "skill", "user", "origin"];
@@ -68,15 +68,21 @@ function useNames(groupBy: string | undefined, keys: (string | null)[], { record
   const { api } = useHost();
   const [names, setNames] = useState<Record<string, string>>({});
   const known = useRef(names);
-  const wanted = groupBy === "workflow" ? [...new Set(keys)].filter((key) => Number(key) > 0).join() : "";
+  const wanted = JSON.stringify([...new Set(keys)].filter((key) => key !== null && (groupBy === "user" || (groupBy === "workflow" && Number(key) > 0))));
   useEffect(() => {
     let live = true;
     const keep = (found: Record<string, string>) => void (live && setNames((known.current = { ...known.current, ...found })));
-    if (groupBy === "user") {
-      void records.all<JsonObject>("members").then((all) => keep(Object.fromEntries(all.map((one) => [`user ${one.userId}`, String(one.name || one.email || one.userId)]))), () => undefined);
-    }
-    const ids = wanted.split(",").filter((id) => id && known.current[`workflow ${id}`] === undefined);
-    void Promise.all(ids.map(async (id) => [`workflow ${id}`, (await api.workflow(Number(id)))?.name ?? id])).then((all) => keep(Object.fromEntries(all)), () => undefined);
+    const ids = (JSON.parse(wanted) as string[]).filter((id) => known.current[`${groupBy} ${id}`] === undefined);
+    const read = async () => {
+      if (!ids.length) return;
+      const people = groupBy === "user" ? await records.people() : [];
+      keep(Object.fromEntries(people.map((one) => [`user ${one.userId}`, memberName(one)])));
+      const rest = ids.filter((id) => known.current[`${groupBy} ${id}`] === undefined);
+      const person = async (id: string) => (people.length < MOST_PEOPLE ? id : records.readName(id).then(() => records.knownName(id)));
+      const name = async (id: string) => (groupBy === "user" ? await person(id) : (await api.workflow(Number(id)))?.name) ?? id;
+      keep(Object.fromEntries(await Promise.all(rest.map(async (id) => [`${groupBy} ${id}`, await name(id)] as const))));
+    };
+    read().catch(() => undefined);
     return () => void (live = false);
   }, [groupBy, wanted, records, api]);
   return (key) => brief(key === null ? t("common.none") : (names[`${groupBy} ${key}`] ?? key), 60);

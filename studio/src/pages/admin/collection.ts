@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import { createContext, type ReactNode, useContext } from "react";
 import type { ListName, Records } from "../../api/records";
 import type { Caller, Json, JsonObject } from "../../api/types";
 import type { Language } from "../../i18n/texts";
@@ -43,8 +43,12 @@ export interface Collection<T> {
   name: (one: T, context: Context) => string;
   columns: Column<T>[];
   filters?: (context: Context) => { name: string; text: string; none?: string; options: [string, string][] }[];
-  /** A record that is found by name, among those that `prepare` has read. */
-  find?: { text: string; options: (context: Context) => Option[] };
+  /** A filter by a person. */
+  personFilter?: (context: Context) => { name: string; text: string; none: string } | null;
+  /** Records of people: one is found by name. */
+  findsPeople?: { text: string };
+  /** The people whose ids a record has. */
+  people?: (one: T) => string[];
   prepare?: (records: Records, me: Caller) => Promise<Record<string, JsonObject[]>>;
   mayChange: (me: Caller) => boolean;
   /** Of those who may change some records, who may change this one. */
@@ -63,6 +67,11 @@ export interface Collection<T> {
   /** What else is shown of a record, below its details. */
   Extra?: (props: { one: T; context: Context; mayChange: boolean; reload: () => void; onRemoved: () => void }) => ReactNode;
 }
+
+export const RecordContext = createContext<Context | null>(null);
+
+/** The context of the form that the input is in. */
+export const useRecordContext = () => useContext(RecordContext)!;
 
 export const text = (value: Json | undefined): string => (typeof value === "string" ? value : "");
 

@@ -1,9 +1,9 @@
-import { type Delegation, MOST_CHOICES, MOST_WORKFLOWS } from "../../api/records";
+import { type Delegation, MOST_PEOPLE, MOST_WORKFLOWS } from "../../api/records";
 import type { JsonObject } from "../../api/types";
-import { brief, visible } from "../../kit/safe";
-import { type Collection, type Context, isAdmin, memberName } from "./collection";
+import { visible } from "../../kit/safe";
+import { type Collection, type Context, isAdmin } from "./collection";
+import { nameOf, Person } from "./PersonChoice";
 
-const nameOf = (userId: string, { choices }: Context) => brief(memberName(choices.members?.find((one) => one.userId === userId) ?? { userId }), 80);
 const isOver = (one: Delegation, { now }: Context) => one.until !== null && Date.parse(one.until) <= now();
 
 const untilOf = (one: Delegation, context: Context) =>
@@ -16,14 +16,15 @@ export const delegations: Collection<Delegation> = {
   list: "delegations", kinds: ["delegation", "member"], icon: "inbox",
   id: (one) => one.id,
   name: fromTo,
+  people: (one) => [one.from, one.to],
   columns: [
-    { text: "delegations.from", width: "minmax(110px, 1.4fr)", show: (one, context) => <b className="title">{nameOf(one.from, context)}</b> },
-    { text: "delegations.to", width: "minmax(110px, 1.4fr)", show: (one, context) => nameOf(one.to, context) },
+    { text: "delegations.from", width: "minmax(110px, 1.4fr)", show: (one, context) => <b className="title"><Person id={one.from} context={context} /></b> },
+    { text: "delegations.to", width: "minmax(110px, 1.4fr)", show: (one, context) => <Person id={one.to} context={context} /> },
     { text: "delegations.until", width: "minmax(100px, 1fr)", wide: true, show: (one, context) => <span className={isOver(one, context) ? "muted" : ""}>{untilOf(one, context)}</span> },
     { text: "nav.workflows", width: "110px", wide: true, show: (one, { t, number }) => (one.workflowIds === null ? t("common.all") : number(one.workflowIds.length)) },
   ],
   prepare: async (records, me) => ({
-    members: me.scopes.includes("members:read") ? await records.all<JsonObject>("members") : [], workflows: await records.workflows(),
+    members: me.scopes.includes("members:read") ? await records.people() : [], workflows: await records.workflows(),
   }),
   mayChange: (me) => me.scopes.includes("workflows:invoke"),
   mayChangeOne: (one, me) => one.from === me.userId || isAdmin(me),
@@ -32,7 +33,8 @@ export const delegations: Collection<Delegation> = {
       const { t, me, choices } = context;
       const people = (choices.members ?? []).map((one) => String(one.userId));
       const person = (title: string, users: string[]): JsonObject =>
-        (people.length && people.length < MOST_CHOICES ? { title, oneOf: users.map((user) => ({ const: user, title: nameOf(user, context) })) } : { type: "string", title, description: t("members.userId"), minLength: 1 });
+        people.length >= MOST_PEOPLE ? { type: "string", format: "person", title, minLength: 1 }
+          : people.length ? { title, oneOf: users.map((user) => ({ const: user, title: nameOf(user, context) })) } : { type: "string", title, description: t("members.userId"), minLength: 1 };
       const workflows = choices.workflows ?? [];
       return {
         type: "object", required: ["to"],

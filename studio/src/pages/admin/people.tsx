@@ -1,9 +1,11 @@
-import { type Group, type Member, MOST_CHOICES, type Token } from "../../api/records";
+import { type Group, type Member, MOST_PEOPLE, type Token } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
+import { useChanges, useLoaded } from "../../elements/context";
 import { brief, visible } from "../../kit/safe";
-import { type Collection, type Context, isAdmin, memberName, optionsOf } from "./collection";
+import { type Collection, type Context, isAdmin, memberName } from "./collection";
 import { GroupExtra } from "./GroupExtra";
 import { MemberExtra } from "./MemberExtra";
+import { isCut, nameOf } from "./PersonChoice";
 
 const SCOPES = [
   "workflows:read", "workflows:write", "workflows:invoke", "skills:read", "skills:write", "memories:read", "memories:write", "conversations:read",
@@ -27,9 +29,9 @@ export const members: Collection<Member> = {
   ],
   filters: ({ choices }) => (choices.groups?.length
     ? [{ name: "groupId", text: "members.group", options: choices.groups.map((one): [string, string] => [String(one.id), String(one.name)]) }] : []),
-  find: { text: "members.find", options: ({ choices }) => optionsOf(choices.members ?? []) },
+  findsPeople: { text: "members.find" },
   prepare: async (records) => {
-    const [groups, members] = await Promise.all([records.all<JsonObject>("groups"), records.all<JsonObject>("members")]);
+    const [groups, members] = await Promise.all([records.all<JsonObject>("groups"), records.people()]);
     return { groups, members };
   },
   mayChange: administers,
@@ -40,9 +42,9 @@ export const members: Collection<Member> = {
       return {
         type: "object", required: before ? ["role"] : ["userId", "role"],
         properties: {
-          ...(before ? {} : { userId: { type: "string", title: t("members.userId"), description: t("members.userIdHint"), minLength: 1 } }),
           name: { type: "string", title: t("admin.name") },
           email: { type: "string", title: t("members.email"), format: "email" },
+          ...(before ? {} : { userId: { type: "string", title: t("members.userId"), description: t("members.userIdHint"), minLength: 1 } }),
           role: { title: t("members.role"), oneOf: roles.map((role) => ({ const: role, title: t(`members.role.${role}`) })), default: "member" },
           ...(groups.length ? { groups: { type: "array", title: t("nav.groups"), items: { oneOf: groups.map((one) => ({ const: one.id!, title: one.name! })) } } } : {}),
         },
@@ -62,8 +64,15 @@ export const members: Collection<Member> = {
   ],
 };
 
-const membersOf = (one: Group, { choices }: Context) => (choices.members ?? []).filter((member) => (member.groups as string[]).includes(one.id));
-const isCut = ({ choices }: Context) => (choices.members ?? []).length >= MOST_CHOICES;
+/** How many members a group has: of those that were read, or of the first page of its own. */
+function Size({ of: group, context }: { of: Group; context: Context }) {
+  const { choices, records, number } = context;
+  const cut = isCut(context);
+  const { value, reload } = useLoaded(`size of ${group.id} ${cut}`, async () => (cut ? records.page<Member>("members", { groupId: group.id }, null, MOST_PEOPLE) : null));
+  useChanges(["member"], reload, 400);
+  if (value) return <>{number(value.rows.length)}{value.next && "+"}</>;
+  return <>{!cut && choices.members && number(choices.members.filter((member) => (member.groups as string[]).includes(group.id)).length)}</>;
+}
 
 export const groups: Collection<Group> = {
   list: "groups", kinds: ["group", "member"], icon: "group",
@@ -71,9 +80,9 @@ export const groups: Collection<Group> = {
   name: (one) => one.name,
   columns: [
     { text: "admin.name", width: "minmax(120px, 2fr)", show: (one) => <b className="title">{brief(one.name, 120)}</b> },
-    { text: "groups.members", width: "minmax(90px, 1fr)", show: (one, context) => `${context.number(membersOf(one, context).length)}${isCut(context) ? "+" : ""}` },
+    { text: "groups.members", width: "minmax(90px, 1fr)", show: (one, context) => <Size of={one} context={context} /> },
   ],
-  prepare: async (records) => ({ members: await records.all<JsonObject>("members") }),
+  prepare: async (records) => ({ members: await records.people() }),
   mayChange: administers,
   form: {
     schema: (_, { t }) => ({ type: "object", required: ["name"], properties: { name: { type: "string", title: t("admin.name"), minLength: 1 } } }),
@@ -98,9 +107,9 @@ export const tokens: Collection<Token> = {
     { text: "tokens.created", width: "minmax(90px, 1fr)", wide: true, show: (one, { ago }) => ago(one.createdAt) },
     { text: "tokens.expires", width: "minmax(90px, 1fr)", wide: true, show: (one, { ago, t }) => (one.expiresAt ? ago(one.expiresAt) : t("tokens.never")) },
   ],
-  filters: ({ choices, me }) => (choices.members?.length
-    ? [{ name: "userId", text: "tokens.of", none: "tokens.mine", options: choices.members.filter((one) => one.userId !== me.userId).map((one): [string, string] => [String(one.userId), memberName(one)]) }] : []),
-  prepare: async (records, me): Promise<Record<string, JsonObject[]>> => (isAdmin(me) && me.scopes.includes("members:read") ? { members: await records.all<JsonObject>("members") } : {}),
+  personFilter: ({ choices }) => (choices.members?.length ? { name: "userId", text: "tokens.of", none: "tokens.mine" } : null),
+  people: (one) => [one.userId],
+  prepare: async (records, me): Promise<Record<string, JsonObject[]>> => (isAdmin(me) && me.scopes.includes("members:read") ? { members: await records.people() } : {}),
   mayChange: (me) => me.scopes.includes("tokens:write"),
   canEdit: false,
   canRemove: (one) => one.revokedAt === null,
@@ -111,18 +120,21 @@ export const tokens: Collection<Token> = {
       properties: {
         name: { type: "string", title: t("admin.name"), description: t("tokens.nameHint"), minLength: 1 },
         expiresInSeconds: { title: t("tokens.expires"), default: 30 * DAY, oneOf: [7, 30, 90, 365].map((days) => ({ const: days * DAY, title: t("tokens.days", { count: days }) })) },
-        scopes: { type: "array", title: t("tokens.scopes"), minItems: 1, items: { enum: SCOPES.filter((scope) => me.scopes.includes(scope)) } },
+        scopes: { type: "array", title: t("tokens.scopes"), minItems: 1, items: { oneOf: SCOPES.filter((scope) => me.scopes.includes(scope)).map((scope) => ({ const: scope, title: t(`scope.${scope}`), description: scope })) } },
       },
     }),
     value: (before) => ({ name: before.name, scopes: before.scopes }),
   },
   secret: (made) => (typeof made.token === "string" ? made.token : null),
   secretHint: "tokens.once",
-  details: (one, { t, dateTime, now }) => [
-    ["admin.status", t(`tokens.${tokenState(one, { now })}`)],
-    ["tokens.user", visible(one.userId)],
-    ["tokens.created", dateTime(one.createdAt)],
-    ["tokens.expires", one.expiresAt ? dateTime(one.expiresAt) : t("tokens.never")],
-    ["tokens.scopes", <ul key="s" className="mono">{one.scopes.map((scope) => <li key={scope}>{scope}</li>)}</ul>],
-  ],
+  details: (one, context) => {
+    const { t, has, dateTime } = context;
+    return [
+      ["admin.status", t(`tokens.${tokenState(one, context)}`)],
+      ["tokens.user", nameOf(one.userId, context)],
+      ["tokens.created", dateTime(one.createdAt)],
+      ["tokens.expires", one.expiresAt ? dateTime(one.expiresAt) : t("tokens.never")],
+      ["tokens.scopes", <ul key="s">{one.scopes.map((scope) => <li key={scope}>{has(`scope.${scope}`) && <>{t(`scope.${scope}`)} · </>}<span className="hint mono">{visible(scope)}</span></li>)}</ul>],
+    ];
+  },
 };

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-DD_w8etV.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-Cdc_mgJu.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
