@@ -65,6 +65,8 @@ SELECT {values} FROM (SELECT * FROM {dialect[table]} WHERE {of.get(name, "true")
 
 def _copied(column: sa.Column[object], names: frozenset[str], *, on_server: bool) -> str:
     name = f'"{column.name}"'
+    if column.name == "id_hash":
+        return "n.i"
     if names is not NAMES and column.name not in names:
         return name
     if column.name == "target" and isinstance(column.type, sa.Integer):

@@ -6,7 +6,7 @@ and the other gets `JournalConflict`. A write is acknowledged only when it is du
 (`Journal.durable`). Appends of many executions can share one commit. All times are epoch milliseconds.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Protocol
 
 from wfcore.domain.resources.access import Principal
@@ -223,11 +223,14 @@ class Journal(Protocol):
         """
         ...
 
-    async def find_interrupt(self, principal: Principal, interrupt_id: str) -> OpenInterrupt | None:
-        """The open or closed interrupt of this id with named approvers, of a target that the principal can use.
+    async def find_interrupts(
+        self, principal: Principal, ids: Collection[str]
+    ) -> dict[str, tuple[OpenInterrupt, bool]]:
+        """The interrupts of these ids, open or else closed, each with whether the principal can use its target.
 
-        The principal need not be among the approvers. Interrupts without them are in its `inbox`. What exists beyond
-        what the principal can use changes neither the result nor how many reads it takes.
+        Only of executions whose target it can use, or of which it sees an open or closed interrupt: it need not see the
+        interrupt itself. The cost depends on the ids alone. What else exists changes neither the result nor how many
+        reads it takes.
         """
         ...
 

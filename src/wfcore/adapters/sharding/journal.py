@@ -62,7 +62,7 @@ class ShardedJournal(Routed[Journal]):
     inbox = reads("inbox")
     interrupts_at = reads("interrupts_at")
     deadlines = reads("deadlines")
-    find_interrupt = reads("find_interrupt")
+    find_interrupts = reads("find_interrupts")
 
     async def damaged(self, on_read: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
         for journal in self._shards.parts.values():

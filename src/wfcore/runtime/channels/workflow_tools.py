@@ -34,7 +34,7 @@ from wfcore.runtime.channels.endpoints import Endpoint, active_variation, endpoi
 from wfcore.runtime.common.authorization import conflict, needs
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import Batches, RunView, Turn, latest_turn
-from wfcore.runtime.runs.decisions import waiting_for
+from wfcore.runtime.runs.decisions import by_id
 from wfcore.runtime.runs.runs import Runs
 
 ANYTHING: Final[Mapping[str, JSON]] = {"type": "object"}
@@ -207,8 +207,8 @@ class WorkflowTools:
         """The approvals of a parked call that the caller can decide in a flat form; `problem` goes above each."""
         if end.status is not RunStatus.interrupted or not end.interrupts:
             return []
-        waiting = await waiting_for(self._ports, me)
-        own = await waiting.of_ids([as_text(one["interruptId"]) for one in end.interrupts])
+        found = await by_id(self._ports, me, [as_text(one["interruptId"]) for one in end.interrupts])
+        own = {name for name, one in found.items() if one.decidable}
         return [
             Question(as_text(one["interruptId"]), question_of(one, problem), form)
             for one in end.interrupts

@@ -15,7 +15,7 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.machine import Machine
-from wfcore.domain.run.machine.states.deciders import Delegator, check_answer, may_decide
+from wfcore.domain.run.machine.states.deciders import Delegator, check_answer, may_decide, may_see
 from wfcore.domain.run.state import IllegalEntry, IllegalRunMove
 from wfcore.ports.journal import InboxFilter, OpenInterrupt, RunRow
 from wfcore.runtime.common.authorization import conflict
@@ -29,6 +29,9 @@ MOST_OPEN: Final = 10_000
 
 MOST_CLOSED: Final = 1_000
 """The most decided interrupts that one caller is shown."""
+
+Way = tuple[Principal, bool]
+"""The caller, or somebody who has delegated decisions to it, and whether that can use the target."""
 
 BATCH: Final = 100
 """As many interrupts are read at once where all are read."""
@@ -136,7 +139,8 @@ class Decidable:
         """Those of these keys that the caller can decide now, newest first."""
         found = await self.ports.journal.interrupts_at(self.me.org_uuid, keys)
         seen = [(who, frozenset(keys).intersection(of)) for who, of in self.seen]
-        return [item for one in found if (item := self._decidable(one, seen)) is not None]
+        items = (_decidable(self.ports, self.me, one, _ways(one, seen)) for one in found)
+        return [item for item in items if item is not None]
 
     async def all(self) -> AsyncIterator[InboxItem]:
         """All of them, newest first."""
@@ -145,44 +149,81 @@ class Decidable:
             for item in await self.items(keys):
                 yield item
 
-    async def of_ids(self, ids: Collection[str]) -> dict[str, InboxItem]:
-        """Those of these ids, by id."""
-        found, wanted = dict[str, InboxItem](), frozenset(ids)
-        if wanted:
-            async for item in self.all():
-                if item.interrupt_id in wanted:
-                    found[item.interrupt_id] = item
-                    if len(found) == len(wanted):
-                        break
-        return found
 
-    def _decidable(self, found: OpenInterrupt, seen: Iterable[tuple[Principal, AbstractSet[int]]]) -> InboxItem | None:
-        """The item by own right, or else for the first who can; None if the caller cannot decide it now."""
-        expires = found.interrupt.expires_at
-        if expires is not None and expires <= self.ports.clock.now():
-            return None
-        starter = e.Actor(found.execution.user_id)
-        for who, keys in seen:
-            own = who is self.me
-            if found.key in keys:
-                delegators = () if own else (Delegator(who, can_use=True),)
-                try:
-                    return InboxItem(found, may_decide(self.me, found.interrupt, starter, own, delegators))
-                except (Forbidden, NotFound):
-                    continue
-        return None
+@attrs.frozen
+class ById:
+    """An open or closed interrupt that was looked for by its id. `decidable` is there if the caller can decide it now;
+    `is_seen` says whether the caller sees it by own right.
+    """
+
+    found: OpenInterrupt
+    decidable: InboxItem | None
+    is_seen: bool
 
 
 async def waiting_for(ports: Ports, me: Principal, workflow: int | None = None) -> Decidable:
     """What waits for the caller, in one workflow or in all that the credential reaches."""
-    now, reach = ports.clock.now(), within(me.workflows, None if workflow is None else [workflow])
-    wanted = [(me, InboxFilter(reach, frozenset((me.user_id,)), now))]
-    for delegation, giver in await delegations_to(ports.storage, me, ports.now()):
-        people = frozenset((me.user_id, giver.user_id))
-        wanted.append((giver, InboxFilter(within(reach, delegation.workflow_ids), people, now)))
+    now = ports.clock.now()
+    wanted = [
+        (who, InboxFilter(reach, frozenset((me.user_id, who.user_id)), now))
+        for who, reach in await _deciders(ports, me, workflow)
+    ]
     seen = [(who, await ports.journal.inbox(who, limit=MOST_OPEN, where=where)) for who, where in wanted]
     keys = seen[0][1] if len(seen) == 1 else sorted({key for _, found in seen for key in found}, reverse=True)
     return Decidable(ports, me, seen, keys[:MOST_OPEN])
+
+
+async def by_id(ports: Ports, me: Principal, ids: Collection[str]) -> dict[str, ById]:
+    """The interrupts of these ids, of executions that the caller, or who has delegated decisions to it, can see."""
+    ways, own = dict[str, list[Way]](), dict[str, bool]()
+    interrupts = dict[str, OpenInterrupt]()
+    for who, reach in await _deciders(ports, me):
+        for name, (found, can_use) in (await ports.journal.find_interrupts(who, ids)).items():
+            if reach is None or (found.execution.kind == "workflow" and found.execution.resource_id in reach):
+                interrupts[name] = found
+                ways.setdefault(name, []).append((who, can_use))
+                if who is me:
+                    own[name] = _sees(me, found, can_use)
+    return {
+        name: ById(found, _decidable(ports, me, found, ways[name]), own.get(name, False))
+        for name, found in interrupts.items()
+    }
+
+
+async def _deciders(
+    ports: Ports, me: Principal, workflow: int | None = None
+) -> list[tuple[Principal, frozenset[int] | None]]:
+    """The caller, then those who have delegated decisions to it: each with the workflows in question, None for all."""
+    reach = within(me.workflows, None if workflow is None else [workflow])
+    delegations = await delegations_to(ports.storage, me, ports.now())
+    return [(me, reach), *((giver, within(reach, one.workflow_ids)) for one, giver in delegations)]
+
+
+def _ways(found: OpenInterrupt, seen: Iterable[tuple[Principal, AbstractSet[int]]]) -> Iterator[Way]:
+    """Those whose inbox has it. Without named approvers it is there because they can use the target."""
+    return ((who, True) for who, keys in seen if found.key in keys)
+
+
+def _sees(me: Principal, found: OpenInterrupt, can_use: bool) -> bool:
+    """Whether the caller sees the interrupt by own right, as those of its inbox, or has decided it."""
+    has_decided = found.decision is not None and any(vote.by.user_id == me.user_id for vote in found.interrupt.answers)
+    return has_decided or may_see(me, found.interrupt, can_use)
+
+
+def _decidable(ports: Ports, me: Principal, found: OpenInterrupt, ways: Iterable[Way]) -> InboxItem | None:
+    """The item by own right, or else for the first who can; None if the caller cannot decide it now."""
+    expires = found.interrupt.expires_at
+    if found.decision is not None or (expires is not None and expires <= ports.clock.now()):
+        return None
+    starter = e.Actor(found.execution.user_id)
+    for who, can_use in ways:
+        own = who is me
+        delegators = () if own else (Delegator(who, can_use),)
+        try:
+            return InboxItem(found, may_decide(me, found.interrupt, starter, own and can_use, delegators))
+        except (Forbidden, NotFound):
+            continue
+    return None
 
 
 def within(some: Collection[int] | None, others: Collection[int] | None) -> frozenset[int] | None:

@@ -1,7 +1,7 @@
 """The inbox of a caller: what waits for its decision, what was decided, and decisions over several runs."""
 
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 import attrs
@@ -17,10 +17,9 @@ from wfcore.domain.run.state import StarterKind, Vote
 from wfcore.ports.journal import InboxFilter, OpenInterrupt
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.bodies import Tree, parsed
-from wfcore.runtime.common.loop_slice import loop_slice
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.common.run_views import InboxItem, latest_turn, starter_to_wire
-from wfcore.runtime.runs.decisions import MOST_CLOSED, MOST_OPEN, batches, waiting_for, within
+from wfcore.runtime.runs.decisions import MOST_CLOSED, by_id, waiting_for, within
 from wfcore.runtime.runs.runs import Runs
 
 Order = Literal["newest", "deadline"]
@@ -131,10 +130,10 @@ class Inbox:
     @needs("workflows:read")
     async def item(self, me: Principal, interrupt_id: str) -> ListedItem:
         """The interrupt that the caller can decide, or else can see or has decided. NotFound for any other."""
-        waiting = await waiting_for(self._ports, me)
-        decidable = (await waiting.of_ids([interrupt_id])).get(interrupt_id)
-        found = decidable or InboxItem(await self._seen(me, interrupt_id))
-        (item,) = await self._listed(me, [found], can_decide=decidable is not None)
+        one = (await by_id(self._ports, me, [interrupt_id])).get(interrupt_id)
+        if one is None or not (one.decidable or one.is_seen):
+            raise NotFound
+        (item,) = await self._listed(me, [one.decidable or InboxItem(one.found)], can_decide=one.decidable is not None)
         return item
 
     @needs("workflows:read")
@@ -151,11 +150,8 @@ class Inbox:
         Errors: Invalid, Malformed for the body.
         """
         wanted = parsed(DecideInterrupts, body, fields)
-        waiting = await waiting_for(self._ports, me)
-        found = await waiting.of_ids([one.interrupt_id for one in wanted.decisions])
-        runs = {name: item.run_id for name, item in found.items()}
-        if any(one.interrupt_id not in runs for one in wanted.decisions):
-            runs = {**await self._runs_in_sight(me), **runs}  # `resume` says why the caller cannot decide them
+        found = await by_id(self._ports, me, {one.interrupt_id for one in wanted.decisions})
+        runs = {name: one.found.run_id for name, one in found.items()}
         outcomes = []
         for one in wanted.decisions:
             try:
@@ -167,7 +163,9 @@ class Inbox:
     async def _decide(
         self, me: Principal, runs: Mapping[str, str], interrupt_id: str, decision: str, data: JSON
     ) -> DecisionOutcome:
-        run_id = await self._latest(me, runs.get(interrupt_id) or await self._run_of_others(me, interrupt_id))
+        if interrupt_id not in runs:
+            raise NotFound
+        run_id = await self._latest(me, runs[interrupt_id])  # `resume` says why the caller cannot decide it
         body = {"decision": decision, "interruptId": interrupt_id, **({} if data is None else {"data": data})}
         while True:
             try:
@@ -182,36 +180,6 @@ class Inbox:
     async def _latest(self, me: Principal, run_id: str) -> str:
         row = await latest_turn(self._ports.journal, me.org_uuid, run_id)
         return run_id if row is None else row.id
-
-    async def _runs_in_sight(self, me: Principal) -> dict[str, str]:
-        """The runs of interrupts that the caller can see, and of others that are open in the same executions."""
-        seen = [found async for found in self._all_seen(me)]
-        waiting = list({found.execution.ref: None for found in seen if found.decision is None})
-        beside = await self._ports.journal.open_interrupts(me.org_uuid, limit=MOST_OPEN, of=waiting)
-        return {found.interrupt.id: found.run_id for found in [*beside, *seen]}
-
-    async def _run_of_others(self, me: Principal, interrupt_id: str) -> str:
-        """The run of an interrupt with other approvers, if the caller can see it by use of its target. NotFound."""
-        found = await self._ports.journal.find_interrupt(me, interrupt_id)
-        if found is None or not me.reaches(found.execution.kind, found.execution.resource_id):
-            raise NotFound
-        return found.run_id
-
-    async def _seen(self, me: Principal, interrupt_id: str) -> OpenInterrupt:
-        """The interrupt that the caller can see, whether or not it can decide it now. NotFound."""
-        async for found in self._all_seen(me):
-            if found.interrupt.id == interrupt_id:
-                return found
-        raise NotFound
-
-    async def _all_seen(self, me: Principal) -> AsyncIterator[OpenInterrupt]:
-        """The interrupts that the caller can see, the open ones first."""
-        journal, where = self._ports.journal, InboxFilter(me.workflows)
-        for decided, most in ((False, MOST_OPEN), (True, MOST_CLOSED)):
-            for keys in batches(await journal.inbox(me, limit=most, decided=decided, where=where)):
-                await loop_slice().take()
-                for found in await journal.interrupts_at(me.org_uuid, keys, decided=decided):
-                    yield found
 
     async def _closed(self, me: Principal, workflow: int | None) -> Sequence[int]:
         """The keys of what was decided or has expired, newest first."""

@@ -89,24 +89,44 @@ class InboxContract:
         await journal.append(ref, Append(2, (TimePassed(NOW + 2),), interrupts=[anybody]))
         assert (await seen(journal, boss), await seen(journal, bob)) == ([], ["one"])
 
-    async def test_an_interrupt_of_other_approvers(self, journal: Journal) -> None:
-        """It is found by its id by who can use the target, while it is open and once it is closed, with its run."""
-        ref = await begin(journal, interrupts=[interrupt("named"), structs.replace(interrupt("other"), groups=())])
-        await begin(journal, "r-3", resource_id=2, interrupts=[interrupt("hidden")])
-        await begin(journal, "r-4", resource_id=None, interrupts=[interrupt("own")])
-        user, outsider = reader("eve", READERS), reader("eve", READERS, org=OTHER_ORG)
-        opened = {name: await journal.find_interrupt(user, name) for name in ("named", "other", "hidden", "own", "no")}
-        assert {name: item.run_id for name, item in opened.items() if item} == {"named": "r-1", "other": "r-1"}
-        assert [await journal.find_interrupt(one, "named") for one in (outsider, reader("zoe"))] == [None, None]
-        assert await seen(journal, reader("zoe", READERS)) == ["own", "hidden", "named"]
-        anybody = structs.replace(interrupt("other"), groups=(), emails=())
-        turn = Resumed(NOW + 1, "r-2", ANN, (Decision("named", "deny"),))
-        await journal.append(ref, Append(1, (turn,), interrupts=[anybody]))
-        closed = await journal.find_interrupt(user, "named")
-        assert closed
-        assert (closed.interrupt.id, closed.decision, closed.decided_at) == ("named", "deny", NOW + 1)
-        assert await journal.find_interrupt(user, "other") is None  # it is in the inbox of who can use the target
-        assert await seen(journal, user) == ["own", "hidden", "other"]
+    async def test_interrupts_by_their_ids(self, journal: Journal) -> None:
+        """Of executions whose target the principal can use, or of which it sees an interrupt: open, else closed."""
+        plain = structs.replace(interrupt("plain"), groups=(), emails=())
+        boss = structs.replace(plain, id="boss", groups=("boss-group",))
+        ref = await begin(journal, "r-1", interrupts=[plain, boss])
+        await begin(journal, "r-2", resource_id=2, interrupts=[structs.replace(plain, id="hidden")])
+        await begin(journal, "r-3", resource_id=None, interrupts=[structs.replace(plain, id="own")])
+        ids = {"plain", "boss", "hidden", "own", "none"}
+
+        async def found(who: Principal) -> dict[str, tuple[str, str | None, bool]]:
+            items = await journal.find_interrupts(who, ids)
+            assert all(name == item.interrupt.id for name, (item, _) in items.items())
+            return {name: (item.run_id, item.decision, can_use) for name, (item, can_use) in items.items()}
+
+        everything = {"plain": ("r-1", None, True), "boss": ("r-1", None, True)}
+        assert await found(reader("eve", READERS)) == everything
+        assert await found(reader("ann")) == {"own": ("r-3", None, True)}
+        without_use = {"plain": ("r-1", None, False), "boss": ("r-1", None, False)}
+        assert await found(reader("boss", "boss-group")) == without_use
+        assert await found(reader("zoe")) == await found(reader("eve", READERS, org=OTHER_ORG)) == {}
+        assert await journal.find_interrupts(reader("eve", READERS), []) == {}
+        turn = Resumed(NOW + 1, "r-9", ANN, (Decision("plain", "deny"), Decision("boss", "deny")))
+        await journal.append(ref, Append(1, (turn,), interrupts=[]))
+        assert await found(reader("eve", READERS)) == dict.fromkeys(everything, ("r-1", "deny", True))
+        assert (await found(reader("boss", "boss-group")))["plain"] == ("r-1", "deny", False)
+        assert (await found(reader("ann")))["boss"] == ("r-1", "deny", False)  # who has decided it
+        again = structs.replace(plain, opened_at=NOW + 2)
+        await journal.append(ref, Append(2, (TimePassed(NOW + 2),), interrupts=[again]))
+        assert await found(reader("eve", READERS)) == {**everything, "boss": ("r-1", "deny", True)}
+        (item, _), *_ = (await journal.find_interrupts(reader("eve", READERS), {"plain"})).values()
+        assert item.interrupt == again
+
+    async def test_interrupts_with_one_hash(self, journal: Journal) -> None:
+        """Ids that CRC-32 does not distinguish are two interrupts."""
+        plain = structs.replace(interrupt("plumless"), groups=(), emails=())
+        await begin(journal, interrupts=[plain, structs.replace(plain, id="buckeroo")])
+        items = await journal.find_interrupts(reader("eve", READERS), {"buckeroo"})
+        assert {name: item.interrupt.id for name, (item, _) in items.items()} == {"buckeroo": "buckeroo"}
 
     async def test_the_inbox_is_limited_and_filtered(self, journal: Journal) -> None:
         """The newest first, with the latest run; `workflows` leaves out others, open and closed."""

@@ -9,7 +9,6 @@ from bench import Bench, act, ask, deployed_skill, graph, one, private
 from wfcore.adapters.sql.journal import run_lists
 from wfcore.domain.kernel.errors import Forbidden, Malformed, NotFound
 from wfcore.ports.journal import OpenInterrupt
-from wfcore.runtime.runs import decisions
 from wfcore.runtime.runs.inbox import Inbox, ListedItem
 
 pytestmark = pytest.mark.anyio
@@ -173,11 +172,13 @@ async def test_the_inbox_reads_the_interrupts_of_a_page_alone(bench: Bench, monk
     assert named == items[0].found.key
 
 
-@pytest.mark.parametrize("batch", [1, 100])
-async def test_an_item_is_found_among_many(bench: Bench, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The open one that the caller can decide, one that it has decided, and one that it can only see."""
-    monkeypatch.setattr(decisions, "BATCH", batch)
+async def test_an_interrupt_is_found_by_its_id_alone(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The open one that the caller can decide, one that it has decided, one that it can only see, and none: nothing
+    else of the inbox is read, however many wait.
+    """
     inbox, found = Inbox(bench.core.ports, bench.core.runs), dict[str, str]()
+    for name in ("inbox", "interrupts_at"):
+        monkeypatch.setattr(bench.core.ports.journal, name, None)
     for number, data in enumerate(({}, {"requiredApprovals": 2}, {"allowSelfApproval": False}, {})):
         run = await bench.ran(graph("s>g", g=ask(**data)))
         found[run.interrupts[0].id] = run.id
@@ -186,7 +187,6 @@ async def test_an_item_is_found_among_many(bench: Bench, batch: int, monkeypatch
     first, voted, own, last = found
     for name, can_decide in ((first, True), (voted, False), (own, False), (last, True)):
         assert (await inbox.item(bench.me, name)).can_decide is can_decide
-    assert await inbox.count(bench.me) == 2
     outcomes = await inbox.decide(bench.me, decisions=[{"interruptId": name, "decision": "deny"} for name in found])
     assert [one.error is None for one in outcomes] == [True, False, False, True]
     assert (await inbox.item(bench.me, first)).to_wire()["decision"] == "deny"

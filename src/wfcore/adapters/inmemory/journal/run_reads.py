@@ -121,14 +121,19 @@ class MemoryRunReads:
         wanted = {key: at for key in set(keys) if (at := found.get(key)) is not None}
         return {key: wanted[key] for key in sorted(wanted, key=lambda key: (wanted[key], -key))}
 
-    async def find_interrupt(self, principal: Principal, interrupt_id: str) -> OpenInterrupt | None:
-        org = principal.org_uuid
-        for item in (*self._opened(), *self._closed):
-            execution, number = item.execution, item.execution.resource_id
-            if (execution.ref.org, item.interrupt.id) == (org, interrupt_id) and item.interrupt.named:
-                is_usable = number is not None and self._usable(org, principal, execution.kind, number)
-                return self._up_to_date(item) if is_usable else None
-        return None
+    async def find_interrupts(
+        self, principal: Principal, ids: Collection[str]
+    ) -> dict[str, tuple[OpenInterrupt, bool]]:
+        found = dict[str, tuple[OpenInterrupt, bool]]()
+        org, closed = principal.org_uuid, self._all(principal.org_uuid, decided=True)
+        of_org = [*sorted(closed, key=lambda item: item.key), *self._all(org, decided=False)]
+        seen = {item.execution.ref for item in of_org if self._sees(principal, item)}
+        for item in of_org:
+            execution = item.execution
+            can_use = self._may_use(org, principal, execution.kind, execution.resource_id, execution.user_id)
+            if item.interrupt.id in ids and (can_use or execution.ref in seen):
+                found[item.interrupt.id] = self._up_to_date(item), can_use
+        return found
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None
@@ -175,9 +180,13 @@ class MemoryRunReads:
     def _may_see(self, org: str, principal: Principal, run: RunRow) -> bool:
         if principal.org_uuid != org:
             return False
-        if run.resource_id is None:
-            return run.root_user_id == principal.user_id
-        return self._usable(org, principal, run.kind, run.resource_id)
+        return self._may_use(org, principal, run.kind, run.resource_id, run.root_user_id)
+
+    def _may_use(self, org: str, principal: Principal, kind: str, resource_id: int | None, starter: str) -> bool:
+        """Whether the principal can use the target of an execution; one without a resource is its starter's."""
+        if resource_id is None:
+            return starter == principal.user_id
+        return self._usable(org, principal, kind, resource_id)
 
 
 def _is_done(item: OpenInterrupt, where: InboxFilter) -> bool:

@@ -1,6 +1,7 @@
 """The SQL of interrupts and of the inbox."""
 
 from typing import Final
+from zlib import crc32
 
 from wfcore.adapters.sql.journal.statements import execution_columns, first_run_time
 from wfcore.adapters.sql.schema.deferred import sa
@@ -17,9 +18,11 @@ from wfcore.adapters.sql.schema.statement import Dialect, Statement, row
 from wfcore.adapters.sql.schema.usable import exists_for
 
 
-def subject_of(interrupt_id: str) -> str:
-    """The subject, of nobody, by which an interrupt with named approvers is found."""
-    return f"i:{interrupt_id}"
+def hash_of(interrupt_id: str) -> int:
+    """By what an index finds an interrupt: 32 bits take less than its id, which most rows do not hold. Some ids share a
+    hash.
+    """
+    return crc32(interrupt_id.encode()) - 2**31
 
 
 def barred_subject(user_id: str) -> str:
@@ -47,12 +50,14 @@ def _resource(d: Dialect, execution: int, is_of_users: int) -> str:
 ADD_INTERRUPT: Final = Statement(
     lambda d: (
         f"""
-INSERT INTO {d[interrupts]} (org, execution, body, resource, expires_at)
-VALUES ({d[1]}, {d[2]}, {d[3]}, {_resource(d, 2, 4)}, {d[5]})"""
+INSERT INTO {d[interrupts]} (org, execution, body, resource, expires_at, id_hash)
+VALUES ({d[1]}, {d[2]}, {d[3]}, {_resource(d, 2, 4)}, {d[5]}, {d[6]})"""
     ),
     key="key",
 )
-"""An interrupt: organization, execution, body, whether everybody who can use the resource is an approver, deadline."""
+"""An interrupt: organization, execution, body, whether everybody who can use the resource is an approver, deadline,
+`hash_of` its id.
+"""
 
 CHANGE_INTERRUPT: Final = Statement(
     lambda d: (
@@ -74,8 +79,8 @@ INSERT INTO {d[approvers]} (org, subject, closed, interrupt) VALUES {row(d, 4)} 
 ADD_CLOSED: Final = Statement(
     lambda d: (
         f"""
-INSERT INTO {d[closed_interrupts]} (key, org, execution, body, decision, decided_at, resource, expires_at)
-SELECT key, org, execution, {d[2]}, {d[3]}, CAST({d[4]} AS bigint), resource, expires_at FROM {d[interrupts]}
+INSERT INTO {d[closed_interrupts]} (key, org, execution, body, decision, decided_at, resource, expires_at, id_hash)
+SELECT key, org, execution, {d[2]}, {d[3]}, CAST({d[4]} AS bigint), resource, expires_at, id_hash FROM {d[interrupts]}
 WHERE key = {d[1]}"""
     )
 )
@@ -178,21 +183,31 @@ SELECT {d.array("key")}, {d.array("expires_at")} FROM (
 
 
 def _find(d: Dialect, table: "sa.Table", decision: str) -> str:
-    """An interrupt of an organization, for some subjects as JSON, by its own subject, of a usable resource."""
+    """Interrupts of an organization with these hashes as JSON, and whether the target can be used: for some subjects as
+    JSON, of a user id. Only of executions whose target can be used, or of which these subjects see an interrupt.
+    """
+    subjects = f"(SELECT value FROM {d.values(d[2])})"
+    can_use = f"""
+CASE WHEN e.resource_id IS NULL THEN e.user_id = {d[4]} ELSE EXISTS (
+    SELECT 1 FROM {d[resources]} s {d.join()} {d[grants]} g ON g.resource = s.key AND g.use AND g.subject IN {subjects}
+    WHERE s.org = e.org AND s.kind = e.kind AND s.id = e.resource_id AND {exists_for(d, d[2])}) END"""
+    sees = " OR ".join(
+        f"""EXISTS (
+    SELECT 1 FROM {d[one]} o {d.join()} {d[approvers]} a ON a.interrupt = o.key AND a.subject IN {subjects}
+    WHERE o.execution = e.id)"""
+        for one in (interrupts, closed_interrupts)
+    )
     return f"""
-SELECT {_interrupt(d)}, {decision} FROM {d[approvers]} a {d.join()} {d[table]} i ON i.key = a.interrupt
-{d.join()} {d[executions]} e ON e.id = i.execution
-{d.join()} {d[resources]} s ON s.org = e.org AND s.kind = e.kind AND s.id = e.resource_id
-WHERE a.org = {d[1]} AND a.subject = {d[3]} AND a.closed = {int(table is closed_interrupts)} AND {exists_for(d, d[2])}
-AND EXISTS (SELECT 1 FROM {d[grants]} g WHERE g.resource = s.key AND g.use
-    AND g.subject IN (SELECT value FROM {d.values(d[2])}))"""
+SELECT {_interrupt(d)}, {decision}, {can_use} FROM {d.values(d[3])}
+{d.join()} {d[table]} i ON i.id_hash = CAST(given.value AS bigint) {d.join()} {d[executions]} e ON e.id = i.execution
+WHERE i.org = {d[1]} AND ({can_use} OR {sees}) ORDER BY i.key"""
 
 
-FIND_INTERRUPT: Final = Statement(lambda d: _find(d, interrupts, "NULL, NULL"))
-"""An open interrupt with named approvers."""
+FIND_INTERRUPTS: Final = Statement(lambda d: _find(d, interrupts, "NULL, NULL"))
+"""Open interrupts by their ids."""
 
-FIND_CLOSED_INTERRUPT: Final = Statement(lambda d: _find(d, closed_interrupts, "i.decision, i.decided_at"))
-"""One that was decided or has expired."""
+FIND_CLOSED_INTERRUPTS: Final = Statement(lambda d: _find(d, closed_interrupts, "i.decision, i.decided_at"))
+"""Those that were decided or have expired."""
 
 INBOX: Final = Statement(lambda d: _inbox(d, interrupts))
 CLOSED_INBOX: Final = Statement(lambda d: _inbox(d, closed_interrupts))

@@ -58,11 +58,12 @@ def write(
         is_of_users = not one.named and target[1] is not None
         if old is None:
             text = interrupt_text(one) if new is None or run is None else first_interrupt_text(one, run)
-            key = transaction.insert(inbox.ADD_INTERRUPT, (org, number, text, is_of_users, one.expires_at))
+            row = org, number, text, is_of_users, one.expires_at, inbox.hash_of(one.id)
+            key = transaction.insert(inbox.ADD_INTERRUPT, row)
         else:
             key = old.key
-            row = key, number, interrupt_text(one), is_of_users, one.expires_at
-            transaction.executemany(inbox.CHANGE_INTERRUPT, [row])
+            new_row = key, number, interrupt_text(one), is_of_users, one.expires_at
+            transaction.executemany(inbox.CHANGE_INTERRUPT, [new_row])
             if not set(subjects).issuperset(_subjects(old.interrupt, target)):
                 transaction.executemany(inbox.DROP_APPROVERS, [(key,)])
         _add_approvers(transaction, org, key, subjects, closed=0)
@@ -90,12 +91,10 @@ def _close(transaction: CommitTransaction, org: int | None, append: Append, befo
 def _subjects(interrupt: Interrupt, target: tuple[Any, ...]) -> list[str]:
     """The approvers with rows of their own; those who can use the resource are found by it, if no approver is named.
 
-    If some are, a row for the id of the interrupt stands beside theirs: others who can use the resource find it so.
     Users who cannot decide it although they see it have rows too, so that it is left out for them.
     """
     listed = [subject for subject in approvers_of(interrupt, *target) if not is_target(subject)]
-    listed += map(inbox.barred_subject, interrupt.barred(target[2]))
-    return [*listed, inbox.subject_of(interrupt.id)] if interrupt.named else listed
+    return [*listed, *map(inbox.barred_subject, interrupt.barred(target[2]))]
 
 
 def _add_approvers(

@@ -1,7 +1,7 @@
 """The reads of runs, of their executions and of their interrupts."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from wfcore.adapters.sql.journal import conversion, run_lists
@@ -144,14 +144,20 @@ class SqlRunReads:
         ((found, at),) = await self._database.scan(statement, await self._org(org), conversion.to_json(keys))
         return dict(zip(conversion.to_keys(found), conversion.to_keys(at), strict=True))
 
-    async def find_interrupt(self, principal: Principal, interrupt_id: str) -> OpenInterrupt | None:
-        org = principal.org_uuid
-        subjects = conversion.to_json(sorted(principal.subjects))
-        values = await self._org(org), subjects, inbox.subject_of(interrupt_id)
-        for statement in (inbox.FIND_INTERRUPT, inbox.FIND_CLOSED_INTERRUPT):
-            for row in await self._database.look_up(statement, *values):
-                return conversion.to_inbox_item(org, row)
-        return None
+    async def find_interrupts(
+        self, principal: Principal, ids: Collection[str]
+    ) -> dict[str, tuple[OpenInterrupt, bool]]:
+        org, subjects = principal.org_uuid, conversion.to_json(sorted(principal.subjects))
+        found = dict[str, tuple[OpenInterrupt, bool]]()
+        for statement in (inbox.FIND_INTERRUPTS, inbox.FIND_CLOSED_INTERRUPTS):
+            if left := frozenset(ids).difference(found):
+                hashes = conversion.to_json(sorted({inbox.hash_of(name) for name in left}))
+                values = await self._org(org), subjects, hashes, principal.user_id
+                for *row, can_use in await self._database.look_up(statement, *values):
+                    item = conversion.to_inbox_item(org, row)
+                    if item.interrupt.id in left:
+                        found[item.interrupt.id] = item, bool(can_use)
+        return found
 
     async def open_interrupts(
         self, org: str, *, limit: int, after: int = 0, of: Sequence[ExecutionRef] | None = None

@@ -114,6 +114,8 @@ interrupts: Final = Table(
     text("body"),
     integer("resource", null=True),
     integer("expires_at", null=True),
+    Column("id_hash", sa.Integer, nullable=False),
+    Index("wfcore_interrupts_id", "id_hash"),
     Index("wfcore_interrupts_of", "resource").ddl_if(dialect="sqlite"),  # each of its indexes ends with the key
     Index("wfcore_interrupts_inbox", "resource", "key").ddl_if(dialect="postgresql"),
     Index("wfcore_interrupts_execution", "execution"),
@@ -137,6 +139,8 @@ closed_interrupts: Final = Table(
     integer("decided_at"),
     integer("resource", null=True),
     integer("expires_at", null=True),
+    Column("id_hash", sa.Integer, nullable=False),
+    Index("wfcore_closed_interrupts_id", "id_hash"),
     Index("wfcore_closed_interrupts_inbox", "resource", "key"),
     Index("wfcore_closed_interrupts_execution", "execution"),
 )

@@ -42,10 +42,10 @@ INSERT INTO wfcore_runs (org, id, execution, user_id, fingerprint, status, creat
 SELECT {MINE}, 'r' || g, g, 'u' || g % 9, '', 'done', g, g, '', '', g % 9, false FROM generate_series(1, {ROWS}) g;
 INSERT INTO wfcore_journal (execution, pos, checksum, entry)
 SELECT g, pos, 0, '[]' FROM generate_series(1, {ROWS}) g, generate_series(1, 3) pos;
-INSERT INTO wfcore_interrupts (org, execution, body, resource)
-SELECT {MINE}, g, '{{}}', g % 900 FROM generate_series(1, {ROWS}) g;
-INSERT INTO wfcore_closed_interrupts (key, org, execution, body, resource, decision, decided_at)
-SELECT {ROWS} + g, {MINE}, g, '{{}}', g % 900, '{{}}', g FROM generate_series(1, {ROWS}) g;
+INSERT INTO wfcore_interrupts (org, execution, body, resource, id_hash)
+SELECT {MINE}, g, '{{}}', g % 900, g FROM generate_series(1, {ROWS}) g;
+INSERT INTO wfcore_closed_interrupts (key, org, execution, body, resource, decision, decided_at, id_hash)
+SELECT {ROWS} + g, {MINE}, g, '{{}}', g % 900, '{{}}', g, g FROM generate_series(1, {ROWS}) g;
 INSERT INTO wfcore_approvers (org, subject, closed, interrupt)
 SELECT {MINE}, 'user:u' || g % 900, g % 2, g FROM generate_series(1, {ROWS}) g;
 INSERT INTO wfcore_subscriptions (org, event, hook, handler)

@@ -391,8 +391,11 @@ CREATE TABLE wfcore_interrupts (
     execution INTEGER NOT NULL,
     body TEXT NOT NULL,
     resource INTEGER,
-    expires_at INTEGER
+    expires_at INTEGER,
+    id_hash INTEGER NOT NULL
 );
+
+CREATE INDEX wfcore_interrupts_id ON wfcore_interrupts (id_hash);
 
 CREATE INDEX wfcore_interrupts_of ON wfcore_interrupts (resource);
 
@@ -409,8 +412,11 @@ CREATE TABLE wfcore_closed_interrupts (
     decided_at INTEGER NOT NULL,
     resource INTEGER,
     expires_at INTEGER,
+    id_hash INTEGER NOT NULL,
     PRIMARY KEY ("key")
 );
+
+CREATE INDEX wfcore_closed_interrupts_id ON wfcore_closed_interrupts (id_hash);
 
 CREATE INDEX wfcore_closed_interrupts_inbox ON wfcore_closed_interrupts (resource, "key");
 

@@ -444,8 +444,10 @@ def _create_runs() -> None:
         _text("body"),
         _int("resource", null=True),
         _int("expires_at", null=True),
+        Column("id_hash", sa.Integer, nullable=False),
         sqlite_autoincrement=True,
     )
+    op.create_index(own("interrupts_id"), own("interrupts"), ["id_hash"])
     if op.get_context().dialect.name == "postgresql":
         op.create_index(own("interrupts_inbox"), own("interrupts"), ["resource", "key"])
     else:
@@ -464,7 +466,9 @@ def _create_runs() -> None:
         *map(_text, ("body", "decision")),
         _int("decided_at"),
         *(_int(name, null=True) for name in ("resource", "expires_at")),
+        Column("id_hash", sa.Integer, nullable=False),
     )
+    op.create_index(own("closed_interrupts_id"), own("closed_interrupts"), ["id_hash"])
     op.create_index(own("closed_interrupts_inbox"), own("closed_interrupts"), ["resource", "key"])
     op.create_index(own("closed_interrupts_execution"), own("closed_interrupts"), ["execution"])
     op.create_table(
