@@ -123,9 +123,12 @@ class Maintenance(Protocol):
         ...
 
     async def conversations(
-        self, org: str, user_id: str | None, *, limit: int, after: int = 0
+        self, org: str, user_id: str | None, *, limit: int, after: Conversation | None = None
     ) -> Sequence[Conversation]:
-        """The conversations of a user, or with None of all users, by `key`, those with a greater one than `after`."""
+        """The conversations of a user, or with None of all users, after one of them, by thread and user.
+
+        The cost of a page does not depend on how many there are.
+        """
         ...
 
     async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> int:

@@ -25,6 +25,8 @@ async def all_of_it(maintenance: Maintenance) -> None:
     for kind in EXPIRING:
         await maintenance.count(ORG, kind, LATER, dict.fromkeys(EXPIRING[:3], LATER))
     _ = [texts async for texts in maintenance.texts(ORG)]
+    for user in (None, "ann"):
+        await maintenance.conversations(ORG, user, limit=9)
     await maintenance.sizes(ORG)
     await maintenance.sizes(ORG, "ann")
     await maintenance.executions_of(ORG, "ann")

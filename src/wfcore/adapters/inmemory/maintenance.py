@@ -287,11 +287,13 @@ class MemoryMaintenance:
         return sorted(self._tenant(org).resource_tables[kind].rows)
 
     async def conversations(
-        self, org: str, user_id: str | None, *, limit: int, after: int = 0
+        self, org: str, user_id: str | None, *, limit: int, after: Conversation | None = None
     ) -> Sequence[Conversation]:
-        rows = [stored.row for _, stored in sorted(self.journal.conversations._conversations.items())]
-        own = [row for row in rows if row.org == org and row.key > after and user_id in (None, row.user_id)]
-        return own[:limit]
+        rows = [stored.row for stored in self.journal.conversations._conversations.values()]
+        own = [row for row in rows if row.org == org and user_id in (None, row.user_id)]
+        found = sorted((row.thread_id, row.user_id, row.key, row) for row in own)
+        first = ("", "") if after is None else (after.thread_id, after.user_id)
+        return [row for *place, _, row in found if tuple(place) > first][:limit]
 
     async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> int:
         async with self.storage._lock:

@@ -254,17 +254,17 @@ class Exports:
                             yield line
 
     async def _conversations(self, of: _Export) -> Lines:
-        after, maintenance = 0, self._ports.storage.maintenance
+        after, maintenance = None, self._ports.storage.maintenance
         while rows := await maintenance.conversations(of.org, of.user_id, limit=PAGE, after=after):
-            after = rows[-1].key
+            after = rows[-1]
             for row in rows:
                 times = {"createdAt": iso_ms(row.created_at), "updatedAt": iso_ms(row.updated_at)}
                 yield {"threadId": row.thread_id, "userId": row.user_id, **times}
 
     async def _messages(self, of: _Export) -> Lines:
-        after, maintenance = 0, self._ports.storage.maintenance
+        after, maintenance = None, self._ports.storage.maintenance
         while rows := await maintenance.conversations(of.org, of.user_id, limit=PAGE, after=after):
-            after = rows[-1].key
+            after = rows[-1]
             for row in rows:
                 head: dict[str, JSON] = {"threadId": row.thread_id, "userId": row.user_id}
                 for message in await self._ports.journal.conversations.messages([row], after=0, up_to=EVER):

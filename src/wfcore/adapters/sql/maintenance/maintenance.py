@@ -315,13 +315,15 @@ class SqlMaintenance:
             return [row[0] for row in await connection.execute(found)]
 
     async def conversations(
-        self, org: str, user_id: str | None, *, limit: int, after: int = 0
+        self, org: str, user_id: str | None, *, limit: int, after: Conversation | None = None
     ) -> Sequence[Conversation]:
         of = _CONVERSATIONS.c
+        order = of.thread_id, of.user_id  # as an index has them: by another one, each page would sort all
         async with self.database.reading() as connection:
-            own = [of.org == await _key(connection, org), of.key > after]
+            own = [of.org == await _key(connection, org)]
             own += [] if user_id is None else [of.user_id == user_id]
-            rows = await connection.execute(sa.select(_CONVERSATIONS).where(*own).order_by(of.key).limit(limit))
+            own += [] if after is None else [sa.tuple_(*order) > sa.tuple_(after.thread_id, after.user_id)]
+            rows = await connection.execute(sa.select(_CONVERSATIONS).where(*own).order_by(*order).limit(limit))
             return [
                 Conversation(org, row.key, row.thread_id, row.user_id, row.created_at, row.updated_at) for row in rows
             ]

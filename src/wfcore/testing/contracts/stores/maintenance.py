@@ -415,17 +415,17 @@ class MaintenanceContract(OnAsyncio):
     async def test_rows_of_a_user_are_forgotten(self, stores: Stores) -> None:
         """Conversations, stored responses and tokens; those of others stay."""
         storage, journal = stores
-        await ran(journal, "a", message="hello")
+        for name in ("a", "B"):
+            await ran(journal, name, message="hello")
         await ran(journal, "b", message="hello", org=OTHER_ORG)
         async with storage.transaction(ORG) as work:
             for user in ("ann", "bob"):
                 await work.directory.add_member(new_member(user))
                 await work.directory.add_token(attrs.evolve(new_token(f"prefix{user}"), user_id=user))
                 await work.idempotency.add("group", user, "k", IdempotencyRecord("f", {"id": user}))
-        (conversation,) = await storage.maintenance.conversations(ORG, "ann", limit=9)
-        assert await storage.maintenance.conversations(ORG, None, limit=9) == [conversation]
-        assert await storage.maintenance.conversations(ORG, None, limit=9, after=conversation.key) == []
-        assert await storage.maintenance.conversations(ORG, "bob", limit=9) == []
+        found, none = [await storage.maintenance.conversations(ORG, user, limit=9) for user in ("ann", "bob")]
+        pages = [await storage.maintenance.conversations(ORG, None, limit=1, after=one) for one in (None, *found)]
+        assert (*pages, [one.thread_id for one in found]) == (found[:1], found[1:], none, ["t-B", "t-a"])
         await storage.maintenance.forget_user(ORG, "ann")
         assert await storage.maintenance.conversations(ORG, None, limit=9) == []
         assert len(await storage.maintenance.conversations(OTHER_ORG, None, limit=9)) == 1
