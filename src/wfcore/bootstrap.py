@@ -21,7 +21,7 @@ from wfcore.adapters.outbound.mcp_servers import McpServers
 from wfcore.adapters.outbound.post import GuardedOutbound
 from wfcore.adapters.outbound.tool import http_tool
 from wfcore.adapters.rate_limits.counts import MemoryRateLimiter, SharedRateLimiter
-from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, keys_beside
+from wfcore.adapters.sealing import KEY_BYTES, Sealing, file_of, key_file, keys_beside
 from wfcore.adapters.system import RandomIds, ReadClock, ServerClock, SystemClock
 from wfcore.adapters.tools.catalog import ToolRegistry
 from wfcore.adapters.tools.memory_tools import memory_tools
@@ -157,7 +157,7 @@ class _Delivery:
 
 @asynccontextmanager
 async def _open(given: _Given, *, worker: bool, migrate: bool) -> AsyncIterator[Core]:
-    sealing, guard = Sealing(_keys(given)), AddressGuard.allowing(given.settings.http_allow)
+    sealing, guard = Sealing(_keys(given), lambda: _has_keys(given)), AddressGuard.allowing(given.settings.http_allow)
     listener = _listener(given.telemetry)
     broker, temporal = _broker(given.settings.dispatch), _temporal(given.settings.dispatch)
     hints = _hints(given, broker)
@@ -292,6 +292,14 @@ def _keys(given: _Given) -> Callable[[], Sequence[bytes]]:
     if any(not isinstance(key, bytes) or len(key) != KEY_BYTES for key in (current, *previous) if key is not None):
         raise ValueError(f"every key of `secrets` must be {KEY_BYTES} bytes")
     return load
+
+
+def _has_keys(given: _Given) -> bool:
+    """Whether there are keys already, or none can be created."""
+    if given.secrets.current is not None or given.secrets.previous or given.stored is None or is_server(given.stored):
+        return True
+    database = file_of(given.stored)
+    return database is not None and key_file(database).exists()
 
 
 def _blobs(database: str | None) -> Blobs:

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,10 +30,14 @@ NONCE_BYTES: Final = 12
 
 
 class Sealing:
-    """Implements the port `Sealer`. `keys` is called on first use: its first key seals, every key opens."""
+    """Implements the port `Sealer`. `keys` is called on first use: its first key seals, every key opens.
 
-    def __init__(self, keys: Callable[[], Sequence[bytes]]) -> None:
+    It can create the first key. While `exist` returns False it is not called to open a text, which a new key cannot.
+    """
+
+    def __init__(self, keys: Callable[[], Sequence[bytes]], exist: Callable[[], bool] = lambda: True) -> None:
         self._load = keys
+        self._exist = exist
 
     @cached_property
     def _secrets(self) -> Sequence[bytes]:
@@ -49,6 +53,10 @@ class Sealing:
         keys = reversed(self._secrets)  # when two keys have one id, the first key wins
         return {id_of(key): AESGCM(_derived(key, "sealing")) for key in keys}
 
+    @property
+    def _existing(self) -> "Mapping[str, AESGCM]":
+        return self._ciphers if "_secrets" in vars(self) or self._exist() else {}
+
     def seal(self, text: str, *place: str) -> str:
         name, nonce = id_of(self._secrets[0]), os.urandom(NONCE_BYTES)
         sealed = nonce + self._ciphers[name].encrypt(nonce, text.encode(), msgspec.json.encode(place))
@@ -59,7 +67,7 @@ class Sealing:
             from cryptography.exceptions import InvalidTag
 
         name = _key_id(sealed)
-        cipher = self._ciphers.get(name)
+        cipher = self._existing.get(name)
         if cipher is None:
             raise Unsealable(f"was encrypted with the key `{name}`, which is missing" if name else "was altered")
         try:
@@ -69,11 +77,11 @@ class Sealing:
             raise Unsealable("was altered, or encrypted for another place") from None
 
     def is_current(self, sealed: str) -> bool:
-        return _key_id(sealed) == id_of(self._secrets[0])
+        return bool(self._existing) and _key_id(sealed) == id_of(self._secrets[0])
 
     def has_key_for(self, sealed: str) -> bool:
         try:
-            return _key_id(sealed) in self._ciphers
+            return _key_id(sealed) in self._existing
         except Unavailable:
             return False
 
@@ -124,10 +132,14 @@ def keys_beside(database: Path | None) -> list[bytes]:
     """
     if database is None:
         return [secrets.token_bytes(KEY_BYTES)]
-    file = database.with_name(database.name + ".key")
+    file = key_file(database)
     if not file.exists():
         write_keys(file, [secrets.token_bytes(KEY_BYTES)])
     return keys_in(file)
+
+
+def key_file(database: Path) -> Path:
+    return database.with_name(database.name + ".key")
 
 
 def keys_in(file: Path) -> list[bytes]:

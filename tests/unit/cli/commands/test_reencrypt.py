@@ -57,6 +57,19 @@ def test_the_key_beside_a_file_is_replaced(acme: Organization) -> None:
     assert {row["status"] for row in listed} == {"active"}
 
 
+def test_a_lost_key_file(acme: Organization) -> None:
+    """A command that only reads makes no other one, with which a server would encrypt what the old one cannot read."""
+    furnish(acme)
+    former = FILE.read_text()
+    FILE.unlink()
+    tried = acme.call("db", "reencrypt", "--dry-run", "--json")
+    assert (tried.status, tried.err.count("which is missing")) == (1, 3)
+    checked = acme.call("db", "check", "--deep")
+    assert (checked.status, FILE.exists()) == (1, False)
+    FILE.write_text(former)
+    assert acme.call("db", "reencrypt", "--dry-run").status == 0
+
+
 def test_a_key_that_is_missing(acme: Organization) -> None:
     """Each secret that it encrypts is named, all else is encrypted, and the status is 1; so for a dry run."""
     hook = furnish(acme)
