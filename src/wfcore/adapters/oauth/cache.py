@@ -49,6 +49,15 @@ class KeyCache:
             raise Unavailable("the issuer of access tokens does not answer")
         return found
 
+    async def find_other(self, known: list[VerificationKey], kid: str | None, algorithm: str) -> list[VerificationKey]:
+        """The keys that replaced the `known` ones, which have not made the signature: an issuer can use an id again.
+
+        They are requested as those of unknown ids, not more often.
+        """
+        if known and (request := self._requested()) is not None:
+            await asyncio.shield(request)
+        return [key for key in self._choose(kid, algorithm) if key not in known]
+
     def _choose(self, kid: str | None, algorithm: str) -> list[VerificationKey]:
         return choose(self._keys, kid, algorithm) if self._within(self._fetched_at, STALE) else []
 

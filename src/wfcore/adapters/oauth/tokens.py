@@ -7,12 +7,13 @@ its type must match. Before the signature is verified, only the parts that selec
 import logging
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from wfcore.adapters.oauth.cache import KeyCache
 from wfcore.adapters.oauth.issuer import Issuer
-from wfcore.adapters.oauth.keys import algorithm_of
+from wfcore.adapters.oauth.keys import VerificationKey, algorithm_of
 from wfcore.domain.json.parsing import JsonLimits, parse_json
 from wfcore.domain.kernel.errors import WfcoreError
 from wfcore.domain.kernel.ids import is_uuid, normalize_email
@@ -78,7 +79,9 @@ class AccessTokens:
         kid, algorithm = _header(_object(header))
         message = token.rpartition(".")[0].encode()
         keys = await self._keys.find(kid, algorithm)
-        if not any(key.verifies(algorithm, message, signature) for key in keys):
+        if not _any_verifies(keys, algorithm, message, signature) and not _any_verifies(
+            await self._keys.find_other(keys, kid, algorithm), algorithm, message, signature
+        ):
             unknown = "the issuer has no such key" if kid else "it names no key, and not exactly one of the issuer fits"
             raise TokenRefused("the signature is invalid" if keys else unknown)
         return _object(payload)
@@ -96,6 +99,10 @@ class AccessTokens:
         for name in ("nbf", "iat"):
             if name in claims and _instant(claims, name) > now + LEEWAY:
                 raise TokenRefused(f"`{name}` is in the future")
+
+
+def _any_verifies(keys: Iterable[VerificationKey], algorithm: str, message: bytes, signature: bytes) -> bool:
+    return any(key.verifies(algorithm, message, signature) for key in keys)
 
 
 def _header(header: Tree) -> tuple[str | None, str]:

@@ -73,6 +73,17 @@ class TestCache:
         assert [key.kid for key in await keys.find("new", "ES256")] == ["new"]
         assert issuer.asked == 2
 
+    async def test_another_key_with_a_known_id_is_found_after_the_interval(self) -> None:
+        """One that did not make a signature can have been replaced. Any number of such tokens causes one request."""
+        issuer, clock, keys = cache(OLD, {"keys": [jwk("old", FOREIGN)]})
+        known = await keys.find("old", "ES256")
+        assert await keys.find_other(known, "old", "ES256") == []
+        clock.advance(COOL_DOWN)
+        found = await asyncio.gather(*(keys.find_other(known, "old", "ES256") for _ in range(100)))
+        assert [[key.kid for key in each] for each in found] == [["old"]] * 100
+        assert await keys.find_other(found[0], "old", "ES256") == []
+        assert issuer.asked == 2
+
     async def test_a_withdrawn_key_is_dropped_when_keys_are_old(self) -> None:
         """It is used as long as keys are fresh, and not after."""
         issuer, clock, keys = cache(NEW, OLD)

@@ -28,7 +28,7 @@ from issuing import (
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from wfcore.adapters.oauth import AccessTokens, ClaimNames
-from wfcore.adapters.oauth.cache import KeyCache
+from wfcore.adapters.oauth.cache import COOL_DOWN, KeyCache
 from wfcore.adapters.oauth.keys import ALGORITHMS, choose, read_keys
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.identity import Identity
@@ -50,6 +50,21 @@ def verifier(keys: Any = None, claims: ClaimNames | None = None) -> AccessTokens
 
     made._keys = KeyCache(fetch, clock)
     return made
+
+
+async def test_a_key_that_replaced_another_one_with_its_id() -> None:
+    """Its tokens are valid as soon as the keys are fetched again, and those of the former key are not."""
+    clock, sets = FakeClock(), [{"keys": [jwk("ec", FOREIGN)]}, {"keys": [jwk("ec", EC)]}]
+    made = AccessTokens(ISSUER, AUDIENCE, clock)
+
+    async def fetch() -> Any:
+        return read_keys(sets.pop(0))
+
+    made._keys = KeyCache(fetch, clock)
+    assert await made.verify(token()) is None
+    clock.advance(COOL_DOWN)
+    assert await made.verify(token()) is not None
+    assert sets == []
 
 
 def turned(text: str, part: int, change: Callable[[str], str]) -> str:
