@@ -23,7 +23,9 @@ HeaderValue = Annotated[
     ),
 ]
 Url = Annotated[str, Meta(max_length=2_048, description="http or https, without user, password and fragment")]
-OAuthScopes = Annotated[list[Annotated[str, Meta(min_length=1, max_length=255)]], Meta(max_length=100)]
+OAuthScope = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[!#-\[\]-~]+$")]
+"""A `scope-token` (RFC 6749, 3.3): visible ASCII without `"` and `\\`."""
+OAuthScopes = Annotated[list[OAuthScope], Meta(max_length=100)]
 KindOfConnection = Annotated[str, Meta(extra_json_schema={"enum": list(ConnectionKind)})]
 ConfigJson = Annotated[
     JsonObject,

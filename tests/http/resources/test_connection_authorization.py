@@ -408,6 +408,7 @@ async def test_an_authorization_of_a_connection_that_changes(
     ("change", "path"),
     [
         ({"authorizeUrl": None}, "config.authorizeUrl"), ({"hosts": ["http://x.org"]}, "config.hosts[0]"),
+        ({"scopes": ["a", "b c"]}, "config.scopes[1]"), ({"scopes": ['a"']}, "config.scopes[0]"),
         ({"grant": "client_credentials", "clientSecret": None}, "config.clientSecret"),
         ({"grant": "x"}, "config.grant"),
         ({"tokenAuth": "x"}, "config.tokenAuth"), ({"revocationUrl": "x"}, "config.revocationUrl"),
