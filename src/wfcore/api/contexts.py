@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from msgspec import Meta
 
 from wfcore.api.resources import Body, Name
-from wfcore.api.runs import Key, RunConfig
+from wfcore.api.runs import Key, RunConfig, ThreadId
 from wfcore.domain.agents.end_users import UserContext
 from wfcore.domain.graph.node_types import ModelSettingsDto
 from wfcore.domain.json.codec import JsonObject, Time
@@ -50,7 +50,7 @@ class AssistantContext(Body):
 
     message: str | UnsetType = UNSET
     session_id: Key | UnsetType = UNSET
-    file_thread_id: Key | UnsetType = UNSET
+    file_thread_id: ThreadId | UnsetType = UNSET
     config: RunConfig | UnsetType = UNSET
     user_context: UserContext | UnsetType = UNSET
 

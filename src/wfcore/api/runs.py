@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from wfcore.api.resources import Body, ErrorBody, RunModelSettings
 from wfcore.domain.agents.end_users import UserContext
-from wfcore.domain.json.codec import JsonObject, NonEmpty, Positive, RunId, Time
+from wfcore.domain.json.codec import NOT_DOTS, JsonObject, NonEmpty, Positive, RunId, Time
 from wfcore.domain.json.values import UNSET, UnsetType, creation, value
 from wfcore.domain.resources.content import BudgetDto, ToolSetting
 from wfcore.domain.run.events import EventFields, ModelUsage, OpenInterruptFields, RunTarget
@@ -16,6 +16,15 @@ KEPT: Final = "a resume ignores it, because an execution keeps its own"
 Key = Annotated[
     str,
     Meta(min_length=1, max_length=255, description=f"Opaque token of the client: it only selects the thread; {KEPT}"),
+]
+ThreadId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        pattern=NOT_DOTS,
+        description=f"Neither `.` nor `..`, which no path can hold: it only selects the thread; {KEPT}",
+    ),
 ]
 VersionName = Literal["published", "draft"]
 Version = Annotated[VersionName, Meta(description=f"The variation of a new execution; {KEPT}")]
@@ -115,7 +124,7 @@ class TurnBody(Body):
     """The fields of the body of every turn."""
 
     session_id: Key | UnsetType = UNSET
-    file_thread_id: Key | UnsetType = UNSET
+    file_thread_id: ThreadId | UnsetType = UNSET
     config: RunConfig | UnsetType = UNSET
     attachments: AttachmentsDto | UnsetType = UNSET
     user_context: UserContext | UnsetType = UNSET
@@ -230,7 +239,7 @@ class RunAction(Body):
     action: Action
     previous_outputs: JsonObject | UnsetType = UNSET
     session_id: Key | UnsetType = UNSET
-    file_thread_id: Key | UnsetType = UNSET
+    file_thread_id: ThreadId | UnsetType = UNSET
     timezone: str | UnsetType = UNSET
     run_id: RunId | UnsetType = UNSET
     origin: Literal["automation", "api", "other"] | UnsetType = UNSET

@@ -172,6 +172,8 @@ def parse_iso(text: str) -> int:
 # --- shapes and their schemas ---
 
 JsonObject = dict[str, Any]
+NOT_DOTS = r"^([.]{0,2}[^.]|[.]{3})"
+"""Any text but `.` and `..`, which a path cannot hold (RFC 3986, 5.2.4)."""
 _NO_DOTS = r"^([.]{0,2}[!-\-/-~][!-~]*|[.]{3}[!-~]*)$"
 RunId = Annotated[
     str, Meta(min_length=1, max_length=255, pattern=_NO_DOTS, description="Visible ASCII, neither `.` nor `..`")
@@ -345,6 +347,8 @@ def _issues(error: "EvaluationErrorEntry", schema: JSON, data: JSON) -> Iterator
             yield Issue(place, "must be letters a to z, digits and inner hyphens", "pattern")
         case "pattern" if expected == _NO_DOTS:
             yield Issue(place, "must be visible ASCII characters, neither `.` nor `..`", "pattern")
+        case "pattern" if expected == NOT_DOTS:
+            yield Issue(place, "must be neither `.` nor `..`", "pattern")
         case "minLength" | "minItems" if expected == 1:
             yield Issue(place, "must not be empty", keyword)
         case "multipleOf":

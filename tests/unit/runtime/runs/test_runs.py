@@ -220,6 +220,11 @@ class TestInput:
         others = [await thread(bench.other, session_id="s"), await thread(bench.me), await thread(bench.me)]
         assert len({mine[0], *others}) == 4
         assert await thread(bench.me, file_thread_id="t", session_id="s") == "t"
+        for name in ("...", ".t", "ä/b", "\n"):
+            assert await thread(bench.me, file_thread_id=name) == name
+        for name in (".", ".."):
+            with pytest.raises(WfcoreError, match=r"neither `\.` nor `\.\.`"):  # no path leads to its conversation
+                await thread(bench.me, file_thread_id=name)
 
     async def test_kept_fields_can_be_read(self, bench: Bench) -> None:
         """`message`, `userContext`, `origin` and flags are `run.*`; they are data, not identity."""
