@@ -28,9 +28,18 @@ class Pause:
 
 
 @attrs.frozen
+class Successor:
+    """A variation that was deployed at a time, while a timer was due."""
+
+    variation_id: str
+    at: int
+
+
+@attrs.frozen
 class Timer:
     """The timer of one workflow. `next_at` is None when it never fires again or is paused; `paused` holds the reason.
-    `missed` holds the latest missed slots, in order.
+    `missed` holds the latest missed slots, in order. `later` are the variations that followed that of the timer and
+    whose slots come after it, in order: the last one is active.
     """
 
     workflow_id: int
@@ -39,6 +48,7 @@ class Timer:
     paused: Pause | None = None
     last_run_id: str | None = None
     missed: tuple[Missed, ...] = ()
+    later: tuple[Successor, ...] = ()
 
 
 @attrs.frozen

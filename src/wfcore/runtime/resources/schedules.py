@@ -22,7 +22,7 @@ from wfcore.domain.triggers.schedule import (
     overlap_of,
     schedule_of,
 )
-from wfcore.ports.repositories.schedules import Timer
+from wfcore.ports.repositories.schedules import Successor, Timer
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import needs
 from wfcore.runtime.common.requests import bad_query
@@ -30,6 +30,9 @@ from wfcore.runtime.resources.base import ResourceBase, ResourceView
 
 MAX_FIRINGS = 100
 """The most future firings that one call returns."""
+
+MAX_SUCCESSORS = 100
+"""As many of the latest deploys are kept of those that come while a timer is due."""
 
 
 @attrs.frozen
@@ -152,7 +155,7 @@ async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: date
         return
     if old.is_enabled and old.active_variation_id == new.active_variation_id:
         return
-    timer = await work.schedules.get(new.id) or Timer(new.id, "", None)
+    timer, variation_id = await work.schedules.get(new.id) or Timer(new.id, "", None), new.active_variation_id or ""
     schedule = await schedule_of_variation(work, new.id, new.active_variation_id)
     if schedule is not None and not has_zone(schedule):
         message = f"`{schedule.timezone}` is not an IANA time zone that this installation knows"
@@ -163,10 +166,11 @@ async def update_timer(work: UnitOfWork, old: Resource, new: Resource, now: date
     next_at = timer.next_at
     if next_at is None or not is_same:
         if next_at is not None and next_at <= to_ms(now):
+            later = (*timer.later, Successor(variation_id, to_ms(now)))[-MAX_SUCCESSORS:]
+            await work.schedules.put(attrs.evolve(timer, later=later))
             return
         next_at = next_slot(schedule, now)
-    variation_id = new.active_variation_id or ""
-    await work.schedules.put(attrs.evolve(timer, variation_id=variation_id, next_at=next_at, paused=None))
+    await work.schedules.put(Timer(new.id, variation_id, next_at, None, timer.last_run_id, timer.missed))
 
 
 async def _state(work: UnitOfWork, workflow: Resource) -> tuple[ScheduleView, Schedule | None]:

@@ -136,7 +136,7 @@ class Scheduler:
             variation = await work.workflows.variation(due.workflow_id, active_id or "")
             if variation is None:
                 return None
-            later = await _deployed_since(work, timer, variation)
+            later = await _successors(work, timer)
             timed = schedule_of(variation.workflow.trigger)
             if later:
                 timed = await schedule_of_variation(work, due.workflow_id, timer.variation_id)
@@ -211,16 +211,10 @@ def slot_run_id(workflow_id: int, slot: datetime) -> str:
     return f"schedule-{workflow_id}-{slot:%Y%m%dT%H%MZ}"
 
 
-async def _deployed_since(work: UnitOfWork, timer: Timer, active: Variation) -> list[Variation]:
-    """The variations that were deployed after that of the timer, in order; the last one is the active one."""
-    if timer.variation_id == active.id:
-        return []
-    own = await work.workflows.variation(timer.workflow_id, timer.variation_id)
-    latest_first = await work.workflows.variations(timer.workflow_id, limit=BATCH)
-    if own is None or own.deployed_at is None:
-        return latest_first[:1]
-    since = own.deployed_at
-    return [one for one in reversed(latest_first) if one.deployed_at is not None and one.deployed_at > since]
+async def _successors(work: UnitOfWork, timer: Timer) -> list[Variation]:
+    """The variations that followed that of the timer, each with the time of that deploy."""
+    found = [(await work.workflows.variation(timer.workflow_id, one.variation_id), one.at) for one in timer.later]
+    return [attrs.evolve(one, deployed_at=from_ms(at)) for one, at in found if one is not None]
 
 
 @attrs.frozen
@@ -255,13 +249,13 @@ class _DueSchedule:
     def timer_after(self, now: datetime) -> Timer:
         """The timer after these slots: of the first later variation that had a slot before the next one replaced it."""
         after, (*replaced, last) = self._end(now), self.later or [self.active]
-        for one, end in zip(replaced, self._ends(1), strict=True):
+        for number, (one, end) in enumerate(zip(replaced, self._ends(1), strict=True), 1):
             first = next_slot(schedule_of(one.workflow.trigger), after)
             if first is not None and first <= to_ms(end):
-                return attrs.evolve(self.timer, variation_id=one.id, next_at=first)
+                return attrs.evolve(self.timer, variation_id=one.id, next_at=first, later=self.timer.later[number:])
             after = end
         next_at = next_slot(schedule_of(last.workflow.trigger), after)
-        return attrs.evolve(self.timer, variation_id=last.id, next_at=next_at)
+        return attrs.evolve(self.timer, variation_id=last.id, next_at=next_at, later=())
 
     def _end(self, now: datetime) -> datetime:
         """Until when the slots are due: a schedule that was replaced has none after the deploy."""

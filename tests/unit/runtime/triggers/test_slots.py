@@ -48,6 +48,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("pass_time"), st.integers(1, 50)),
         st.tuples(st.just("deploy"), st.sampled_from(sorted(SCHEDULES))),
+        st.tuples(st.just("roll_back"), st.integers(1, 3)),
         st.tuples(st.sampled_from(["poll", "describe", "switch", "delete"]), st.none()),
     ),
     max_size=25,
@@ -66,6 +67,8 @@ class _Walk:
     due: list[list[datetime]] = attrs.field(factory=lambda: [[]])
     """Those of each schedule that there was."""
     deployed: Any = None
+    versions: dict[str, Any] = attrs.field(factory=dict)
+    """The triggers of the variations, by their ids."""
 
     async def pass_time(self, minutes: int) -> None:
         for _ in range(minutes):
@@ -94,6 +97,18 @@ class _Walk:
     async def deploy(self, cron: str) -> None:
         await self._deploy(cron, trigger(cron))
 
+    async def roll_back(self, by: int) -> None:
+        """To the variation that was the active one so many deploys ago, as far as there are so many."""
+        workflows = self.bench.core.workflows
+        *_, chosen = await workflows.variations(self.bench.me, self.number, limit=by + 1)
+        if chosen.is_active or not self.is_enabled:
+            return
+        wanted = self.versions[chosen.id]
+        if wanted != self.deployed:
+            self.due.append([])
+        self.cron, self.deployed = wanted["schedule"]["cron_expressions"][0], wanted
+        await workflows.rollback(self.bench.me, self.number, variation_id=chosen.id)
+
     async def describe(self, _: None) -> None:
         await self._deploy(self.cron, trigger(self.cron, self.at.isoformat()))
 
@@ -102,7 +117,8 @@ class _Walk:
             self.due.append([])
         self.cron, self.deployed = cron, wanted
         await self.bench.core.workflows.patch(self.bench.me, self.number, trigger=wanted)
-        await self.bench.core.workflows.deploy(self.bench.me, self.number)
+        view = await self.bench.core.workflows.deploy(self.bench.me, self.number)
+        self.versions[view.resource.active_variation_id or ""] = wanted
 
     async def switch(self, _: None) -> None:
         """What has come before is not due any more."""
@@ -118,7 +134,8 @@ class _Walk:
 async def walk(steps: list[tuple[str, Any]], cron: str) -> None:
     async with opened("sqlite://", clock=FakeClock(ms(BEGIN)), worker=False) as bench:
         number, slots = await scheduled(bench, PLAIN, trigger(cron)), set[str]()
-        walked = _Walk(bench, number, cron, deployed=trigger(cron))
+        first = (await bench.core.workflows.get(bench.me, number)).resource.active_variation_id or ""
+        walked = _Walk(bench, number, cron, deployed=trigger(cron), versions={first: trigger(cron)})
         for step, given_value in [*steps, ("poll", None)]:
             await getattr(walked, step)(given_value)
             slots |= {slot_run_id(number, slot) for of_one in walked.due for slot in of_one}
@@ -137,3 +154,9 @@ async def test_deploys_between_two_polls(crons: tuple[str, ...]) -> None:
     """The slots of each schedule come in turn: those of the one in the middle, and of the first one that returns."""
     deploys = [step for cron in crons for step in (("pass_time", 50), ("deploy", cron))]
     await walk([*deploys, ("pass_time", 50)], "45 * * * *")
+
+
+async def test_a_rollback_between_two_polls() -> None:
+    """The slots of the schedule that was rolled back run or are missed, and none of the one before it at that time."""
+    steps = [("pass_time", 50), ("deploy", "*/20 * * * *"), ("pass_time", 50), ("roll_back", 1), ("pass_time", 50)]
+    await walk([*steps, ("roll_back", 1), ("pass_time", 30)], "45 * * * *")

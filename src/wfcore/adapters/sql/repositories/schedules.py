@@ -10,7 +10,7 @@ from wfcore.adapters.sql.schema.deferred import sa
 from wfcore.adapters.sql.schema.named_tables import organizations, schedules
 from wfcore.adapters.sql.schema.statement import Dialect, Statement
 from wfcore.adapters.sql.store import Transaction
-from wfcore.ports.repositories.schedules import Missed, Pause, Timer
+from wfcore.ports.repositories.schedules import Missed, Pause, Successor, Timer
 
 DUE: Final = Statement(
     lambda d: (
@@ -60,7 +60,9 @@ class SqlSchedules:
         await self.remove(timer.workflow_id)
         missed = to_json([[one.at, one.reason] for one in timer.missed])
         paused = to_json(attrs.astuple(timer.paused)) if timer.paused else None
-        row = attrs.asdict(timer, recurse=False) | {"org": self.org, "missed": missed, "paused": paused}
+        later = to_json([[one.variation_id, one.at] for one in timer.later]) if timer.later else None
+        own = {"org": self.org, "missed": missed, "paused": paused, "later": later}
+        row = attrs.asdict(timer, recurse=False) | own
         await self.connection.execute(schedules.insert().values(row))
 
     async def remove(self, workflow_id: int) -> None:
@@ -73,4 +75,5 @@ class SqlSchedules:
 def _timer(row: "sa.Row[Any]") -> Timer:
     missed = tuple(Missed(at, reason) for at, reason in json.loads(row.missed))
     paused = Pause(*json.loads(row.paused)) if row.paused else None
-    return Timer(row.workflow_id, row.variation_id, row.next_at, paused, row.last_run_id, missed)
+    later = tuple(Successor(*one) for one in json.loads(row.later or "[]"))
+    return Timer(row.workflow_id, row.variation_id, row.next_at, paused, row.last_run_id, missed, later)

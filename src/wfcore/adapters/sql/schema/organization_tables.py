@@ -275,6 +275,7 @@ schedules: Final = Table(
     text("paused", null=True),
     text("last_run_id", null=True),
     text("missed"),
+    text("later", null=True),
     PrimaryKeyConstraint("org", "workflow_id"),
     sqlite_with_rowid=False,
 )

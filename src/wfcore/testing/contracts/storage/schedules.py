@@ -2,12 +2,15 @@
 
 import attrs
 
-from wfcore.ports.repositories.schedules import DueTimer, Missed, Pause, Timer
+from wfcore.ports.repositories.schedules import DueTimer, Missed, Pause, Successor, Timer
 from wfcore.ports.storage import Storage
 from wfcore.testing.contracts.storage.values import ORG, OTHER_ORG
 
 PAUSE = Pause("input_refused", "because")
-FULL = Timer(1, "v1", 9_000, PAUSE, "run-1", (Missed(1_000, "late"), Missed(2_000, "overlap")))
+FULL = Timer(
+    1, "v1", 9_000, PAUSE, "run-1", (Missed(1_000, "late"), Missed(2_000, "overlap")),
+    (Successor("v2", 9_100), Successor("v1", 9_200)),
+)  # fmt: skip
 """A timer without a field at its default."""
 
 

@@ -276,6 +276,7 @@ CREATE TABLE wfcore_schedules (
     paused TEXT,
     last_run_id TEXT,
     missed TEXT NOT NULL,
+    later TEXT,
     PRIMARY KEY (org, workflow_id),
     FOREIGN KEY(org) REFERENCES wfcore_organizations ("key")
 )

@@ -228,6 +228,7 @@ def _create_triggers() -> None:
         _text("paused", null=True),
         _text("last_run_id", null=True),
         _text("missed"),
+        _text("later", null=True),
         PrimaryKeyConstraint("org", "workflow_id"),
         sqlite_with_rowid=False,
     )
