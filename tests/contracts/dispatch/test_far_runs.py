@@ -132,7 +132,7 @@ async def test_those_of_others_are_not_read(tmp_path: Path, monkeypatch: pytest.
     searches = {step.partition(" USING ")[0][7:]: step for step in plan if step.startswith("SEARCH")}
     assert "wfcore_runs_own (org=? AND user_id=?)" in searches["y"]
     read = [step for step in plan if "wfcore_runs" in step]
-    assert any("wfcore_runs_target (org=? AND target=? AND key<?)" in step for step in read)
+    assert any("wfcore_runs_target (org=? AND target=? AND rowid<?)" in step for step in read)
     assert not [step for step in read if "wfcore_runs_status" in step or "wfcore_runs_created" in step]
 
 

@@ -98,8 +98,11 @@ def test_the_schema_of_the_release_has_no_difference(url: str) -> None:
         (["DROP INDEX wfcore_runs_recent"], ["missing index `runs_recent` of `runs`"]),
         (["CREATE INDEX wfcore_runs_ended ON wfcore_runs (status)"], ["extra index `runs_ended` of `runs`"]),
         (
-            ["DROP INDEX wfcore_runs_recent", "CREATE INDEX wfcore_runs_recent ON wfcore_runs (org, key DESC)"],
-            ["index `runs_recent` of `runs` is `(org, key DESC)` instead of `(org, key)`"],
+            [
+                "DROP INDEX wfcore_runs_created",
+                "CREATE INDEX wfcore_runs_created ON wfcore_runs (org, created_at DESC)",
+            ],
+            ["index `runs_created` of `runs` is `(org, created_at DESC)` instead of `(org, created_at)`"],
         ),
         (
             ["DROP INDEX wfcore_webhooks_digest", "CREATE INDEX wfcore_webhooks_digest ON wfcore_webhooks (digest)"],

@@ -52,13 +52,7 @@ def schema(connection: sa.Connection) -> set[str]:
 
 
 def _context(connection: sa.Connection) -> MigrationContext:
-    options = {"version_table": VERSION_TABLE, "include_object": _is_of_sqlite}
-    return MigrationContext.configure(connection, opts=options)
-
-
-def _is_of_sqlite(_object: object, name: str | None, *_: object) -> bool:
-    """Whether SQLite has it: Alembic also expects indexes that the metadata have for PostgreSQL only."""
-    return name not in ("wfcore_runs_turns", "wfcore_interrupts_inbox")
+    return MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
 
 
 async def set_revision(store: SqlStorage, revision: str) -> None:

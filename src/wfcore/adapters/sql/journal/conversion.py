@@ -69,19 +69,17 @@ def first_interrupt_text(interrupt: Interrupt, run: NewRun) -> str:
     """The same for one that opens with the first run of its execution: without id and time, if they derive from it."""
     if interrupt.opened_at != run.at or interrupt.id != interrupt_id(run.id, interrupt.node_id, interrupt.visit):
         return interrupt_text(interrupt)
-    _, *others = shortened(interrupt)
-    others[_OPENED_AT - 1] = 0
-    return to_json(["", *others])
+    values = shortened(interrupt)
+    return to_json([*values[1:_OPENED_AT], *values[_OPENED_AT + 1 :]])
 
 
 def to_interrupt(text: str, root_run_id: str, began_at: int) -> Interrupt:
     """The inverse of both, with the id and the time of the execution's first run."""
-    stored = _interrupt(text)
-    if stored.id:
-        return Interrupt(*structs.astuple(stored))
-    _, *others = structs.astuple(stored)
-    others[_OPENED_AT - 1] = began_at
-    return Interrupt(interrupt_id(root_run_id, stored.node_id, stored.visit), *others)
+    if text.startswith('["'):
+        return Interrupt(*structs.astuple(_interrupt(text)))
+    values = msgspec.json.decode(text)
+    stored = msgspec.convert(["", *values[: _OPENED_AT - 1], began_at, *values[_OPENED_AT - 1 :]], _Stored)
+    return Interrupt(interrupt_id(root_run_id, stored.node_id, stored.visit), *structs.astuple(stored)[1:])
 
 
 def compacted(entries: Sequence[Entry], run: NewRun, new: NewExecution) -> Sequence[Entry]:

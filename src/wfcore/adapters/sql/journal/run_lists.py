@@ -122,7 +122,7 @@ def _list(filters: Filters, *, of_principal: bool) -> Statement:
 
     def build(d: Dialect) -> str:
         last = 2 + len(filters)
-        index = "wfcore_runs_execution" if ("thread_id", False) in filters else ""
+        index = "wfcore_runs_turns" if ("thread_id", False) in filters else ""
         text = [list_of_runs(d, index), f"AND r.key < {d[2]}", _conditions(d, filters)]
         if of_principal:
             text.append(f"AND {_visible(d, d[last + 1], d[last + 2])}")

@@ -9,6 +9,11 @@ from wfcore.adapters.sql.schema.columns import boolean, integer, metadata, text
 from wfcore.adapters.sql.schema.dialect import INT, only_where
 from wfcore.adapters.sql.schema.names import NO_RESOURCE
 
+BY_KEY: Final = {"ends_with": "key"}
+"""The mark of an index whose rows are read in the order of their keys. Each index of SQLite ends with the key; to those
+of PostgreSQL, the migrations add it.
+"""
+
 executions: Final = Table(
     "wfcore_executions",
     metadata,
@@ -93,17 +98,16 @@ runs: Final = Table(
     Column("variation_id", sa.LargeBinary),
     boolean("is_draft"),
     sa.UniqueConstraint("org", "id"),
-    Index("wfcore_runs_recent", "org", "key"),
-    Index("wfcore_runs_execution", "execution").ddl_if(dialect="sqlite"),  # each of its indexes ends with the key
-    Index("wfcore_runs_turns", "execution", "key").ddl_if(dialect="postgresql"),
-    Index("wfcore_runs_target", "org", "target", "key"),
-    Index("wfcore_runs_user", "org", "user_id", "key"),
+    Index("wfcore_runs_recent", "org", info=BY_KEY),
+    Index("wfcore_runs_turns", "execution", info=BY_KEY),
+    Index("wfcore_runs_target", "org", "target", info=BY_KEY),
+    Index("wfcore_runs_user", "org", "user_id", info=BY_KEY),
     Index("wfcore_runs_created", "org", "created_at"),
 )
-Index("wfcore_runs_status", runs.c.org, runs.c.status, runs.c.key, **only_where(runs.c.status != "done"))
 Index("wfcore_runs_variation", runs.c.variation_id, **only_where(runs.c.variation_id.is_not(None)))
-Index("wfcore_runs_own", runs.c.org, runs.c.user_id, runs.c.key, **only_where(runs.c.target > NO_RESOURCE))
-Index("wfcore_runs_origin", runs.c.org, runs.c.origin, runs.c.key, **only_where(runs.c.origin != ""))
+Index("wfcore_runs_status", runs.c.org, runs.c.status, **only_where(runs.c.status != "done"), info=BY_KEY)
+Index("wfcore_runs_own", runs.c.org, runs.c.user_id, **only_where(runs.c.target > NO_RESOURCE), info=BY_KEY)
+Index("wfcore_runs_origin", runs.c.org, runs.c.origin, **only_where(runs.c.origin != ""), info=BY_KEY)
 
 interrupts: Final = Table(
     "wfcore_interrupts",
@@ -116,8 +120,7 @@ interrupts: Final = Table(
     integer("expires_at", null=True),
     Column("id_hash", sa.Integer, nullable=False),
     Index("wfcore_interrupts_id", "id_hash"),
-    Index("wfcore_interrupts_of", "resource").ddl_if(dialect="sqlite"),  # each of its indexes ends with the key
-    Index("wfcore_interrupts_inbox", "resource", "key").ddl_if(dialect="postgresql"),
+    Index("wfcore_interrupts_inbox", "resource", info=BY_KEY),
     Index("wfcore_interrupts_execution", "execution"),
     sqlite_autoincrement=True,
 )
@@ -141,7 +144,7 @@ closed_interrupts: Final = Table(
     integer("expires_at", null=True),
     Column("id_hash", sa.Integer, nullable=False),
     Index("wfcore_closed_interrupts_id", "id_hash"),
-    Index("wfcore_closed_interrupts_inbox", "resource", "key"),
+    Index("wfcore_closed_interrupts_inbox", "resource", info=BY_KEY),
     Index("wfcore_closed_interrupts_execution", "execution"),
 )
 

@@ -252,9 +252,9 @@ class TestPlans:
             (claims.RELEASE, "executions_claims"),
             (claims.HELD_BY, "executions_claims"),
             (claims.HOLDERS, "executions_claims"),
-            (claims.BEGIN_RUN, "runs_execution"),
+            (claims.BEGIN_RUN, "runs_turns"),
             (sql.READ, "PRIMARY KEY"),
-            (sql.FIRST_RUN, "runs_execution"),
+            (sql.FIRST_RUN, "runs_turns"),
         ],
     )
     async def test_no_statement_scans_a_table(self, database: Database, one: Statement, index: str) -> None:

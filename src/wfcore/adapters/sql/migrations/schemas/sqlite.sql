@@ -370,21 +370,21 @@ CREATE TABLE wfcore_runs (
 
 CREATE INDEX wfcore_runs_variation ON wfcore_runs (variation_id) WHERE variation_id IS NOT NULL;
 
-CREATE INDEX wfcore_runs_target ON wfcore_runs (org, target, "key");
+CREATE INDEX wfcore_runs_target ON wfcore_runs (org, target);
 
-CREATE INDEX wfcore_runs_user ON wfcore_runs (org, user_id, "key");
+CREATE INDEX wfcore_runs_user ON wfcore_runs (org, user_id);
 
 CREATE INDEX wfcore_runs_created ON wfcore_runs (org, created_at);
 
-CREATE INDEX wfcore_runs_status ON wfcore_runs (org, status, "key") WHERE status != 'done';
+CREATE INDEX wfcore_runs_status ON wfcore_runs (org, status) WHERE status != 'done';
 
-CREATE INDEX wfcore_runs_own ON wfcore_runs (org, user_id, "key") WHERE target > 1099511627776;
+CREATE INDEX wfcore_runs_own ON wfcore_runs (org, user_id) WHERE target > 1099511627776;
 
-CREATE INDEX wfcore_runs_origin ON wfcore_runs (org, origin, "key") WHERE origin != '';
+CREATE INDEX wfcore_runs_origin ON wfcore_runs (org, origin) WHERE origin != '';
 
-CREATE INDEX wfcore_runs_recent ON wfcore_runs (org, "key");
+CREATE INDEX wfcore_runs_recent ON wfcore_runs (org);
 
-CREATE INDEX wfcore_runs_execution ON wfcore_runs (execution);
+CREATE INDEX wfcore_runs_turns ON wfcore_runs (execution);
 
 CREATE TABLE wfcore_interrupts (
     "key" INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -398,7 +398,7 @@ CREATE TABLE wfcore_interrupts (
 
 CREATE INDEX wfcore_interrupts_id ON wfcore_interrupts (id_hash);
 
-CREATE INDEX wfcore_interrupts_of ON wfcore_interrupts (resource);
+CREATE INDEX wfcore_interrupts_inbox ON wfcore_interrupts (resource);
 
 CREATE INDEX wfcore_interrupts_deadline ON wfcore_interrupts (org, expires_at) WHERE expires_at IS NOT NULL;
 
@@ -419,7 +419,7 @@ CREATE TABLE wfcore_closed_interrupts (
 
 CREATE INDEX wfcore_closed_interrupts_id ON wfcore_closed_interrupts (id_hash);
 
-CREATE INDEX wfcore_closed_interrupts_inbox ON wfcore_closed_interrupts (resource, "key");
+CREATE INDEX wfcore_closed_interrupts_inbox ON wfcore_closed_interrupts (resource);
 
 CREATE INDEX wfcore_closed_interrupts_execution ON wfcore_closed_interrupts (execution);
 

@@ -420,23 +420,19 @@ def _create_runs() -> None:
     op.create_index(
         own("runs_variation"), own("runs"), ["variation_id"], **_only_where(sa.text("variation_id IS NOT NULL"))
     )
-    op.create_index(own("runs_target"), own("runs"), ["org", "target", "key"])
-    op.create_index(own("runs_user"), own("runs"), ["org", "user_id", "key"])
+    # Each index of SQLite ends with the key. Without it, PostgreSQL would look for the first run of an execution in the
+    # order of the keys of all runs, until the table is analyzed.
+    key = ["key"] if op.get_context().dialect.name == "postgresql" else []
+    op.create_index(own("runs_target"), own("runs"), ["org", "target", *key])
+    op.create_index(own("runs_user"), own("runs"), ["org", "user_id", *key])
     op.create_index(own("runs_created"), own("runs"), ["org", "created_at"])
     op.create_index(
-        own("runs_status"), own("runs"), ["org", "status", "key"], **_only_where(sa.text("status != 'done'"))
+        own("runs_status"), own("runs"), ["org", "status", *key], **_only_where(sa.text("status != 'done'"))
     )
-    op.create_index(
-        own("runs_own"), own("runs"), ["org", "user_id", "key"], **_only_where(sa.text(f"target > {2**40}"))
-    )
-    op.create_index(own("runs_origin"), own("runs"), ["org", "origin", "key"], **_only_where(sa.text("origin != ''")))
-    op.create_index(own("runs_recent"), own("runs"), ["org", "key"])
-    if op.get_context().dialect.name == "postgresql":
-        # Without the key, it would look for the first run of an execution in the order of the keys of all runs, until
-        # the table is analyzed. Each index of SQLite ends with the key.
-        op.create_index(own("runs_turns"), own("runs"), ["execution", "key"])
-    else:
-        op.create_index(own("runs_execution"), own("runs"), ["execution"])
+    op.create_index(own("runs_own"), own("runs"), ["org", "user_id", *key], **_only_where(sa.text(f"target > {2**40}")))
+    op.create_index(own("runs_origin"), own("runs"), ["org", "origin", *key], **_only_where(sa.text("origin != ''")))
+    op.create_index(own("runs_recent"), own("runs"), ["org", *key])
+    op.create_index(own("runs_turns"), own("runs"), ["execution", *key])
     op.create_table(
         own("interrupts"),
         Column("key", INT, primary_key=True),
@@ -449,10 +445,7 @@ def _create_runs() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index(own("interrupts_id"), own("interrupts"), ["id_hash"])
-    if op.get_context().dialect.name == "postgresql":
-        op.create_index(own("interrupts_inbox"), own("interrupts"), ["resource", "key"])
-    else:
-        op.create_index(own("interrupts_of"), own("interrupts"), ["resource"])
+    op.create_index(own("interrupts_inbox"), own("interrupts"), ["resource", *key])
     op.create_index(
         own("interrupts_deadline"),
         own("interrupts"),
@@ -470,7 +463,7 @@ def _create_runs() -> None:
         Column("id_hash", sa.Integer, nullable=False),
     )
     op.create_index(own("closed_interrupts_id"), own("closed_interrupts"), ["id_hash"])
-    op.create_index(own("closed_interrupts_inbox"), own("closed_interrupts"), ["resource", "key"])
+    op.create_index(own("closed_interrupts_inbox"), own("closed_interrupts"), ["resource", *key])
     op.create_index(own("closed_interrupts_execution"), own("closed_interrupts"), ["execution"])
     op.create_table(
         own("approvers"),
