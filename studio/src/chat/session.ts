@@ -56,6 +56,8 @@ export class ChatSession {
   private stored: Conversation["messages"] = [];
   private chains: Chain[] = [];
   private readonly streams = new Map<Chain, Set<() => void>>();
+  /** The latest turn of each chain, once it has begun. */
+  private readonly turns = new WeakMap<Chain, Promise<{ runId: string }>>();
   private decisions: Promise<unknown> = Promise.resolve();
   private frame: number | ReturnType<typeof setTimeout> | null = null;
   private closed = false;
@@ -145,10 +147,11 @@ export class ChatSession {
     return sent;
   }
 
-  /** Cancel the latest turn that is under way. */
+  /** Cancel the latest turn that is under way, as soon as it has begun. */
   async cancel(): Promise<void> {
     const chain = this.chains.findLast((one) => this.streams.has(one));
-    if (chain?.runId) await this.api.cancel(chain.runId);
+    const turn = chain && (await this.turns.get(chain));
+    if (turn) await this.api.cancel(turn.runId);
   }
 
   /** Something changed on the server: follow what others have decided. */
@@ -200,7 +203,7 @@ export class ChatSession {
 
   /** Follow one turn. Resolves at its first event; rejects if the server refuses it. */
   private turn(chain: Chain, path: string, body?: JsonObject, key?: string): Promise<{ runId: string }> {
-    return new Promise((resolve, reject) => {
+    const turn = new Promise<{ runId: string }>((resolve, reject) => {
       let begun = false;
       const stops = this.streams.get(chain) ?? new Set();
       this.streams.set(chain, stops);
@@ -238,6 +241,8 @@ export class ChatSession {
       stops.add(stop);
       this.changed();
     });
+    this.turns.set(chain, turn);
+    return turn;
   }
 
   /** A turn has ended: the message needs no repeat, and missing connections can be authorized. */

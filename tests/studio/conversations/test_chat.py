@@ -187,6 +187,19 @@ def test_a_run_can_be_stopped(open_page: Open, chats: dict[str, Any]) -> None:
     idle(page)
 
 
+def test_a_run_can_be_stopped_before_it_has_begun(open_page: Open, chats: dict[str, Any]) -> None:
+    held: list[Route] = []
+    page = chat(open_page, chats, f"?skillId={chats['helper']}")
+    page.route("**/agent/v1/runs", lambda route: held.append(route) if is_start(route) else route.fallback())
+    with page.expect_request(lambda request: request.method == "POST"):
+        say(page, "slowly")
+    page.get_by_role("button", name="Stop").click()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_text("Cancelled.")).to_be_visible()
+    idle(page)
+
+
 @pytest.mark.parametrize("text", ["slowly", "markdown please"])
 def test_a_message_sent_while_the_chat_is_read(open_page: Open, chats: dict[str, Any], text: str) -> None:
     """It is shown once with its answer, although what is read then has its run too, under way or done."""
@@ -210,6 +223,10 @@ def test_a_message_sent_while_the_chat_is_read(open_page: Open, chats: dict[str,
     idle(page)
     expect(page.locator(".bubble.own")).to_have_count(2)
     expect(page.locator(".bubble")).to_have_count(4)
+
+
+def is_start(route: Route) -> bool:
+    return route.request.method == "POST"
 
 
 def is_read(route: Route) -> bool:
