@@ -42,7 +42,7 @@ def test_other_requests_of_a_wide_list_are_one_step(open_page: Open, server: Ser
     page = open_page("/studio/runs")
     page.get_by_role("link", name="Inbox").click()
     for number in range(3):
-        page.get_by_role("button", name=f"Publish release {number}?").click()
+        page.get_by_role("button", name=f"Publish release {number}?").first.click()
         expect(page.get_by_role("article", name=f"Publish release {number}?")).to_be_visible()
     page.go_back()
     at_inbox(page)
