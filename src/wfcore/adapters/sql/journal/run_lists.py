@@ -116,14 +116,20 @@ def _conditions(d: Dialect, filters: Filters) -> str:
     return " ".join(f"AND {condition(d, given)}" for condition, given in found)
 
 
+_INDEXES: Final = {"thread_id": "wfcore_runs_turns", "variation_id": ""}
+"""The index of runs with which SQLite must begin for these filters, "" their key. With another one it would not look up
+what a filter lists, but read all runs of the organization.
+"""
+
+
 @lru_cache(maxsize=1024)
 def _list(filters: Filters, *, of_principal: bool) -> Statement:
     """The list with these filters."""
 
     def build(d: Dialect) -> str:
         last = 2 + len(filters)
-        index = "wfcore_runs_turns" if ("thread_id", False) in filters else ""
-        text = [list_of_runs(d, index), f"AND r.key < {d[2]}", _conditions(d, filters)]
+        indexes = (index for name, index in _INDEXES.items() if (name, False) in filters)
+        text = [list_of_runs(d, next(indexes, None)), f"AND r.key < {d[2]}", _conditions(d, filters)]
         if of_principal:
             text.append(f"AND {_visible(d, d[last + 1], d[last + 2])}")
             last += 2

@@ -340,16 +340,16 @@ r.started_by, r.origin, e.variation_id, e.is_draft, e.user_id, e.started_by, r.r
 r.variation_id, r.is_draft"""
 
 
-def runs_of_organization(d: Dialect, index: str = "") -> str:
+def runs_of_organization(d: Dialect, index: str | None = None) -> str:
     """The runs of the organization with the key in parameter 1, as `r`, each with its execution, as `e`.
 
-    `index` is one that SQLite must use for the runs.
+    `index` is one that SQLite must use for the runs, "" their key.
     """
-    by = d.by_index(index) if index else ""
+    by = "" if index is None else d.by_index(index)
     return f"FROM {d[runs]} r {by} {d.join()} {d[executions]} e ON e.id = r.execution WHERE r.org = {d[1]}"
 
 
-def list_of_runs(d: Dialect, index: str = "") -> str:
+def list_of_runs(d: Dialect, index: str | None = None) -> str:
     """The beginning of a list; `run_lists` adds the filters."""
     return f"SELECT {run_columns(d)} {runs_of_organization(d, index)}"
 

@@ -49,7 +49,7 @@ class Dialect(Protocol):
         ...
 
     def by_index(self, name: str) -> str:
-        """After a table and its alias: the index that SQLite must use; PostgreSQL chooses."""
+        """After a table and its alias: the index that SQLite must use, "" for the key; PostgreSQL chooses."""
         ...
 
     def for_each(self, source: str, rows: str, table: str, key: str = "x.key") -> str:
@@ -105,7 +105,7 @@ class SqliteDialect:
         return "CROSS JOIN"
 
     def by_index(self, name: str) -> str:
-        return f"INDEXED BY {name}"
+        return f"INDEXED BY {name}" if name else "NOT INDEXED"
 
     def for_each(self, source: str, rows: str, table: str, key: str = "x.key") -> str:
         return f"{source} CROSS JOIN {table} x ON {key} IN ({rows})"
