@@ -296,10 +296,9 @@ def _keys(given: _Given) -> Callable[[], Sequence[bytes]]:
 
 def _has_keys(given: _Given) -> bool:
     """Whether there are keys already, or none can be created."""
-    if given.secrets.current is not None or given.secrets.previous or given.stored is None or is_server(given.stored):
-        return True
-    database = file_of(given.stored)
-    return database is not None and key_file(database).exists()
+    keys, stored = given.secrets, given.stored
+    database = None if stored is None or is_server(stored) else file_of(stored)
+    return keys.current is not None or bool(keys.previous) or database is None or key_file(database).exists()
 
 
 def _blobs(database: str | None) -> Blobs:

@@ -100,7 +100,7 @@ PARSING: Final = [
     *planted(
         f"{DOMAIN}/json/parsing.py",
         f"{RULES}/json/test_parsing.py",
-        ("one level too many", "if is_deeper(tree, limits.max_depth):", "if is_deeper(tree, limits.max_depth + 1):"),
+        ("one level too many", "and is_deeper(tree, limits.max_depth):", "and is_deeper(tree, limits.max_depth + 1):"),
         ("repeated keys", '        or body.count(b":") != orjson.dumps(tree).count(b":")\n', ""),
         ("NUL in a text", 'b"\\\\u0000" in body', 'b"\\\\x00" in body'),
         ("an integer outside 64 bits", "abs(value) > MAX_INTEGER", "abs(value) > MAX_INTEGER + 1"),
