@@ -54,9 +54,10 @@ export function keepFocus(root: ShadowRoot): void {
     watch.observe(root, { childList: true, subtree: true, attributes: true, attributeFilter: ["disabled", "hidden"] });
   });
   root.addEventListener("focusout", (event) => {
-    // The user went elsewhere, unless the control is on its way out.
+    // The user went elsewhere, unless the control is on its way out or has the focus again, as after a dialog.
     const control = event.target as HTMLElement;
-    if (last?.control === control) setTimeout(() => last?.control === control && isShown(control) && !isDisabled(control) && forget());
+    const check = () => last?.control === control && focused() !== control && isShown(control) && !isDisabled(control) && forget();
+    if (last?.control === control) setTimeout(check);
   });
   root.addEventListener("pointerdown", forget);
 }

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import demo
+import pytest
 from appearance import check_accessibility
 from playwright.sync_api import Locator, Page, Route, expect
 from servers import ORG, Server
@@ -60,14 +61,40 @@ def test_a_cancelled_run(open_page: Open, server: Server, ids: dict[str, str]) -
     expect(page.get_by_role("heading", name="Publish release", level=1)).to_be_focused()
 
 
-def test_a_new_secret_of_a_hook(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+# A busy browser runs timers after the input that came meanwhile.
+HELD_TIMERS = """
+const original = window.setTimeout;
+let held = null;
+window.setTimeout = (run, ...rest) => (held ? held.push(run) : original(run, ...rest));
+window.hold = () => { held = []; };
+window.release = () => { const due = held; held = null; for (const run of due) run(); };
+"""
+
+
+@pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "busy"])
+def test_a_new_secret_of_a_hook(open_page: Open, server: Server, is_busy: bool) -> None:
     """It takes the place of the button, and is read out."""
+    rotations: list[Route] = []
+
+    def keep(route: Route) -> None:
+        rotations.append(route)
+
     with server.client() as client:
         body = {"url": "https://hooks.invalid/secret", "events": ["run.failed"]}
         hook = client.post("/api/v1/hooks", json=body).json()["id"]
-        page = open_page(f"/studio/hooks/{hook}")
-        press(page.get_by_role("button", name="New secret"))
-        press(page.get_by_role("dialog").get_by_role("button", name="New secret"))
+        page = open_page(f"/studio/hooks/{hook}", script=HELD_TIMERS)
+        page.route("**/rotate", keep)
+        button = page.get_by_role("button", name="New secret")
+        expect(button).to_be_enabled()
+        if is_busy:
+            page.evaluate("hold()")
+        press(button)
+        with page.expect_request("**/rotate"):
+            press(page.get_by_role("dialog").get_by_role("button", name="New secret"))
+        expect(button).to_be_focused()
+        if is_busy:
+            page.evaluate("release()")
+        rotations.pop().continue_()
         part = page.get_by_role("region", name="Secret")
         expect(part.locator("code")).to_have_text(re.compile("^whsec_"))
         expect(part).to_be_focused()
