@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint style types imports collect serve bench shards crash chaos power mutants proofs busy mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser times
+.PHONY: demo docs test lint style types imports collect serve bench shards crash chaos power mutants proofs busy jitter mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser times
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -115,6 +115,12 @@ TESTS ?=
 
 busy: $(READY)
 	$(BIN)/python tests/busy.py --runs $(RUNS) --load $(LOAD) $(TESTS)
+
+# Runs the tests of the pages with timers and answers that come late, in another order for each of SEEDS: a race fails.
+SEEDS ?= 1 2 3
+
+jitter: browser
+	for seed in $(SEEDS); do JITTER=$$seed $(BIN)/pytest -n 2 --dist loadfile $(or $(TESTS),tests/studio) || exit; done
 
 # Changes the rules of the domain one by one and prints which changes no test notices: MODULES="access graph"; minutes.
 MODULES ?=

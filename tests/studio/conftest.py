@@ -11,6 +11,7 @@ from typing import Any
 
 import browser
 import demo
+import jitter
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from servers import Server, first_line
@@ -75,6 +76,7 @@ def open_page(chromium: Browser, server: Server) -> Iterator[Open]:
         made = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, "locale": "en-US", **context})
         made.set_default_timeout(1000 * PATIENCE)
         made.add_init_script(REPORTS)
+        made.add_init_script(jitter.script(len(watches)))
         made.add_init_script(script)
         if token is not None:
             made.add_init_script(SIGN_IN % token)
