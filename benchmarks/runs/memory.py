@@ -4,24 +4,28 @@ import asyncio
 import itertools
 from collections.abc import Iterator
 from functools import partial
+from hashlib import sha256
 from statistics import median
 from time import time_ns
 from typing import Final
+from uuid import uuid4
 
 import msgspec
+from msgspec import structs
 
 from benchmarks import raw
 from benchmarks.graphs import chain, diamonds, thresholds
-from benchmarks.library import Library, opened, step
+from benchmarks.library import ORG, Library, opened, step
 from benchmarks.measure import Cost, Stopwatch, Turns, exponent, take_turns
 from benchmarks.runs.slow import slow_nodes
 from benchmarks.scale import Scale
 from benchmarks.table import Figure, rate
-from wfcore.domain.json.schema import compile_schema
+from wfcore.domain.json.schema import Schema, compile_schema
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.plan import Plan, compile_plan
+from wfcore.ports.executions.rows import Execution, ExecutionRef, RunRow
 
 TIMES: Final = 5
 """Runs of a long chain in one measurement. The raw code is repeated too: the first run after a garbage collection finds
@@ -29,6 +33,8 @@ nothing in the caches of the CPU, and takes longer than the others.
 """
 
 NO_ARGUMENTS: Final[JSON] = {"type": "object", "properties": {}, "additionalProperties": False}
+
+_DECODE: Final = msgspec.json.Decoder().decode
 
 
 def chains(scale: Scale) -> Iterator[Figure]:
@@ -48,26 +54,66 @@ def chains(scale: Scale) -> Iterator[Figure]:
     yield Figure("", "CPU a node", whole.typical("ours", "cpu") / (TIMES * length) * 1e6, "us")
     with asyncio.Runner() as runner:
         yield Figure("", "growth of CPU", runner.run(_growth(scale)), "exponent", at_most=1.03)
+    count, spent = (
+        scale.runs * scale.steps,
+        partial(_repeated, partial(raw.interpret, raw.prepare(chain(scale.steps))), scale.runs),
+    )
     with asyncio.Runner() as runner:
-        crowd = runner.run(_crowd(scale))
-    count = scale.runs * scale.steps
+        flat = take_turns(scale.rounds, spent, lambda: runner.run(_flat_runs(scale)))
+    yield _figure(f"{scale.runs} runs x {scale.steps} nodes, without a machine", flat, count, 1, 1, None)
+    with asyncio.Runner() as runner:
+        crowd = runner.run(_crowd(scale, spent))
     yield _figure(f"{scale.runs} runs x {scale.steps} nodes, in memory", crowd, count, 1, 1, 0.10)
     yield Figure("", "CPU a node", crowd.typical("ours", "cpu") / count * 1e6, "us")
 
 
 async def _flat(length: int) -> Cost:
-    """What each call needs in any loop: checked arguments, the coroutine of the tool, its result as JSON of its own,
-    the entry and the output. A bound for the library.
-    """
-    schema, encode, decode = compile_schema(NO_ARGUMENTS), msgspec.json.encode, msgspec.json.Decoder().decode
-    journal, outputs, params = list[e.Entry](), dict[str, JSON](), dict[str, JSON]()
+    """What each call needs in any loop. A bound for the library."""
+    schema = compile_schema(NO_ARGUMENTS)
     with Stopwatch() as watch:
-        for number in range(length):
-            if schema.check(params, "params"):
-                raise ValueError(params)
-            output = decode(encode(await step()))
-            journal.append(e.Succeeded(time_ns() // 1_000_000, number, 1, 0, 1, output))
-            outputs[f"n{number}"] = {"output": output}
+        await _calls(schema, length, [])
+    return watch.cost
+
+
+async def _calls(schema: Schema, length: int, journal: list[e.Entry]) -> dict[str, JSON]:
+    """Checked arguments, the coroutine of the tool, its result as JSON of its own, the entry and the output."""
+    encode, decode = msgspec.json.encode, _DECODE
+    outputs, params = dict[str, JSON](), dict[str, JSON]()
+    for number in range(length):
+        if schema.check(params, "params"):
+            raise ValueError(params)
+        output = decode(encode(await step()))
+        journal.append(e.Succeeded(time_ns() // 1_000_000, number, 1, 0, 1, output))
+        outputs[f"n{number}"] = {"output": output}
+    return outputs
+
+
+async def _flat_runs(scale: Scale) -> Cost:
+    """What each run needs beside its calls: an id, an input and a digest of its own, the rows of the execution and of
+    its run, a task, and the row of its end. Nobody is authorized, nothing is claimed, compared or read.
+    """
+    schema, encode, decode = compile_schema(NO_ARGUMENTS), msgspec.json.encode, _DECODE
+    rows, executions, tasks = dict[str, RunRow](), dict[int, Execution](), list[asyncio.Task[None]]()
+
+    async def start(number: int, given: JSON) -> RunRow:
+        if schema.check(given, "input"):
+            raise ValueError(given)
+        text, now, run_id = encode(given), time_ns() // 1_000_000, str(uuid4())
+        ref = ExecutionRef(ORG, number)
+        executions[number] = Execution(ref, "workflow", 1, "v1", "u1", run_id, run_id, 1)
+        rows[run_id] = RunRow(run_id, ref, "u1", sha256(text).digest(), "running", None, None, None, now, now, None,
+                              "workflow", 1, run_id)  # fmt: skip
+        journal: list[e.Entry] = [e.Started(now, run_id, e.Actor("u1"), decode(text), {"id": run_id})]
+        tasks.append(asyncio.create_task(drive_to_its_end(rows[run_id], journal)))
+        return rows[run_id]
+
+    async def drive_to_its_end(row: RunRow, journal: list[e.Entry]) -> None:
+        outputs = await _calls(schema, scale.steps, journal)
+        rows[row.id] = structs.replace(row, status="done", result=outputs, finished_at=time_ns() // 1_000_000)
+
+    with Stopwatch() as watch:
+        await asyncio.gather(*(start(number, {}) for number in range(scale.runs)))
+        await asyncio.wait(tasks)
     return watch.cost
 
 
@@ -102,14 +148,12 @@ async def _library_chain(scale: Scale, spent: partial[Cost]) -> Turns:
         return Turns(*zip(*pairs, strict=True))
 
 
-async def _crowd(scale: Scale) -> Turns:
+async def _crowd(scale: Scale, spent: partial[Cost]) -> Turns:
     """Simultaneous runs, against as many walks of the same graph."""
-    graph = raw.prepare(chain(scale.steps))
-    bare = partial(_repeated, partial(raw.interpret, graph), scale.runs)
     async with opened(None) as library:
         flow = await library.deploy(chain(scale.steps))
         await library.timed(flow, scale.runs)
-        pairs = [(bare(), await library.timed(flow, scale.runs)) for _ in range(scale.rounds)]
+        pairs = [(spent(), await library.timed(flow, scale.runs)) for _ in range(scale.rounds)]
         return Turns(*zip(*pairs, strict=True))
 
 
