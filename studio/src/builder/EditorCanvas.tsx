@@ -1,10 +1,12 @@
 import {
-  applyNodeChanges, type Connection, type Edge, Handle, MarkerType, type Node, type NodeChange, type NodeHandle,
+  applyNodeChanges, type Connection, Handle, MarkerType, type Node, type NodeChange, type NodeHandle,
   type NodeProps, Position, ReactFlow, ReactFlowProvider, useReactFlow, type Viewport,
 } from "@xyflow/react";
 import { type DragEvent, type KeyboardEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { GraphNode, NodeType, Structure } from "../api/types";
+import type { Box as Obstacle, Way } from "../canvas/detour";
 import { beginningOf, type Fit, firstView, InSight, useJump, useScrolls } from "../canvas/InSight";
+import { EDGE_TYPES, type Line, useDetours } from "../canvas/Line";
 import { usePaper } from "../canvas/paper";
 import { positions } from "../canvas/place";
 import { useLanguage } from "../i18n/context";
@@ -119,13 +121,14 @@ export function EditorCanvas(props: CanvasProps) {
   const [size, setSize] = useState<{ width: number; height: number } | null>(null);
   useLayoutEffect(() => setSize({ width: box.current!.clientWidth, height: box.current!.clientHeight }), []);
   const wanted = useWanted(props, made);
-  const lines = useMemo<Edge[]>(
+  const around = useDetours(() => waysOf(structure, wanted), [structure.edges, wanted]);
+  const lines = useMemo<Line[]>(
     () => structure.edges.map((edge) => ({
       id: edge.id, source: edge.source, target: edge.target, type: "default", focusable: false, deletable: canEdit, ariaLabel: `${edge.source} → ${edge.target}`,
       ...(edge.sourceHandle ? { sourceHandle: edge.sourceHandle } : {}), className: [edge.sourceHandle === "error" && "onerror", marks?.current && (marks.taken.has(edge.id) ? "taken" : "untaken")].filter(Boolean).join(" "),
-      markerEnd: MARKER,
+      markerEnd: MARKER, ...(around.has(edge.id) ? { data: { detour: around.get(edge.id)! } } : {}),
     })),
-    [structure.edges, canEdit, marks],
+    [structure.edges, canEdit, marks, around],
   );
   const begin = useMemo(() => size && beginningOf(wanted, startOf(structure), size, FIT), [size, made]);
   return (
@@ -150,6 +153,21 @@ function handlesAt(node: GraphNode, handles: (string | null)[]): NodeHandle[] {
   rowsOf(handles).forEach((handle, index) => found.push(at("source", Position.Right, WIDTH - 1, HEAD + index * ROW + ROW / 2 - 1, handle)));
   if (handles.includes("error")) found.push(at("source", Position.Bottom, WIDTH / 2, heightOf(handles) - 1, "error"));
   return found;
+}
+
+/** The nodes as boxes, and the edges between their handles. */
+function waysOf(structure: Structure, wanted: Placed[]): { boxes: Obstacle[]; ways: Way[] } {
+  const steps = new Map(wanted.filter((one) => one.type === "step").map((one) => [one.id, one as Step]));
+  const place = (node: Step, type: "source" | "target", handle: string | null) => {
+    const at = node.handles?.find((one) => one.type === type && (one.id ?? null) === handle);
+    return at && { x: node.position.x + at.x, y: node.position.y + at.y, isDown: at.position === Position.Bottom };
+  };
+  const ways = structure.edges.flatMap(({ id, source, target, sourceHandle }): Way[] => {
+    const [from, to] = [steps.get(source), steps.get(target)];
+    const [start, end] = [from && place(from, "source", sourceHandle ?? null), to && place(to, "target", null)];
+    return start && end ? [{ id, source, target, start, end, isDown: start.isDown }] : [];
+  });
+  return { boxes: [...steps.values()].map((one) => ({ id: one.id, ...boxOf(one) })), ways };
 }
 
 /** The nodes as the structure has them. One that did not change stays the same object, and is not rendered again. */
@@ -239,7 +257,7 @@ function useMadePlaces(structure: Structure, types: Map<string, NodeType>): Map<
 const boxesOf = (structure: Structure, types: Map<string, NodeType>) =>
   structure.nodes.map((node) => ({ id: node.id, width: WIDTH, height: heightOf(handlesOf(node, types)) }));
 
-function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: RefObject<HTMLDivElement | null>; first: Viewport }) {
+function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Line[]; box: RefObject<HTMLDivElement | null>; first: Viewport }) {
   const { structure, types, marks, selected, canEdit, wanted, lines, box } = props;
   const { t } = useLanguage();
   const flow = useReactFlow();
@@ -317,7 +335,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Edge[]; box: Ref
   return (
     <div className="drop" ref={drop} onDrop={onDrop} onDragOver={(event) => canEdit && event.preventDefault()} onKeyDownCapture={onEscape} {...scrolls}>
       <ReactFlow
-        nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
+        nodes={nodes} edges={edges} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={canEdit} nodesConnectable={canEdit} elementsSelectable edgesFocusable={false} autoPanOnNodeFocus={false} zoomOnDoubleClick={false}
         deleteKeyCode={canEdit ? DELETE_KEYS : null} onlyRenderVisibleElements={structure.nodes.length >= CULL_FROM}
         onNodeDragStart={() => setDragging(true)} onNodeDragStop={() => setDragging(false)}

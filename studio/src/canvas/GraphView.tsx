@@ -1,5 +1,5 @@
 import {
-  type Edge, Handle, MarkerType, type Node, type NodeHandle, type NodeProps, Position, ReactFlow, ReactFlowProvider,
+  Handle, MarkerType, type Node, type NodeHandle, type NodeProps, Position, ReactFlow, ReactFlowProvider,
   useReactFlow, type Viewport, type XYPosition,
 } from "@xyflow/react";
 import { type KeyboardEvent, createContext, memo, useContext, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
@@ -7,8 +7,10 @@ import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { toneOf } from "../kit/kit";
 import { brief } from "../kit/safe";
+import type { Box, Way } from "./detour";
 import { beginningOf, type Fit, firstView, InSight, useJump, useScrolls } from "./InSight";
 import { LONGEST_LABEL } from "./layout";
+import { EDGE_TYPES, type Line, useDetours } from "./Line";
 import { usePaper } from "./paper";
 import { positions } from "./place";
 
@@ -98,7 +100,7 @@ export function GraphView({ nodes, edges, states, selected, onSelect, label }: G
   const box = useRef<HTMLDivElement>(null);
   const placed = usePositions(nodes, edges);
   const shown = useMemo<Placed[] | null>(() => placed && nodes.map((node) => shownNode(node, placed.get(node.id))), [nodes, placed]);
-  const lines = useLines(edges, states);
+  const lines = useLines(edges, placed, states);
   const fit = useMemo(() => fitOf(nodes.length), [nodes]);
   const size = { width: box.current?.clientWidth ?? 0, height: box.current?.clientHeight ?? 0 };
   const start = nodes.find((node) => node.type === "start")?.id;
@@ -145,28 +147,41 @@ function shownNode(node: CanvasNode, position: XYPosition = { x: 0, y: 0 }): Pla
 }
 
 /** The edges. One whose state is the same stays the same object, and is not rendered again. */
-function useLines(edges: CanvasEdge[], states: States): Edge[] {
+function useLines(edges: CanvasEdge[], placed: Map<string, XYPosition> | null, states: States): Line[] {
   const version = useSyncExternalStore(states.subscribe, states.version);
-  const known = useRef<{ edges: CanvasEdge[]; lines: Edge[] }>({ edges: [], lines: [] });
+  const known = useRef<{ edges: CanvasEdge[]; lines: Line[] }>({ edges: [], lines: [] });
+  const around = useDetours(() => waysOf(edges, placed ?? new Map()), [edges, placed]);
   return useMemo(() => {
     const old = known.current.edges === edges ? known.current.lines : [];
     const lines = edges.map((edge, index) => {
       const taken = states.taken(edge.id);
       const className = taken ? "taken" : taken === false ? "untaken" : "";
       const before = old[index];
-      return before?.className === className ? before : {
+      const detour = around.get(edge.id);
+      return before?.className === className && before.data?.detour === detour ? before : {
         id: edge.id, source: edge.source, target: edge.target, type: "default", focusable: false, selectable: false,
-        className, ...(edge.label ? { label: brief(edge.label, LONGEST_LABEL) } : {}), markerEnd: MARKER,
+        className, ...(detour ? { data: { detour } } : {}), ...(edge.label ? { label: brief(edge.label, LONGEST_LABEL) } : {}), markerEnd: MARKER,
       };
     });
     const same = old.length === lines.length && lines.every((line, index) => line === old[index]);
     known.current = { edges, lines: same ? old : lines };
     return known.current.lines;
-  }, [edges, states, version]);
+  }, [edges, around, states, version]);
+}
+
+/** The nodes as boxes, and the edges between their handles. */
+function waysOf(edges: CanvasEdge[], placed: Map<string, XYPosition>): { boxes: Box[]; ways: Way[] } {
+  const boxes = [...placed].map(([id, place]) => ({ id, ...place, width: WIDTH, height: HEIGHT }));
+  const ways = edges.flatMap(({ id, source, target }) => {
+    const [from, to] = [placed.get(source), placed.get(target)];
+    if (!from || !to) return [];
+    return [{ id, source, target, start: { x: from.x + WIDTH, y: from.y + HEIGHT / 2 }, end: { x: to.x, y: to.y + HEIGHT / 2 }, isDown: false }];
+  });
+  return { boxes, ways };
 }
 
 function Canvas({ nodes, lines, fit, first, start, selected, onSelect }: {
-  nodes: Placed[]; lines: Edge[]; fit: Fit; first: Viewport; start: string | undefined; selected: string | null; onSelect: (id: string | null) => void;
+  nodes: Placed[]; lines: Line[]; fit: Fit; first: Viewport; start: string | undefined; selected: string | null; onSelect: (id: string | null) => void;
 }) {
   const { t } = useLanguage();
   const flow = useReactFlow();
@@ -194,7 +209,7 @@ function Canvas({ nodes, lines, fit, first, start, selected, onSelect }: {
   return (
     <div className="drop" ref={box} onKeyDownCapture={onEscape} {...scrolls}>
       <ReactFlow
-        nodes={picked} edges={lines} nodeTypes={NODE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
+        nodes={picked} edges={lines} nodeTypes={NODE_TYPES} edgeTypes={EDGE_TYPES} defaultViewport={first} minZoom={0.05} maxZoom={2}
         nodesDraggable={false} nodesConnectable={false} elementsSelectable edgesFocusable={false} autoPanOnNodeFocus={false} deleteKeyCode={null} selectionKeyCode={null}
         multiSelectionKeyCode={null} onlyRenderVisibleElements={nodes.length >= CULL_FROM} onNodeClick={(_, node) => choose(node.id)}
         onPaneClick={() => choose(null)} onNodesChange={(changes) => {

@@ -163,3 +163,42 @@ def test_a_jump_shows_a_node_at_a_scale_at_which_it_can_be_read(open_page: Open,
 
 def scale(page: Page) -> float:
     return float(shown(page).split("scale(")[1].rstrip(")"))
+
+
+RETRIED = demo.graph(
+    [
+        demo.transform("attempt", 1),
+        demo.node("good", "condition", branches=[{"handle": "yes", "when": "false"}]),
+        demo.node("ask", "humanApproval", message="Again?"),
+        demo.transform("publish", 1),
+    ],
+    ("start", "attempt"), ("attempt", "good"), ("good", "ask", "else"), ("good", "publish", "yes"),
+    ("ask", "publish", "approved"), ("ask", "attempt", "denied"),
+)  # fmt: skip
+
+BEHIND = """() => {
+  const find = (root, selector) => [...root.querySelectorAll(selector)].concat(
+    [...root.querySelectorAll('*')].flatMap((one) => (one.shadowRoot ? find(one.shadowRoot, selector) : [])));
+  const nodes = find(document, '.react-flow__node').map((one) => [one.dataset.id, one.getBoundingClientRect()]);
+  return find(document, '.react-flow__edge-path').flatMap((path) => {
+    const at = Array.from({ length: 101 }, (_, part) => path.getPointAtLength((path.getTotalLength() * part) / 100));
+    const points = at.map((point) => point.matrixTransform(path.getScreenCTM()));
+    const within = (one, from, to) => one > from + 3 && one < to - 3;
+    const meets = ([, { left, right, top, bottom }]) =>
+      points.some(({ x, y }) => within(x, left, right) && within(y, top, bottom));
+    return nodes.filter(meets).map(([id]) => `${path.id} behind ${id}`);
+  });
+}"""
+"""The edges that run behind a node."""
+
+
+def test_edges_pass_the_nodes_between_their_ends(open_page: Open, server: Server) -> None:
+    """A branch that skips nodes, and one that leads back, in the builder and in a run."""
+    with server.client() as client:
+        workflow = create(client, RETRIED)
+        run_id = demo.run(client, demo.workflow(client, "Retried", RETRIED))
+        demo.settle(client, run_id)
+    for page in opened(open_page, workflow), open_page(f"/studio/runs/{run_id}"):
+        expect(node(page, "publish")).to_be_visible()
+        expect(page.locator(".react-flow__edge-path")).to_have_count(6)
+        eventually(lambda page=page: page.evaluate(BEHIND) == [])  # type: ignore[misc]
