@@ -10,7 +10,7 @@ UV := uv==0.13.9
 unexport PYTHONDONTWRITEBYTECODE
 LOCK := requirements/dev.txt
 
-.PHONY: demo docs test lint style types imports collect serve bench shards crash chaos power mutants proofs busy jitter mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser times
+.PHONY: demo docs test lint style types imports collect serve bench shards crash chaos power mutants proofs busy jitter mutate extras image package lowest lock clean studio studio-check studio-test react18 typing browser times pictures
 
 # The exact versions of the lock, on every machine; a file that differs from its hash is not installed.
 $(READY): pyproject.toml $(LOCK)
@@ -189,6 +189,10 @@ studio-test: studio/node_modules/.package-lock.json browser
 # Measures the pages in a real browser, with bounds that depend on the machine; two minutes.
 times: browser
 	$(BIN)/pytest -s tests/studio/page_times.py
+
+# The pictures of the pages in the documentation, from `wfcore dev`.
+pictures: browser
+	$(BIN)/python tests/studio/pictures.py
 
 # Code of users under mypy and pyright, both strict, and the generated TypeScript client: compiled, and run on a server.
 # `make test` runs these tests too, once the Node and the packages are there.
