@@ -158,7 +158,9 @@ class TestBounds:
     def test_depth_is_bounded_exactly(self, opening: str, closing: str) -> None:
         """64 levels are accepted, 65 are refused; arrays and objects count."""
         assert parse_json((opening * 63 + "[]" + closing * 63).encode())
-        assert faults((opening * 64 + "[]" + closing * 64).encode()) == [("", "nested deeper than 64 levels")]
+        for outer in (64, 200, 1_000):
+            body = opening * outer + "[]" + closing * outer
+            assert faults(body.encode()) == [("", "nested deeper than 64 levels")]
 
     def test_the_bound_of_depth_can_be_set(self) -> None:
         """A scalar has depth 0 and an empty array depth 1."""
