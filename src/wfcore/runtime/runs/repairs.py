@@ -105,22 +105,26 @@ class RepairableRuns(Runs):
         body = parsed(RetryRun, sent, fields, names=RETRY_NAMES, key=key)
         fingerprint = short_fingerprint([me.user_id, f"retry {run_id}", to_json(body)])
         row, execution, can_use = await self._visible(me, run_id)
-        if key and await self._ports.journal.find_run(me.org_uuid, key):
-            return await self._join(me, key, fingerprint)
+        new_id = key or self._ports.ids.uuid()
+        if await self._is_begun(me, key):
+            return await self._join(me, new_id, fingerprint)
         if not can_use:
             raise Forbidden("retrying a run requires use of its target", {"canUse": False})
         if given(body.outputs) or given(body.skip):
             await self._authorize_manage(me, execution)
-        new_id = key or self._ports.ids.uuid()
         for _ in range(TRIES):
-            await self._check_match(me, run_id, if_match)
-            row = await self._ports.journal.find_run(me.org_uuid, run_id) or row
-            machine, entry = await self._retry_entry(me, row, execution, body, new_id)
             try:
+                await self._check_match(me, run_id, if_match)
+                row = await self._ports.journal.find_run(me.org_uuid, run_id) or row
+                machine, entry = await self._retry_entry(me, row, execution, body, new_id)
                 return await self._write_retry(me, row, execution, machine, entry, fingerprint)
             except JournalConflict:
                 continue
             except RunExists:
+                return await self._join(me, new_id, fingerprint)
+            except Conflict:
+                if not await self._is_begun(me, key):  # by an equal request, since the first look
+                    raise
                 return await self._join(me, new_id, fingerprint)
         raise conflict("the run changes too often; try again", "busy")
 
@@ -250,7 +254,7 @@ class RepairableRuns(Runs):
         body = parsed(ForkRun, sent, fields, key=key)
         fingerprint = short_fingerprint([me.user_id, f"fork {run_id}", to_json(body)])
         _, execution, can_use = await self._visible(me, run_id)
-        if key and await self._ports.journal.find_run(me.org_uuid, key):
+        if key and await self._is_begun(me, key):
             return await self._join(me, key, fingerprint)
         if not can_use:
             raise Forbidden("forking a run requires use of its target", {"canUse": False})

@@ -5,7 +5,7 @@ from typing import Literal, Unpack
 
 from wfcore.api.runs import ResumeRun, ResumeRunFields
 from wfcore.domain.json.values import given
-from wfcore.domain.kernel.errors import Forbidden
+from wfcore.domain.kernel.errors import Conflict, Forbidden
 from wfcore.domain.kernel.json_readers import optional_object
 from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
@@ -70,18 +70,22 @@ class Runs(RunStarting):
         new_id = chosen or self._ports.ids.uuid()
         fingerprint = request_fingerprint(me, f"resume {run_id}", tree)
         row, execution, can_use = await self._visible(me, run_id)
-        if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
-            return await self._join(me, chosen, fingerprint)
+        if await self._is_begun(me, chosen):
+            return await self._join(me, new_id, fingerprint)
         for _ in range(TRIES):
-            await self._check_match(me, run_id, if_match)
-            machine = await self._machine(execution)
-            row = await self._current(row, machine)
-            entry = await self._resume_entry(me, row, execution, machine, can_use, body, tree, new_id)
             try:
+                await self._check_match(me, run_id, if_match)
+                machine = await self._machine(execution)
+                row = await self._current(row, machine)
+                entry = await self._resume_entry(me, row, execution, machine, can_use, body, tree, new_id)
                 return await self._take_over(me, row, execution, machine, entry, fingerprint, can_use, body)
             except JournalConflict:
                 continue
             except RunExists:
+                return await self._join(me, new_id, fingerprint)
+            except Conflict:
+                if not await self._is_begun(me, chosen):  # by an equal request, since the first look
+                    raise
                 return await self._join(me, new_id, fingerprint)
         raise conflict("the run changes too often; try again", "busy")
 

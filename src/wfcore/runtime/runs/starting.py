@@ -171,7 +171,7 @@ class RunStarting(RunReading):
     ) -> RunView:
         """`more` are fields of the expression variable `run` in addition to those of `tree`, the object of the body."""
         chosen, fingerprint = key or given(body.run_id), fingerprint or request_fingerprint(me, "run", tree)
-        if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
+        if chosen and await self._is_begun(me, chosen):
             return await self._join(me, chosen, fingerprint)
         target, values = await self._targets.of(me, body), {} if body.input is UNSET else body.input
         schema = target.plan.nodes[target.plan.start].schema
@@ -208,7 +208,7 @@ class RunStarting(RunReading):
         body = action_body(me, sent, fields, key)
         chosen, tree = key or given(body.run_id), to_json(body)
         fingerprint = request_fingerprint(me, "action", tree)
-        if chosen and await self._ports.journal.find_run(me.org_uuid, chosen):
+        if chosen and await self._is_begun(me, chosen):
             return await self._join(me, chosen, fingerprint)
         run = self._requested_run(me, chosen, fingerprint, body)
         readable = {"id": run.id, "userId": me.user_id, "threadId": run.thread_id, **run_fields(tree)}
@@ -281,6 +281,10 @@ class RunStarting(RunReading):
         """Drive the execution as after an append that returned this epoch. Returns the run, queued without a claim."""
         self._drive(execution.claimed(None if epoch is None else worker, epoch), machine)
         return run if epoch is not None else run.queued()
+
+    async def _is_begun(self, me: Principal, key: str | None) -> bool:
+        """Whether there is a run whose id a client has chosen."""
+        return bool(key) and await self._ports.journal.find_run(me.org_uuid, key or "") is not None
 
     async def _join(self, me: Principal, run_id: str, fingerprint: bytes) -> RunView:
         """The run that an equal request made before; Conflict for a different request."""

@@ -8,6 +8,7 @@ from bench import Bench, act, ask, graph, one, opened, reason
 
 from wfcore.domain.kernel.errors import Forbidden, Invalid
 from wfcore.ports.journal import JournalConflict, RunExists
+from wfcore.runtime.common.preconditions import etag_of
 from wfcore.runtime.runs import runs as module
 
 pytestmark = pytest.mark.anyio
@@ -67,25 +68,51 @@ async def test_a_conflict_is_tried_again(bench: Bench, name: str, monkeypatch: p
     assert (await request()).id
 
 
-async def test_a_fork_that_another_request_has_begun(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same request with the same key joins it, although it did not find it before."""
-    source = await bench.ran(one(act("echo")))
-    first = await bench.core.runs.fork(bench.me, source.id, before="a", key="k")
-    journal = bench.core.runs._ports.journal
+def late(bench: Bench, key: str, patch: pytest.MonkeyPatch) -> list[str]:
+    """Let the first look for this run find nothing, as before another request has written it. Returns the misses."""
+    journal, missed = bench.core.runs._ports.journal, list[str]()
     find = journal.find_run
-    missed = []
 
-    async def late(org: str, run_id: str) -> Any:
-        if run_id == "k" and not missed:
+    async def find_run(org: str, run_id: str) -> Any:
+        if run_id == key and not missed:
             missed.append(run_id)
             return None
         return await find(org, run_id)
 
-    monkeypatch.setattr(journal, "find_run", late, raising=False)
+    patch.setattr(journal, "find_run", find_run, raising=False)
+    return missed
+
+
+async def test_a_fork_that_another_request_has_begun(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same request with the same key joins it, although it did not find it before."""
+    source = await bench.ran(one(act("echo")))
+    first = await bench.core.runs.fork(bench.me, source.id, before="a", key="k")
+    missed = late(bench, "k", monkeypatch)
     assert (await bench.core.runs.fork(bench.me, source.id, before="a", key="k")).id == first.id
     assert missed == ["k"]
     missed.clear()
     assert await reason(bench.core.runs.fork(bench.me, source.id, before="s", key="k")) == "key_reused"
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+@pytest.mark.parametrize("name", ["resume", "retry"])
+async def test_a_turn_that_an_equal_request_has_begun(
+    bench: Bench, name: str, tagged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client that sends its request again joins the turn, although its first request had not written it yet; what
+    the turn has changed in the run is no conflict. Another body with the key is one.
+    """
+    runs = bench.core.runs
+    run = await bench.ran(one(ask()) if name == "resume" else FAIL)
+    tag: dict[str, Any] = {"if_match": etag_of(run.to_wire())} if tagged else {}
+    change = runs.resume if name == "resume" else runs.retry
+    same, other = ({"decision": "approve"}, {"decision": "deny"}) if name == "resume" else ({}, {"from": ["a"]})
+    first = await change(bench.me, run.id, same, key="k", **tag)
+    missed = late(bench, "k", monkeypatch)
+    assert (await change(bench.me, run.id, same, key="k", **tag)).id == first.id == "k"
+    assert missed == ["k"]
+    missed.clear()
+    assert await reason(change(bench.me, run.id, other, key="k", **tag)) == "key_reused"
 
 
 async def test_a_resume_and_a_retry_that_another_request_has_begun(
