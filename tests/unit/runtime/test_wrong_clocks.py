@@ -286,16 +286,17 @@ class TestSchedules:
             assert await run_ids(here, number) == {slot_run_id(number, slot(hours)) for hours in (1, 2)}
             assert len(await history(here, number)) == here.tools.count("echo") + there.tools.count("echo") == 2
 
-    async def test_rounds_go_on_after_a_step_back(self, bench: Bench) -> None:
+    async def test_rounds_go_on_after_a_step_back(self, database: str) -> None:
         """The scheduler polls each second of monotonic time: a slot starts without a request."""
-        number = await scheduled(bench)
-        await eventually(lambda: bench.clock.next_timer)
-        bench.clock.step(-HOUR)
-        for _ in range(3):
-            bench.clock.advance(HOUR)
+        async with opened(database, polls=True) as bench:
+            number = await scheduled(bench)
             await eventually(lambda: bench.clock.next_timer)
+            bench.clock.step(-HOUR)
+            for _ in range(3):
+                bench.clock.advance(HOUR)
+                await eventually(lambda: bench.clock.next_timer)
 
-        async def fired() -> bool:
-            return bool(await history(bench, number))
+            async def fired() -> bool:
+                return bool(await history(bench, number))
 
-        await eventually(fired)
+            await eventually(fired)

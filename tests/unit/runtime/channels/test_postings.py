@@ -218,7 +218,8 @@ class TestCrashes:
         async with opened(database, settings=REACHING) as bench:
             await (await opened_channel(bench, url=chat.url)).rested()
         assert chat.posted == []
-        async with opened(database, settings=REACHING, org=bench.org, clock=bench.clock), asyncio.timeout(HANG):
+        again = opened(database, settings=REACHING, org=bench.org, clock=bench.clock, polls=True)
+        async with again, asyncio.timeout(HANG):
             await chat.came.wait()
         assert [body["status"] for body in chat.bodies] == ["done"]
 

@@ -143,17 +143,34 @@ class Bench:
             await self.tools.began[name].wait()
 
 
+def stop_polls(core: Core) -> None:
+    """Let a process that has just opened not poll each second: what is due is served when the test says so.
+
+    A poll of the process itself would serve some of it at the same time, sooner or later than the test.
+    """
+    for part in (core.scheduler, core.poster, core.notifier):
+        poller = part._poller
+        if poller._task is not None:
+            poller._task.cancel()  # before its first step
+        poller.start = lambda: None  # type: ignore[method-assign]  # it starts late if modules have to be imported
+
+
 @asynccontextmanager
 async def opened(
-    database: str, toolbox: Toolbox | None = None, *, org: str | None = None, **more: Any
+    database: str, toolbox: Toolbox | None = None, *, org: str | None = None, polls: bool = False, **more: Any
 ) -> AsyncIterator[Bench]:
-    """A bench with this database; `org` is an existing organization. `more`: arguments of `open`, and ports by name."""
+    """A bench with this database; `org` is an existing organization. `more`: arguments of `open`, and ports by name.
+
+    With `polls` it serves schedules and deliveries by itself, once a second of its clock.
+    """
     toolbox, clock = toolbox or Toolbox(), more.pop("clock", None) or FakeClock()
     more.setdefault("tools", toolbox.all())
     more.setdefault("ids", SequentialIds())
     settings = attrs.evolve(more.pop("settings", None) or Settings(), synchronous="NORMAL", grace=0)
     ports = Overrides(clock=clock, **{name: more.pop(name) for name in PORTS & more.keys()})
     async with bootstrap.open(database, settings=settings, ports=ports, **more) as core:
+        if not polls:
+            stop_polls(core)
         org = org or (await core.directory.create_organization("Acme")).uuid
         people = [core.principal(org, name, email=f"{name}@x.org") for name in ("me", "other")]
         yield Bench(core, org, toolbox, clock, *people)

@@ -55,20 +55,21 @@ class TestFire:
             ms(slot(2)), None, run.id,
         )  # fmt: skip
 
-    async def test_slots_fire_without_a_request(self, bench: Bench) -> None:
+    async def test_slots_fire_without_a_request(self, database: str) -> None:
         """The open core polls once a second."""
-        number = await scheduled(bench)
-        for hours in (1, 2):
-            bench.clock.advance(HOUR)
-            wanted = slot_run_id(number, slot(hours))
+        async with opened(database, polls=True) as bench:
+            number = await scheduled(bench)
+            for hours in (1, 2):
+                bench.clock.advance(HOUR)
+                wanted = slot_run_id(number, slot(hours))
 
-            async def is_there(wanted: str = wanted) -> bool:
-                bench.clock.advance(1)
-                return wanted in await run_ids(bench, number)
+                async def is_there(wanted: str = wanted) -> bool:
+                    bench.clock.advance(1)
+                    return wanted in await run_ids(bench, number)
 
-            await eventually(is_there)
-            await bench.ended(wanted)
-        assert len(await history(bench, number)) == 2
+                await eventually(is_there)
+                await bench.ended(wanted)
+            assert len(await history(bench, number)) == 2
 
     async def test_each_workflow_has_a_timer_of_its_own(self, bench: Bench) -> None:
         """Two schedules fire at their own times; one that cannot be served does not delay the other."""
