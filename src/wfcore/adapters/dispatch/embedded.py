@@ -57,6 +57,9 @@ ROUND_FAILED = "a round of the dispatcher failed"
 RETRY_DELAY = 10.0
 """Seconds before the next attempt at an execution that could not be driven."""
 
+LATEST_OUTCOME = 600.0
+"""Seconds after which the outcome of a write that claimed an execution is lost, and not only late."""
+
 
 class EmbeddedDispatcher:
     """Implements the port `Dispatcher`: drives up to `concurrency` executions at once, each in its own task."""
@@ -94,6 +97,8 @@ class EmbeddedDispatcher:
         self._reserved = 0
         self._claiming: dict[ExecutionRef, bool] = {}
         """Executions of claims under way, each with whether a wake-up has named it since."""
+        self._resumed: dict[ExecutionRef, int] = {}
+        """Claims whose write had no outcome yet when a heartbeat found them, and when that was."""
         self._is_behind = False
         self._wake_again: set[ExecutionRef] = set()
         self._woken = asyncio.Event()
@@ -172,6 +177,8 @@ class EmbeddedDispatcher:
             return
         if execution in self._active:
             self._wake_again.add(execution)
+        elif self._resumed.pop(execution, None) is not None:
+            self._launch(execution, self._handle_late)
         else:
             assert self._handler is not None  # noqa: S101
             self._launch(execution, partial(self._handler.handle, claimed=claimed))
@@ -294,9 +301,15 @@ class EmbeddedDispatcher:
         self._next_beat = began + int(HEARTBEAT * 1000)
 
     async def _resume_lost_claims(self, worker: int) -> None:
-        """Drive executions claimed by a write whose outcome was lost: no task drives them, and no other worker can."""
-        for execution in await self._journal.held_by(worker):
+        """Drive executions claimed by a write whose outcome was lost: no task drives them, and no other worker can.
+
+        The outcome can also be late: then what the write has left in memory is out of date when it comes.
+        """
+        held, now = await self._journal.held_by(worker), self._clock.monotonic()
+        self._resumed = {one: at for one, at in self._resumed.items() if now - at < LATEST_OUTCOME * 1000}
+        for execution in held:
             if execution not in self._active and execution not in self._claiming:
+                self._resumed[execution] = now
                 self._launch(execution, self._handle_if_mine)
 
     async def _is_something_due(self) -> bool:
@@ -393,6 +406,11 @@ class EmbeddedDispatcher:
             self._outage.failed(log, "an execution could not be driven", error, execution=execution.id)
             await self._clock.sleep(RETRY_DELAY)
             self._wake_again.add(execution)
+
+    async def _handle_late(self, execution: ExecutionRef) -> None:
+        """Drive the execution as the journal has it, and not as the write has left it in memory for this turn."""
+        await asyncio.sleep(0)
+        await self._handle_if_mine(execution)
 
     async def _handle_if_mine(self, execution: ExecutionRef) -> None:
         """Drive the execution if it still exists, and this worker still holds its claim."""
