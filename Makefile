@@ -117,6 +117,7 @@ busy: $(READY)
 	$(BIN)/python tests/busy.py --runs $(RUNS) --load $(LOAD) $(TESTS)
 
 # Runs the tests of the pages with timers and answers that come late, in another order for each of SEEDS: a race fails.
+# TESTS="tests/unit/runtime" runs those, with stores that answer late.
 SEEDS ?= 1 2 3
 
 jitter: browser

@@ -103,6 +103,14 @@ def _uncancelled(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
     return run
 
 
+def pytest_collection_finish() -> None:
+    """With `JITTER` the stores of this process answer late (see `make jitter`)."""
+    import late_stores
+
+    if late_stores.SEED:
+        late_stores.install()
+
+
 def pytest_runtest_logfinish() -> None:
     """A test has ended, with all its fixtures."""
     if server := sys.modules.get("postgres_server"):
