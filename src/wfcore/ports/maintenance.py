@@ -134,8 +134,9 @@ class Maintenance(Protocol):
     async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> int:
         """Replace texts in all rows of the organization but members, groups, memories and erasures, in batches.
 
-        Journals that a worker holds stay unchanged: returns how many of them would change. `on_read` is called for each
-        journal of the organization.
+        A workflow or skill with other texts, those of its variations included, has a higher revision. Journals
+        that a worker holds stay unchanged: returns how many of them would change. `on_read` is called for each journal
+        of the organization.
         """
         ...
 

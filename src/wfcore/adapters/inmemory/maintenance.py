@@ -12,6 +12,7 @@ import msgspec
 
 from wfcore.adapters.inmemory.journal.journal import MemoryJournal
 from wfcore.adapters.inmemory.journal.run_reads import StoredExecution
+from wfcore.adapters.inmemory.resources import ResourceTable
 from wfcore.adapters.inmemory.storage import MemoryStorage
 from wfcore.adapters.inmemory.tenant import Tenant
 from wfcore.domain.json.codec import from_ms
@@ -299,6 +300,8 @@ class MemoryMaintenance:
         async with self.storage._lock:
             tenant, storage, journal = self._tenant(org), self.storage, self.journal
             changed = with_texts(tenant, change.text)
+            for kind, table in changed.resource_tables.items():
+                _count_revisions(tenant.resource_tables[kind], table)
             storage._tenants[org] = attrs.evolve(
                 changed, members=tenant.members, tokens=tenant.tokens, erasures=tenant.erasures
             )
@@ -346,6 +349,14 @@ class MemoryMaintenance:
             with_texts(one, change.text) if mine else one for one, mine in zip(journal._closed, own, strict=True)
         ]
         return True
+
+
+def _count_revisions(before: ResourceTable, after: ResourceTable) -> None:
+    """Give the resources that have other texts, or whose variations have, the next revision."""
+    rewritten = {number for number, row in after.rows.items() if row != before.rows[number]}
+    rewritten |= {key[0] for key, one in after.variations.items() if one != before.variations.get(key)}
+    for number in rewritten:
+        after.rows[number] = attrs.evolve(after.rows[number], revision=after.rows[number].revision + 1)
 
 
 def texts_in(value: object) -> Iterator[str]:

@@ -53,6 +53,11 @@ class Recent(Generic[K, V]):
         self.weight -= weight
         self._heavier.pop(key, None)
 
+    def clear(self) -> None:
+        self._kept.clear()
+        self._heavier.clear()
+        self.weight = 0
+
 
 def cached_texts(
     *, small: int, many: int, few: int

@@ -168,7 +168,9 @@ class ErasureSteps:
         await maintenance.forget_user(self.org, member.user_id)
         for _ in range(PATIENCE):
             self.done = before
-            if not await maintenance.rewrite(self.org, self._change(member), self._advance):
+            held = await maintenance.rewrite(self.org, self._change(member), self._advance)
+            self.plans.forget()
+            if not held:
                 return
             await self.ports.clock.sleep(PAUSE)
         raise Unavailable("a run does not rest: request the erasure again")

@@ -1,5 +1,5 @@
-"""From what is pinned to the plan that a run follows, and from a journal to the machine. Variations never change, so
-plans are kept by their id."""
+"""From what is pinned to the plan that a run follows, and from a journal to the machine. Only an erasure changes a
+variation, so plans are kept by its id until then."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -162,6 +162,10 @@ class Plans:
             if variation is None:
                 raise NotFound
             return await self.keep(org, variation_id, variation.workflow)
+
+    def forget(self) -> None:
+        """Drop the plans: an erasure has replaced texts in variations. A machine keeps its own."""
+        self._kept.clear()
 
     async def keep(self, org: str, variation_id: str, content: WorkflowContent) -> Plan:
         """Compile the content of a variation, unless its plan is there."""

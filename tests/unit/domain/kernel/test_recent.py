@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from wfcore.domain.kernel.recent import Recent, cached_texts
 
 MOST = 10
-STEPS = st.lists(st.tuples(st.sampled_from(["get", "put", "drop"]), st.integers(0, 5), st.integers(1, 14)))
+STEPS = st.lists(st.tuples(st.sampled_from(["get", "put", "drop", "clear"]), st.integers(0, 5), st.integers(1, 14)))
 
 
 @given(STEPS)
@@ -25,6 +25,10 @@ def test_the_values_used_last_are_kept(steps: list[tuple[str, int, int]]) -> Non
         heavier -= {key}
         if what == "drop":
             cache.drop(key)
+        elif what == "clear":
+            cache.clear()
+            kept.clear()
+            heavier.clear()
         else:
             cache.put(key, f"v{key}", weight)
             if weight > MOST:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bench import Bench, act, ask, eventually, graph, one, opened, private
 from chatting import REACHING
-from leaving import PLANTED, SECRET, TEXT, USER, planted
+from leaving import EMAIL, PLANTED, SECRET, TEXT, USER, planted
 from postgres_server import new_database
 
 from wfcore.adapters.blobs import LocalBlobs
@@ -80,6 +80,43 @@ async def test_no_trace_is_left(bench: Bench, url: str, tmp_path: Path) -> None:
     again = await bench.ended(await core.runs.start(me, workflow=1, input={}))
     assert (await bench.ended(await core.runs.resume(me, again.id, decision="approve"))).status == "done"
     assert [one async for one in core.ports.journal.damaged()] == []
+
+
+async def test_a_later_run_leaves_no_trace(bench: Bench) -> None:
+    """Of a workflow that names the member: the plan that is kept from its earlier runs names the pseudonym too."""
+    core, me = bench.core, await bench.joined("me", "owner")
+    await core.directory.add_member(bench.org, USER, EMAIL)
+    flow = await bench.deployed(one(ask(approvers={"emails": [EMAIL]}, message=f"write to {EMAIL}")))
+    await bench.ended(await core.runs.start(me, workflow=flow, input={}))
+    erased = await core.erasures.erase(me, USER)
+    run = await bench.ended(await core.runs.start(me, workflow=flow, input={}))
+    assert [one.message for one in run.interrupts] == [f"write to {erased.id}@erased.invalid"]
+    assert traces(await stored_texts(bench)) == []
+
+
+async def test_a_recycled_address_inherits_nothing(bench: Bench) -> None:
+    """Not even the start of a run, which reads the access of a workflow without reading the workflow again."""
+    core, me = bench.core, await bench.joined("me", "owner")
+    await core.directory.add_member(bench.org, USER, EMAIL)
+    flow = await bench.deployed(one(act("echo")), access=private(EMAIL))
+    await bench.ended(await core.runs.start(core.principal(bench.org, USER, email=EMAIL), workflow=flow, input={}))
+    await core.erasures.erase(me, USER)
+    await core.directory.add_member(bench.org, "other", EMAIL)
+    with pytest.raises(NotFound):
+        await core.runs.start(core.principal(bench.org, "other", email=EMAIL), workflow=flow, input={})
+
+
+async def test_the_tags_of_what_is_rewritten_change(bench: Bench) -> None:
+    """A client with the member's name in its copy receives another one; other workflows keep their tags."""
+    core, me = bench.core, await bench.joined("me", "owner")
+    await core.directory.add_member(bench.org, USER, EMAIL)
+    described = await bench.deployed(one(act("echo")), description=f"of {EMAIL}")
+    content = await bench.deployed(one(act("echo", value=EMAIL)))
+    other = await bench.deployed(one(act("echo")))
+    before = [(await core.workflows.get(me, number)).etag for number in (described, content, other)]
+    await core.erasures.erase(me, USER)
+    after = [(await core.workflows.get(me, number)).etag for number in (described, content, other)]
+    assert [old == new for old, new in zip(before, after, strict=True)] == [False, False, True]
 
 
 async def test_a_vote_leaves_no_trace(bench: Bench, url: str) -> None:

@@ -9,7 +9,16 @@ import sqlalchemy as sa
 from wfcore.adapters.sql.journal.checksums import following
 from wfcore.adapters.sql.maintenance.tenancy import TABLES, of_organization, reading_order, text_columns
 from wfcore.adapters.sql.repositories.row_values import to_json
-from wfcore.adapters.sql.schema.tables import closed_interrupts, executions, interrupts, journal, metadata, snapshots
+from wfcore.adapters.sql.schema.tables import (
+    closed_interrupts,
+    executions,
+    interrupts,
+    journal,
+    metadata,
+    resources,
+    snapshots,
+    variations,
+)
 from wfcore.adapters.sql.store import Transaction
 from wfcore.domain.people.erasure import Substitution
 
@@ -57,7 +66,10 @@ async def rewrite_batch(
         found = found.where(sa.tuple_(*order) > sa.tuple_(*place))
     rows = (await connection.execute(found)).mappings().all()
     for row in rows:
-        await _rewrite_row(connection, table, row, change)
+        if await _rewrite_row(connection, table, row, change) and table in (resources, variations):
+            await _count_revision(
+                connection, row["org"], row["kind"], row["id" if table is resources else "resource_id"]
+            )
     return [rows[-1][column.name] for column in order] if len(rows) == BATCH else None
 
 
@@ -77,7 +89,14 @@ async def rewrite_rows_of(connection: Transaction, execution: int, change: Subst
             await _rewrite_row(connection, table, row, change)
 
 
-async def _rewrite_row(connection: Transaction, table: sa.Table, row: sa.RowMapping, change: Substitution) -> None:
+async def _count_revision(connection: Transaction, org: int, kind: str, id: int) -> None:
+    """What processes and clients keep of the resource is outdated, as after any other change."""
+    this = resources.c.org == org, resources.c.kind == kind, resources.c.id == id
+    await connection.execute(resources.update().where(*this).values(revision=resources.c.revision + 1))
+
+
+async def _rewrite_row(connection: Transaction, table: sa.Table, row: sa.RowMapping, change: Substitution) -> bool:
+    """Whether the row has changed."""
     values = {}
     for column in text_columns(table):
         text = row[column.name]
@@ -86,6 +105,7 @@ async def _rewrite_row(connection: Transaction, table: sa.Table, row: sa.RowMapp
     if values:
         this = [column == row[column.name] for column in table.primary_key.columns]
         await connection.execute(table.update().where(*this).values(values))
+    return bool(values)
 
 
 async def rewrite_journal(connection: Transaction, execution: int, change: Substitution, length: int | None) -> bool:

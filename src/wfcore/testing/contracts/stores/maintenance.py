@@ -466,7 +466,7 @@ class MaintenanceContract(OnAsyncio):
             found = await work.workflows.get(1)
         assert (audited.user_id, audited.details) == ("gone", {"by": "gone", "why": "gone \u00fc"})
         assert found is not None
-        assert found.name == "gone"
+        assert (found.name, found.revision) == ("gone", 2)
         texts = [text async for texts in storage.maintenance.texts(ORG) for text in texts]
         assert not [text for text in texts if "planted" in text.lower()]
         await journal.append(refs[0], Append(3, steps(1, 3)))
