@@ -16,6 +16,7 @@ from wfcore.domain.resources.access import Principal
 from wfcore.domain.run import entries as e
 from wfcore.domain.run.machine.machine import Machine
 from wfcore.domain.run.machine.states.deciders import Delegator, check_answer, may_decide, may_see
+from wfcore.domain.run.machine.states.state import InterruptState
 from wfcore.domain.run.state import IllegalEntry, IllegalRunMove
 from wfcore.ports.journal import InboxFilter, OpenInterrupt, RunRow
 from wfcore.runtime.common.authorization import conflict
@@ -88,8 +89,6 @@ def _why_not(machine: Machine, error: IllegalEntry) -> str:
 
 def _decisions(row: RunRow, machine: Machine, body: ResumeRun) -> tuple[e.Decision, ...]:
     check_latest_turn(row, machine)
-    if machine.ended:
-        raise conflict(f"run `{row.id}` has ended as `{machine.status}`", "not_interrupted")
     waiting = machine.interrupts
     wanted: list[tuple[str | None, str, JSON]]
     if body.decisions is not UNSET:
@@ -104,11 +103,7 @@ def _decisions(row: RunRow, machine: Machine, body: ResumeRun) -> tuple[e.Decisi
         return ()
     else:
         wanted = []
-    for interrupt_id, _, _ in wanted:
-        if interrupt_id is None:
-            raise conflict(f"run `{row.id}` does not wait for a decision", "not_interrupted")
-        if interrupt_id not in waiting and interrupt_id in machine.interrupt_history:
-            raise conflict(f"interrupt `{interrupt_id}` is not open", "already_resumed")
+    _check_open(row, machine, [interrupt_id for interrupt_id, _, _ in wanted])
     refuse([
         Issue(f"decisions[{index}].interruptId" if body.decisions is not UNSET else "interruptId",
               f"there is no interrupt `{str(interrupt_id)[:80]}`", "reference")
@@ -116,6 +111,21 @@ def _decisions(row: RunRow, machine: Machine, body: ResumeRun) -> tuple[e.Decisi
         if interrupt_id not in waiting
     ])  # fmt: skip
     return tuple(e.Decision(str(interrupt_id), decision, form) for interrupt_id, decision, form in wanted)
+
+
+def _check_open(row: RunRow, machine: Machine, wanted: Sequence[str | None]) -> None:
+    """Conflict for an interrupt that is closed, and for a run without one. The end of a run withdraws those that are open:
+    of these it is the reason.
+    """
+    for interrupt_id in wanted:
+        state = machine.interrupt_history.get(interrupt_id or "")
+        if state is None or interrupt_id in machine.interrupts or (machine.ended and state is InterruptState.withdrawn):
+            continue
+        raise conflict(f"interrupt `{interrupt_id}` is not open", "already_resumed")
+    if machine.ended:
+        raise conflict(f"run `{row.id}` has ended as `{machine.status}`", "not_interrupted")
+    if None in wanted:
+        raise conflict(f"run `{row.id}` does not wait for a decision", "not_interrupted")
 
 
 # What waits for a caller

@@ -140,7 +140,7 @@ class TestRefusals:
     """Runs that cannot be resumed, each with its `info.reason`."""
 
     async def test_the_reasons(self, bench: Bench) -> None:
-        """`ambiguous` with the open ids, `already_resumed`, `not_interrupted`."""
+        """`ambiguous` with the open ids, `already_resumed` for what somebody has decided, `not_interrupted`."""
         resume = bench.core.runs.resume
         run = await parked(bench, TWO)
         with pytest.raises(Conflict) as error:
@@ -150,6 +150,10 @@ class TestRefusals:
         assert await reason(resume(bench.me, run.id, decision="approve")) == "already_resumed"
         again = resume(bench.me, turn.id, decision="approve", interrupt_id=ids(run)[0])
         assert await reason(again) == "already_resumed"
+        cancelled = await bench.core.runs.cancel(bench.me, turn.id)
+        for interrupt_id, why in zip(ids(run), ("already_resumed", "not_interrupted"), strict=True):
+            again = resume(bench.me, cancelled.id, decision="approve", interrupt_id=interrupt_id)
+            assert await reason(again) == why
         done = await bench.ran(graph("s>a", a=act("echo")))
         assert await reason(resume(bench.me, done.id, decision="approve")) == "not_interrupted"
         assert await reason(resume(bench.me, done.id)) == "not_interrupted"
