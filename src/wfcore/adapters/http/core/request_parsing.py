@@ -80,7 +80,8 @@ def read_query(text: bytes, known: Sequence[Query], *, others: bool = False) -> 
     try:
         given = parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
     except ValueError:
-        raise Malformed(f"the query is not percent-encoded UTF-8 with at most {MAX_PARAMETERS} parameters") from None
+        message = f"must be percent-encoded UTF-8 with at most {MAX_PARAMETERS} parameters"
+        raise _malformed([Issue("query", message, "query")]) from None
     queries = {query.name: query for query in known}
     given = [(name, value) for name, value in given if name in queries] if others else given
     issues = _name_issues(Counter(name for name, _ in given), queries)
