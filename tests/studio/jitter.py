@@ -22,6 +22,7 @@ LATE = """(() => {
   const { setTimeout, fetch } = window;
   window.setTimeout = (run, after = 0, ...given) => setTimeout(run, after + late(300), ...given);
   window.fetch = async (...given) => {
+    if (given[1]?.keepalive) return fetch(...given); // it is sent when the page is closed, which ends all timers
     await new Promise((done) => setTimeout(done, late(300)));
     const answer = await fetch(...given);
     await new Promise((done) => setTimeout(done, late(600)));
