@@ -273,6 +273,7 @@ def test_people_by_keyboard_alone(open_page: Open, server: Server, filled: dict[
     with server.client() as client:
         made = client.get("/api/v1/members/alan").json()
     assert (made["role"], made["groups"]) == ("member", [filled["groups"]])
+    expect(row(page, "alan@acme.test")).to_be_visible()
     tab_to(page, lambda name: name == "Close")
     page.keyboard.press("Enter")
     expect(page.locator(".record:focus")).to_contain_text("alan@acme.test")
@@ -349,6 +350,7 @@ def test_hooks_with_their_deliveries(open_page: Open, server: Server) -> None:
         )
         page.route("**/redeliver", redeliver)
         page.get_by_role("button", name="Refresh").click()
+        expect(page.locator(".delivery time")).to_have_attribute("datetime", "2026-01-01T00:00:00.000Z")
         page.get_by_text("1 attempt").click()
         expect(page.get_by_text("· 503 ·")).to_be_visible()
         page.get_by_role("button", name="Send again").click()

@@ -286,6 +286,7 @@ def test_a_person_is_found_by_name(open_page: Open, noor: str) -> None:
     page = open_page("/studio/members")
     field = page.get_by_role("combobox", name="Find a person")
     field.fill("noor")
+    expect(page.get_by_role("option", name=re.compile("noor"))).to_be_visible()  # people are read
     field.press("Enter")
     expect(page).to_have_url(re.compile(f"/studio/members/{noor}$"))
     expect(page.locator("aside dl")).to_be_visible()

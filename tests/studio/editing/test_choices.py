@@ -151,6 +151,7 @@ def test_an_address_that_is_typed_is_not_lost(open_page: Open, server: Server) -
         panel.get_by_label("Label").click()
         expect(panel.get_by_role("button", name="Remove boss@else.test")).to_be_visible()
         panel.get_by_role("combobox", name="Groups").fill("everyone in the organization")
+        expect(panel.get_by_role("option", name="Everyone in the organization")).to_be_visible()  # they are read
         panel.get_by_label("Label").click()
         expect(panel.get_by_role("button", name="Remove Everyone in the organization")).to_be_visible()
         assert data_of(page, client, workflow)["approvers"] == {"emails": ["boss@else.test"], "groups": [ORG]}
@@ -167,6 +168,7 @@ def test_parameters_of_tools_refer_by_name(open_page: Open, server: Server, ids:
         page, panel, workflow = shown(open_page, client, node)
         field = panel.get_by_role("combobox", name="Connection")
         field.fill("ledger of")
+        expect(panel.get_by_role("option", name="Ledger of refunds")).to_be_visible()  # they are read
         field.press("Enter")
         assert data_of(page, client, workflow)["params"]["connection"] == connection["id"]
         node = demo.node("call", "action", toolId="core.workflow", params={"workflowId": int(ids["greet_workflow"])})

@@ -35,6 +35,7 @@ def opened(page: Page, node: str) -> Locator:
 
 
 def press(control: Locator, key: str = "Enter") -> None:
+    expect(control).to_be_enabled()
     control.focus()
     control.press(key)
 

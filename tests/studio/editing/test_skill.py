@@ -61,6 +61,7 @@ def fill_in_cases(page: Page) -> None:
     expect(cases.get_by_label("ID").nth(1)).to_be_focused()
     cases.get_by_label("ID").nth(1).fill(CASES[1]["id"])
     page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("button", name="Save")).to_be_enabled()  # it has been saved
 
 
 def test_a_skill_is_made_tried_and_deployed(open_page: Open, chats: dict[str, Any]) -> None:
