@@ -169,7 +169,7 @@ describe("History", () => {
 /** A server with one draft; `next` is what the next write raises. */
 function server(structure: Structure = GRAPH) {
   let version = 1;
-  const held = { structure, status: "draft", writes: 0, deploys: 0, next: null as unknown, kept: null as string | null, wait: null as Promise<void> | null };
+  const held = { structure, status: "draft", writes: 0, deploys: 0, next: null as unknown, kept: null as string | null, wait: null as Promise<void> | null, lost: false, names: [] as unknown[] };
   const workflow = (): Workflow => ({ id: 7, name: "F", description: null, status: held.status, canManage: true, variation: { workflowStructure: held.structure } });
   const calls = {
     read: async () => ({ workflow: workflow(), etag: `"${version}"` }),
@@ -184,6 +184,17 @@ function server(structure: Structure = GRAPH) {
       if (etag !== `"${version}"`) throw new ApiError(409, "stale", { reason: "stale" });
       held.structure = next;
       held.writes++;
+      version++;
+      if (held.lost) {
+        held.lost = false;
+        throw new ApiError(0, "the server cannot be reached");
+      }
+      return { workflow: workflow(), etag: `"${version}"` };
+    },
+    update: async (_: number, { name }: { name: string }, etag: string | null) => {
+      await held.wait;
+      if (etag !== `"${version}"`) throw new ApiError(409, "stale", { reason: "stale" });
+      held.names.push(name);
       version++;
       return { workflow: workflow(), etag: `"${version}"` };
     },
@@ -238,6 +249,63 @@ describe("Editor", () => {
     await one.save();
     expect([held.writes, held.structure.nodes.length, held.kept]).toEqual([2, 5, null]);
     one.stop();
+  });
+
+  it("saves on top of a change of other fields, which is no conflict", async () => {
+    const { held, other, editor } = server();
+    const one = editor();
+    await one.start();
+    one.change(more(GRAPH));
+    other(structuredClone(GRAPH));
+    await one.save();
+    expect([one.current().saving, held.structure.nodes.length, held.writes, held.kept]).toEqual(["saved", 4, 1, null]);
+    one.stop();
+  });
+
+  it.each([0, 1])("knows a change of its own again whose response was lost (%s more changes)", async (changes) => {
+    const { held, editor } = server();
+    const one = editor();
+    await one.start();
+    held.lost = true;
+    one.change(more(GRAPH));
+    await one.save();
+    expect([one.current().saving, held.writes]).toEqual(["failed", 1]);
+    held.next = new ApiError(0, "the server cannot be reached");
+    if (changes) one.change(more(one.current().structure));
+    await one.save();
+    await one.save();
+    expect([one.current().saving, held.structure.nodes.length, held.writes, held.kept]).toEqual(["saved", 4 + changes, 1 + changes, null]);
+    one.stop();
+  });
+
+  it("writes neither the graph nor other fields while the others are written", async () => {
+    const { held, editor } = server();
+    const one = editor();
+    await one.start();
+    let go = () => {};
+    held.wait = new Promise((resolve) => (go = resolve));
+    const both = [one.update({ name: "A" }), one.update({ name: "B" })];
+    one.change(more(GRAPH));
+    const saving = one.save();
+    go();
+    await Promise.all([...both, saving]);
+    expect([one.current().saving, held.names, held.structure.nodes.length]).toEqual(["saved", ["A", "B"], 4]);
+    one.stop();
+  });
+
+  it("saves what was changed while it saved when the page is left", async () => {
+    const { held, editor } = server();
+    const one = editor();
+    await one.start();
+    let go = () => {};
+    held.wait = new Promise((resolve) => (go = resolve));
+    one.change(more(GRAPH));
+    const saving = one.save();
+    one.change(more(one.current().structure));
+    one.stop();
+    go();
+    await saving;
+    await vi.waitFor(() => expect([held.structure.nodes.length, held.kept]).toEqual([5, null]));
   });
 
   it.each([true, false])("offers both versions after a change of somebody else (mine: %s)", async (mine) => {
@@ -326,9 +394,10 @@ describe("Editor", () => {
 
   it.each([[new ApiError(503, "busy"), "failed"], [new ApiError(422, "no"), "refused"], [new ApiError(409, "stale", { reason: "stale" }), "conflict"]])(
     "deploys no older draft than the one that is shown (%s)", async (error, saving) => {
-      const { held, editor } = server();
+      const { held, other, editor } = server();
       const one = editor();
       await one.start();
+      if (saving === "conflict") other(without(GRAPH, ["pay"]));
       held.next = error;
       one.change(more(GRAPH));
       await expect(one.deploy()).rejects.toThrow("not saved");

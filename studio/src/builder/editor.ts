@@ -1,4 +1,4 @@
-import { ApiError } from "../api/client";
+import { ApiError, mayPass } from "../api/client";
 import type { Editing } from "../api/editing";
 import type { Issue, JsonObject, Structure, Workflow } from "../api/types";
 import { blank, type IssuePlace, placeOf } from "./document";
@@ -59,6 +59,8 @@ export class Editor {
   private history = new History(this.state.structure);
   private etag: string | null = null;
   private saved: Structure = this.state.structure;
+  /** Graphs whose save had no answer since the last one that had: the server can have any of them. */
+  private readonly unanswered = new Set<Structure>();
   private timer: ReturnType<typeof setTimeout> | undefined;
   private turn: Promise<void> | null = null;
   private stopped = false;
@@ -216,6 +218,7 @@ export class Editor {
       const { workflow, etag } = await this.calls.save(this.id, structure, this.etag, keepalive);
       this.etag = etag;
       this.saved = structure;
+      this.unanswered.clear();
       const behind = this.history.current !== structure;
       if (behind) this.keep();
       else this.keeper.set(null);
@@ -223,16 +226,32 @@ export class Editor {
       this.onChange("saved");
       if (!behind && !this.stopped) await this.validate();
     } catch (error) {
-      await this.failed(error);
+      await this.failed(error, structure);
     } finally {
       this.turn = null;
     }
   }
 
-  private async failed(error: unknown): Promise<void> {
+  /** The server has this graph of this page, under another tag: what was changed since is written. */
+  private async again(own: Structure, workflow: Workflow, etag: string | null): Promise<void> {
+    this.etag = etag;
+    this.saved = own;
+    this.unanswered.clear();
+    this.set({ workflow: { ...this.state.workflow, ...workflow } });
+    if (this.history.current !== own) return this.write();
+    this.settle();
+    await this.validate();
+  }
+
+  private async failed(error: unknown, structure: Structure): Promise<void> {
+    if (mayPass(error)) this.unanswered.add(structure);
     if (error instanceof ApiError && error.status === 409 && error.info.reason === "stale") {
       const { workflow, etag } = await this.calls.read(this.id).catch(() => ({ workflow: null, etag: null }));
       if (workflow?.status === "deleted") return this.set({ workflow, saving: "refused", error });
+      const theirs = workflow && canonical(structureOf(workflow));
+      // Other fields have changed, as by a save of the settings; or the server had one of these, and its response was lost.
+      const own = [this.saved, ...this.unanswered].find((one) => canonical(one) === theirs);
+      if (workflow && own) return this.again(own, workflow, etag);
       if (workflow) return this.set({ saving: "conflict", error: null, outdated: false, conflict: conflictOf(workflow, etag) });
     }
     if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {
@@ -269,6 +288,7 @@ export class Editor {
     if (!conflict) return;
     this.etag = conflict.etag;
     const workflow = conflict.workflow;
+    this.unanswered.clear();
     if (mine) {
       this.saved = conflict.structure;
       this.set({ workflow, conflict: null, saving: "dirty" });
@@ -285,8 +305,9 @@ export class Editor {
 
   /** The page is closed or hidden: send what is not saved, in a request that outlives the page. */
   flush() {
+    if (this.turn) return void this.turn.then(() => this.flush());
     const structure = this.history.current;
-    if (!this.canEdit || this.turn || structure === this.saved || this.state.saving === "conflict" || this.state.saving === "refused") return;
+    if (!this.canEdit || structure === this.saved || this.state.saving === "conflict" || this.state.saving === "refused") return;
     clearTimeout(this.timer);
     this.turn = this.write(JSON.stringify(structure).length <= KEEPALIVE_BYTES);
   }
@@ -310,11 +331,15 @@ export class Editor {
     await this.reread();
   }
 
-  /** Change fields beside the graph. Raises ApiError. */
+  /** Change fields beside the graph, not while it is written. Raises ApiError. */
   async update(body: JsonObject): Promise<void> {
-    const { workflow, etag } = await this.calls.update(this.id, body, this.etag);
-    this.etag = etag;
-    this.set({ workflow: { ...this.state.workflow, ...workflow }, error: null });
+    while (this.turn) await this.turn;
+    const updating = this.calls.update(this.id, body, this.etag).then(({ workflow, etag }) => {
+      this.etag = etag;
+      this.set({ workflow: { ...this.state.workflow, ...workflow }, error: null });
+    });
+    this.turn = updating.catch(() => undefined).finally(() => void (this.turn = null));
+    await updating;
     await this.validate();
   }
 
@@ -352,6 +377,7 @@ export class Editor {
       return this.set({ saving: "conflict", outdated: false, conflict: conflictOf(workflow, etag) });
     }
     this.etag = etag;
+    this.unanswered.clear();
     if (!isSame) {
       this.saved = structure;
       this.history.change(structure);
