@@ -37,6 +37,9 @@ export class Execution {
   private frame: number | ReturnType<typeof setTimeout> | null = null;
   private graphTimer: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
+  /** The refreshes that have begun, and the latest of them that has an answer. */
+  private begun = 0;
+  private answered = 0;
 
   constructor(private readonly api: Api, private readonly runId: string, private readonly onEnd: (run: RunRecord) => void) {}
 
@@ -69,7 +72,7 @@ export class Execution {
       if (this.closed) return;
       this.set({ structure, error, loaded: true });
       await this.loadGraph([]);
-      if (!ended && !this.closed) this.followRun(last);
+      if (!ended && !this.closed && this.snapshot.record?.runId === last.runId) this.followRun(last);
     } catch (error) {
       if (!this.closed) this.set({ error: error as Error, loaded: true });
     }
@@ -88,9 +91,11 @@ export class Execution {
     const before = this.snapshot;
     if (before.error && !this.stopStream) return this.start();
     const known = before.record?.runId ?? this.runId;
+    const mine = ++this.begun;
     try {
       const turns = await this.chain(known, before.turns.slice(0, -1));
-      if (this.closed) return;
+      if (this.closed || mine < this.answered) return;
+      this.answered = mine;
       const last = turns.at(-1)!;
       this.set({ turns, record: last, error: null });
       if (last.runId === known) return;
