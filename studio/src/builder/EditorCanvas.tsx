@@ -5,7 +5,7 @@ import {
 import { type DragEvent, type KeyboardEvent, memo, type Ref, type RefObject, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { GraphNode, NodeType, Structure } from "../api/types";
 import type { Box as Obstacle, Way } from "../canvas/detour";
-import { beginningOf, type Fit, firstView, InSight, useJump, useScrolls } from "../canvas/InSight";
+import { beginningOf, type Fit, firstView, InSight, useEffectsAtOnce, useJump, useScrolls } from "../canvas/InSight";
 import { EDGE_TYPES, type Line, useDetours } from "../canvas/Line";
 import { usePaper } from "../canvas/paper";
 import { positions } from "../canvas/place";
@@ -277,6 +277,7 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Line[]; box: Ref
   const jump = useJump();
   const drop = useRef<HTMLDivElement>(null);
   usePaper(drop, structure.nodes.length < CULL_FROM);
+  useEffectsAtOnce();
   const edges = useMemo(() => (picked === null ? lines : lines.map((edge) => (edge.id === picked ? { ...edge, selected: true } : edge))), [lines, picked]);
 
   useImperativeHandle(props.ref, () => ({

@@ -8,7 +8,7 @@ import { Icon } from "../kit/icons";
 import { toneOf } from "../kit/kit";
 import { brief } from "../kit/safe";
 import type { Box, Way } from "./detour";
-import { beginningOf, type Fit, firstView, InSight, useJump, useScrolls } from "./InSight";
+import { beginningOf, type Fit, firstView, InSight, useEffectsAtOnce, useJump, useScrolls } from "./InSight";
 import { LONGEST_LABEL } from "./layout";
 import { EDGE_TYPES, type Line, useDetours } from "./Line";
 import { usePaper } from "./paper";
@@ -189,6 +189,7 @@ function Canvas({ nodes, lines, fit, first, start, selected, onSelect }: {
   const jump = useJump();
   const box = useRef<HTMLDivElement>(null);
   usePaper(box, nodes.length < CULL_FROM);
+  useEffectsAtOnce();
   // A node that is chosen here is not moved below the pointer.
   const own = useRef(selected);
   const choose = (id: string | null) => {

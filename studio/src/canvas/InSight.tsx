@@ -1,5 +1,5 @@
 import { getNodesBounds, getViewportForBounds, type Node, type ReactFlowInstance, type Rect, useReactFlow, useStore, useStoreApi, type Viewport } from "@xyflow/react";
-import { type FocusEvent, type UIEvent, useCallback, useEffect, useRef } from "react";
+import { type FocusEvent, type UIEvent, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 
 /** How a graph is fitted into its canvas. */
 export interface Fit {
@@ -130,6 +130,12 @@ export function InSight({ id, fit, graph, start, isWhole = false, isDragging = f
     void flow.setViewport(firstView(beginningOf(flow.getNodes(), start, size, fit), size, fit));
   }, [flow, fit, start, isWhole, id, width, height]);
   return null;
+}
+
+/** Runs the effects of the first drawing before it is in sight: until then, the canvas loses what is clicked and pressed on its nodes. */
+export function useEffectsAtOnce() {
+  const [, drawAgain] = useState(false);
+  useLayoutEffect(() => drawAgain(true), []); // React runs the effects of one drawing before the next one
 }
 
 /** Shows a node that was not chosen on the canvas at a scale at which it can be read. */
