@@ -1,7 +1,7 @@
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Caller } from "../api/types";
 import type { PageElement } from "../elements/base";
-import { HostContext, type Place, useChanges, useHost, type View } from "../elements/context";
+import { HostContext, type Place, useChanges, useHost, useLatest, type View } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Empty } from "../kit/kit";
@@ -198,7 +198,11 @@ function Nav({ config, route, me, tools, onSkip }: { config: ShellConfig; route:
   const { t } = useLanguage();
   const host = useHost();
   const [count, setCount] = useState(0);
-  const read = useCallback(() => void host.api.inboxCount().then(setCount, () => undefined), [host]);
+  const begin = useLatest();
+  const read = useCallback(() => {
+    const isLatest = begin();
+    void host.api.inboxCount().then((found) => isLatest() && setCount(found), () => undefined);
+  }, [begin, host]);
   useEffect(read, [read]);
   useChanges(["interrupt"], read, 500);
   const entry = (page: "runs" | "inbox" | "chat" | "workflows" | "skills", children?: ReactNode) => (

@@ -3,7 +3,7 @@ import { ApiError } from "../api/client";
 import type { Editing, Person } from "../api/editing";
 import { MOST_PEOPLE } from "../api/records";
 import type { AccessConfig, GraphDiff, Json, JsonObject, Variation } from "../api/types";
-import { problemOf, useHost, useKept, useLoaded, useUnsaved } from "../elements/context";
+import { problemOf, useHost, useKept, useLatest, useLoaded, useUnsaved } from "../elements/context";
 import { focusUnreadable, Form, Message, useInvalidFocus } from "../forms/Form";
 import { type FieldError, fieldOf, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
@@ -247,13 +247,16 @@ function Versions({ editor, state, editing, onClose }: Props & { onClose: () => 
   const [diff, setDiff] = useState<GraphDiff | null>(null);
   const [asked, setAsking] = useState<Variation | null>(null);
   const { problem, send } = useUpdate(editor, "");
+  const begin = useLatest();
   const compare = async (id: string) => {
+    const isLatest = begin();
     setDiff(null);
     setShown(shown === id ? null : id);
     if (shown === id) return;
     await send(async () => {
       await editor.ensureSaved(t("builder.unsaved"));
-      setDiff(await editing.diff(workflow.id, id));
+      const found = await editing.diff(workflow.id, id);
+      if (isLatest()) setDiff(found);
     });
   };
   if (loaded.problem) return <Failure problem={loaded.problem} onRetry={loaded.reload} />;

@@ -94,7 +94,11 @@ async function entriesOf(editing: Editing, list: Listed, organization: string, t
   }
 }
 
-function schemaOf(list: Listed, entries: JsonObject[], isCut: boolean): JsonObject {
+function schemaOf(list: Listed, entries: JsonObject[], isCut: boolean, isRead: boolean): JsonObject {
+  return { ...plainOf(list, entries, isCut), isRead };
+}
+
+function plainOf(list: Listed, entries: JsonObject[], isCut: boolean): JsonObject {
   const one: JsonObject = { format: "reference", oneOf: entries };
   if (list === "members") return { format: isCut ? "people" : "reference", type: "array", items: { anyOf: [one, { type: "string", format: "email" }] } };
   return list === "groups" ? { format: "reference", type: "array", items: one } : one;
@@ -124,7 +128,7 @@ export function useReferences(node: GraphNode, organization: string, editing: Ed
       if (read?.get(list) === null) continue;
       const others = unknown.filter(([of]) => of === list).map(([, one]): JsonObject => gone?.find(([of, entry]) => of === list && isEqual(entry.const, one))?.[1] ?? { const: one, title: String(one) });
       const usable = (read?.get(list)?.all ?? []).filter((entry) => !others.some((one) => isEqual(one.const, entry.const)));
-      found.set(pointer, schemaOf(list, [...usable, ...others], read?.get(list)?.isCut ?? false));
+      found.set(pointer, schemaOf(list, [...usable, ...others], read?.get(list)?.isCut ?? false, read !== undefined));
     }
     return found;
   }, [read, gone, key, places.map(String).join()]);

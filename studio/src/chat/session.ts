@@ -61,6 +61,7 @@ export class ChatSession {
   private decisions: Promise<unknown> = Promise.resolve();
   private frame: number | ReturnType<typeof setTimeout> | null = null;
   private closed = false;
+  private isReading = false;
 
   constructor(
     private readonly api: Api, private readonly chats: Chats, private readonly partner: Partner,
@@ -112,6 +113,8 @@ export class ChatSession {
   async read(): Promise<void> {
     const { older } = this.snapshot;
     if (older === null) return this.start();
+    if (this.isReading) return;
+    this.isReading = true;
     this.set({ failure: null });
     try {
       const page = await this.chats.conversation(this.thread, older);
@@ -120,6 +123,7 @@ export class ChatSession {
     } catch (failure) {
       this.set({ failure });
     }
+    this.isReading = false;
   }
 
   /** False if the host refuses it. */

@@ -71,12 +71,15 @@ export function useUnsaved(typed: () => Typed, discard?: () => void, part?: Part
   }, [unsaved, part]);
 }
 
-/** A value that is typed, kept in memory for when its page is shown again, until it is sent and forgotten. */
+/**
+ * A value that is typed, kept in memory for when its page is shown again, until it is sent and forgotten: `forget` of one
+ * rendering forgets the value of that rendering, and not what is typed while it is sent.
+ */
 export function useKept<T>(name: string, start: T): [value: T, change: (next: (before: T) => T) => void, forget: () => void] {
   const { unsaved } = useHost();
   const valueOf = (kept: { value: unknown } | undefined) => (kept ? (kept.value as T) : start);
   const kept = useSyncExternalStore(unsaved.subscribe, () => unsaved.get(name));
-  return [valueOf(kept), (next) => unsaved.keep(name, next(valueOf(unsaved.get(name)))), () => unsaved.forget(name)];
+  return [valueOf(kept), (next) => unsaved.keep(name, next(valueOf(unsaved.get(name)))), () => unsaved.forget(name, kept)];
 }
 
 /** A choice of the page, such as a filter, which is there again when the user comes back. */
@@ -113,6 +116,16 @@ export function reported(host: Host, error: unknown): Problem {
   const problem = problemOf(error);
   host.emit("error", { status: problem.status, message: problem.message });
   return problem;
+}
+
+/** Begins another attempt to read something: what it returns says whether an answer is still wanted, as there is no later attempt. */
+export function useLatest(): () => () => boolean {
+  const turn = useRef(0);
+  useEffect(() => () => void turn.current++, []);
+  return useCallback(() => {
+    const mine = ++turn.current;
+    return () => mine === turn.current;
+  }, []);
 }
 
 export interface Loaded<T> {

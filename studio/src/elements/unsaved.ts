@@ -76,8 +76,9 @@ export class Unsaved {
     this.tell();
   }
 
-  forget(name: string): void {
-    if (this.kept.delete(name)) this.tell();
+  /** Forgets a value that `get` gave, unless there is another one meanwhile. */
+  forget(name: string, kept: { value: unknown } | undefined): void {
+    if (kept && this.kept.get(name) === kept && this.kept.delete(name)) this.tell();
   }
 
   /** Forgets all texts, as of somebody else. */

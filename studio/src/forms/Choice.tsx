@@ -59,6 +59,6 @@ export function Choice({ field, value, shared, onChange }: {
   };
   return (
     <Picker shared={shared} options={choices.map((_, index) => optionAt(index)).filter((one) => !one.missing)} chosen={held.map(optionOf)} many={field.kind === "several"}
-      canClear={!field.required} {...(other ? { other } : {})} {...(find ? { find } : {})} onChange={change} />
+      canClear={!field.required} isReading={field.schema.isRead === false} {...(other ? { other } : {})} {...(find ? { find } : {})} onChange={change} />
   );
 }

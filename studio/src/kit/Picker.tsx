@@ -22,6 +22,8 @@ interface Props {
   options: Option[];
   /** Finds options beside `options`, of which there are more than could be read. */
   find?: Find;
+  /** The options are still read: a text that fits none yet can fit one of them. */
+  isReading?: boolean;
   /** What is chosen, as it is shown; it need not be among the options. */
   chosen: Option[];
   /** Several can be chosen. */
@@ -68,7 +70,7 @@ export function useFound(find: Find | undefined, text: string): { text: string; 
 }
 
 /** A choice out of many, by search (ARIA 1.2, combobox with a list). What was chosen of several stands above the search. */
-export function Picker({ shared, options: known, find, chosen, many, canClear, other, onChange }: Props) {
+export function Picker({ shared, options: known, find, isReading = false, chosen, many, canClear, other, onChange }: Props) {
   const { t } = useLanguage();
   const listId = useId();
   const box = useRef<HTMLDivElement>(null);
@@ -81,7 +83,7 @@ export function Picker({ shared, options: known, find, chosen, many, canClear, o
   // The text of a choice that was not changed yet is no search.
   const search = isOpen && text !== single?.title ? text : "";
   const searched = useFound(isOpen ? find : undefined, search);
-  const isSearching = find !== undefined && search.trim() !== "" && searched?.text !== search.trim();
+  const isSearching = search.trim() !== "" && (isReading || (find !== undefined && searched?.text !== search.trim()));
   // What the server has found for the text need not have each word of it.
   const further = (isSearching ? matching(searched?.options ?? [], search) : (searched?.options ?? [])).filter((one) => !known.some((other) => other.key === one.key));
   const options = [...known, ...further];

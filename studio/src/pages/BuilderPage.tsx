@@ -153,6 +153,10 @@ function OneBuilder({ id, opening, onEditor }: { id: number; opening: Opening; o
     return () => onEditor?.(null);
   }, [editor, onEditor]);
 
+  // A dialog that was left while its request was under way closes no other one.
+  const end = (dialog: typeof asking) => setAsking((now) => (now === dialog ? null : now));
+  const asked = useRef(asking);
+  asked.current = asking;
   const openSettings = useTypedSettings(id) ? () => setAsking("settings") : undefined;
   useOthers(id, editor, asking === "settings");
   const save = () => editor.ensureSaved(t("builder.unsaved"));
@@ -348,9 +352,10 @@ function OneBuilder({ id, opening, onEditor }: { id: number; opening: Opening; o
       {state.conflict && !isPutOff && (
         <ConflictDialog conflict={state.conflict} mine={structure} onClose={() => setPutOff(true)} onResolve={(mine) => { setPutOff(false); editor.resolve(mine); }} />
       )}
-      {asking === "settings" && <SettingsDialog editor={editor} state={state} editing={editing} onClose={() => setAsking(null)} />}
-      {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onSettings={openSettings} onProblem={(issue) => { setAsking(null); lead(issue); }} onClose={() => setAsking(null)} />}
-      {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} from={from} onClose={() => setAsking(null)} onStarted={(run) => { setAsking(null); setLastRun(run); showRun(run); }} />}
+      {asking === "settings" && <SettingsDialog editor={editor} state={state} editing={editing} onClose={() => end("settings")} />}
+      {asking === "deploy" && <DeployDialog editor={editor} state={state} editing={editing} onSettings={openSettings} onProblem={(issue) => { setAsking(null); lead(issue); }} onClose={() => end("deploy")} />}
+      {asking === "run" && <RunDialog editor={editor} state={state} editing={editing} from={from} onClose={() => end("run")}
+        onStarted={(run) => { setLastRun(run); end("run"); if (asked.current === "run") showRun(run); }} />}
     </div>
   );
 }

@@ -226,7 +226,7 @@ function Earlier({ rows, prefix, chats, onChoose, onForgotten }: {
         <Dialog title={t("chat.forgetAsk")} onClose={() => setRemoved(null)} actions={
           <>
             <button type="button" className="button" onClick={() => setRemoved(null)}>{t("common.cancel")}</button>
-            <button type="button" className="button danger solid" onClick={() => void chats.forget(removed.threadId).finally(() => { setRemoved(null); onForgotten(); })}>{t("chat.forgetDo")}</button>
+            <button type="button" className="button danger solid" onClick={() => void chats.forget(removed.threadId).finally(() => { setRemoved((now) => (now === removed ? null : now)); onForgotten(); })}>{t("chat.forgetDo")}</button>
           </>
         }><p className="muted">{title(removed)}</p></Dialog>
       )}

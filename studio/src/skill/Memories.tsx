@@ -1,6 +1,6 @@
 import { type FormEvent, useCallback, useEffect, useRef, useState } from "react";
 import type { Memory, SkillRecord, Skills } from "../api/skills";
-import { problemOf, useKept, useUnsaved } from "../elements/context";
+import { problemOf, useKept, useLatest, useUnsaved } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { Dialog, Empty, Loading, type Problem } from "../kit/kit";
@@ -16,15 +16,20 @@ export function Memories({ skill, skills, mayEdit }: { skill: SkillRecord; skill
   useUnsaved(() => (text.trim() ? "kept" : null));
   const [state, setState] = useState<{ rows: Memory[]; next: string | null } | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
+  const begin = useLatest();
   const load = useCallback(async (token: string | null = null) => {
+    const isLatest = begin();
     try {
       const found = query.trim() ? { rows: await skills.findMemories(skill.id, query.trim(), userId), next: null } : await skills.memories(skill.id, userId, token);
+      if (!isLatest()) return;
       setState((old) => ({ rows: token && old ? [...old.rows, ...found.rows] : found.rows, next: found.next }));
       setProblem(null);
     } catch (error) {
-      setProblem(problemOf(error));
+      if (isLatest()) setProblem(problemOf(error));
     }
-  }, [skill.id, skills, query, userId]);
+  }, [begin, skill.id, skills, query, userId]);
+  const latest = useRef(load);
+  latest.current = load;
   useEffect(() => {
     const timer = setTimeout(() => void load(), query || userId ? 200 : 0);
     return () => clearTimeout(timer);
@@ -37,7 +42,7 @@ export function Memories({ skill, skills, mayEdit }: { skill: SkillRecord; skill
       setProblem(problemOf(error));
       return false;
     }
-    await load();
+    await latest.current(); // of what is searched now
     return true;
   };
   const add = (event: FormEvent) => {

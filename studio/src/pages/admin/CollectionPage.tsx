@@ -3,7 +3,7 @@ import { flushSync } from "react-dom";
 import { mayPass, randomId, type Tagged } from "../../api/client";
 import { MOST_CHOICES, Records } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
-import { problemOf, useChanges, useChoice, useHost } from "../../elements/context";
+import { problemOf, useChanges, useChoice, useHost, useLatest } from "../../elements/context";
 import { type Pages, usePages } from "../../elements/paging";
 import { patchOf } from "../../forms/schema";
 import { useLanguage } from "../../i18n/context";
@@ -99,7 +99,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
           {of.findsPeople && (
             <div className="field">
               <label htmlFor="f-find">{t(of.findsPeople.text)}</label>
-              <Picker shared={{ id: "f-find", disabled: false }} options={optionsOf(choices.members ?? [])} {...findIn(context)} chosen={[]} many={false} canClear={false} onChange={([id]) => id !== undefined && open(id)} />
+              <Picker shared={{ id: "f-find", disabled: false }} options={optionsOf(choices.members ?? [])} isReading={!choices.members} {...findIn(context)} chosen={[]} many={false} canClear={false} onChange={([id]) => id !== undefined && open(id)} />
             </div>
           )}
           {person && (
@@ -222,21 +222,26 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
     if (wasEditing.current && !editing && !page?.activeElement) edit.current?.focus();
     wasEditing.current = editing;
   }, [editing]);
+  const isShown = useRef(true);
+  useEffect(() => () => void (isShown.current = false), []);
   const isEditing = useRef(false);
   isEditing.current = editing > 0;
+  const begin = useLatest();
   const read = useCallback(async (isNews = false) => {
+    const isLatest = begin();
     try {
       const next = await context.records.read<T>(of.list, id);
+      if (!isLatest()) return null;
       // A form that was opened meanwhile belongs to the version that it began with.
       if (isNews && isEditing.current) return null;
       setFound(next);
       setProblem(null);
       return next;
     } catch (error) {
-      if (!isNews || !(isEditing.current || mayPass(error))) setProblem(problemOf(error));
+      if (isLatest() && (!isNews || !(isEditing.current || mayPass(error)))) setProblem(problemOf(error));
       return null;
     }
-  }, [of, id, context.records]);
+  }, [begin, of, id, context.records]);
   useEffect(() => void read(), [read]);
   useChanges(of.kinds ?? ["poll"], (changes) => {
     if (!editing && changes.some((change) => change.kind === "poll" || String(change.id) === id)) void read(true);
@@ -246,11 +251,18 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
   if (!found) return <Loading rows={6} />;
   const one = found.value;
   const mayChange = mayChangeSome && (of.mayChangeOne?.(one, context.me) ?? true);
-  const onRemoved = () => { onChanged(); onClose(); };
+  const onRemoved = () => {
+    onChanged();
+    if (isShown.current) onClose(); // another one may be shown meanwhile
+  };
   const save = async (value: JsonObject) => {
     const bodyOf = of.form!.body ?? ((given: JsonObject) => given);
     const patch = patchOf(bodyOf(of.form!.value(one, context)), bodyOf(value), of.form!.merges);
-    if (Object.keys(patch).length) setFound(await context.records.change<T>(of.list, id, patch, found.etag));
+    if (Object.keys(patch).length) {
+      const changed = await context.records.change<T>(of.list, id, patch, found.etag);
+      begin(); // what was read before is older
+      setFound(changed);
+    }
     setEditing(0);
     onChanged();
   };
