@@ -364,8 +364,8 @@ RUNS: Final = [
     *planted(
         f"{RUNTIME}/runs/decisions.py",
         f"{CASES}/runs/test_decisions.py",
-        ("a decision on what was decided looks unknown", "interrupt_id not in waiting and interrupt_id in machine.interrupt_history",
-         "interrupt_id in waiting and interrupt_id in machine.interrupt_history"),
+        ("a decision on what was decided looks unknown", "if state is None or interrupt_id in machine.interrupts",
+         "if state is not None or interrupt_id in machine.interrupts"),
     ),
 ]  # fmt: skip
 

@@ -114,8 +114,9 @@ def _decisions(row: RunRow, machine: Machine, body: ResumeRun) -> tuple[e.Decisi
 
 
 def _check_open(row: RunRow, machine: Machine, wanted: Sequence[str | None]) -> None:
-    """Conflict for an interrupt that is closed, and for a run without one. The end of a run withdraws those that are open:
-    of these it is the reason.
+    """Conflict for an interrupt that is closed, and for a run without one.
+
+    Of what was open at the end of the run, the end is the reason.
     """
     for interrupt_id in wanted:
         state = machine.interrupt_history.get(interrupt_id or "")
