@@ -35,7 +35,7 @@ class Held:
         else:
             route.fallback()
 
-    def wait(self, count: int = 1) -> None:
+    def collect(self, count: int = 1) -> None:
         eventually(lambda: self.page.wait_for_timeout(1) or len(self.waiting) >= count)
 
     def answer(self, place: int = 0) -> None:
@@ -63,7 +63,7 @@ def test_what_is_typed_while_settings_are_saved(open_page: Open, server: Server,
         dialog.get_by_label("Name").fill("Late")
         held = Held(page, rf"/workflows/{workflow}$", method("PATCH"))
         dialog.get_by_role("button", name="Save").click()
-        held.wait()
+        held.collect()
         dialog.get_by_label("Description").fill("Typed meanwhile")
         held.answer()
         held.end()
@@ -88,9 +88,9 @@ def test_a_version_is_shown_with_its_own_differences(open_page: Open, server: Se
         compare = dialog.get_by_role("button", name="Compare")
         expect(compare).to_have_count(3)
         compare.nth(2).click()
-        held.wait()
+        held.collect()
         compare.nth(1).click()
-        held.wait(2)
+        held.collect(2)
         held.answer(1)
         expect(dialog.locator(".changes .bad")).to_have_text("two")
         held.answer(0)
@@ -105,7 +105,7 @@ def test_a_run_that_was_not_waited_for(open_page: Open, server: Server, ids: dic
         held = Held(page, r"/agent/v1/runs$", method("POST"))
         page.get_by_role("button", name="Run", exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Run").click()
-        held.wait()
+        held.collect()
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
         dialog = settings(page, "General")
         held.answer()
@@ -126,7 +126,7 @@ class TestMemories:
         held = Held(page, "/memories/search$", lambda _: True)
         for count, text in enumerate(("green", "card"), 1):
             page.get_by_label("Search memories").fill(text)
-            held.wait(count)
+            held.collect(count)
         held.answer(1)
         expect(page.locator(".memories li")).to_have_count(1)
         held.answer(0)
@@ -146,7 +146,7 @@ class TestMemories:
         box.fill("Likes cake")
         held = Held(page, r"/memories(/[\w-]+)?$", lambda request: request.method in ("POST", "PATCH"))
         page.get_by_role("button", name="Save" if field == "Memory" else "Remember").click()
-        held.wait()
+        held.collect()
         box.fill("Likes cake and coffee")
         held.answer()
         held.end()
@@ -163,7 +163,7 @@ class TestRecords:
             page.get_by_role("button", name="Remove").click()
             held = Held(page, f"/groups/{one}$", method("DELETE"))
             page.get_by_role("dialog").get_by_role("button", name="Remove").click()
-            held.wait()
+            held.collect()
             page.locator(".record").filter(has_text="Late B").click()
             expect(page.locator("aside").get_by_role("heading", name="Late B")).to_be_visible()
             held.answer()
@@ -183,7 +183,7 @@ class TestRecords:
             page.get_by_role("button", name="Edit").click()
             page.get_by_label("Name").fill("Never saved")
             page.get_by_role("button", name="Cancel").click()  # reads the record again
-            held.wait()
+            held.collect()
             page.get_by_role("button", name="Edit").click()
             page.get_by_label("Name").fill("Late after")
             page.get_by_role("button", name="Save").click()
@@ -199,7 +199,7 @@ def test_a_person_who_is_looked_for_before_people_are_read(open_page: Open, serv
     held = Held(page, r"/api/v1/members\?", lambda _: True)
     page.get_by_role("link", name="People").click()
     field = page.get_by_role("combobox", name="Find a person")
-    held.wait()
+    held.collect()
     field.fill("ada")
     field.press("Enter")
     held.end()
@@ -217,7 +217,7 @@ def test_a_group_that_is_typed_before_groups_are_read(open_page: Open, server: S
         page = opened(open_page, create(client, graph))
     held = Held(page, r"/api/v1/groups\?", lambda _: True)
     page.locator("[data-id=ask]").click()
-    held.wait()
+    held.collect()
     field = page.get_by_role("combobox", name="Groups")
     field.fill("everyone")
     field.press("Enter")
@@ -240,7 +240,7 @@ def test_the_number_of_open_requests(open_page: Open, server: Server, ids: dict[
         for count in (1, 2):
             runs.append(demo.run(client, int(ids["plain_workflow"]), order=f"late {count}"))
             demo.settle(client, runs[-1])
-            held.wait()
+            held.collect()
             expected = {"count": before + count}
             eventually(lambda wanted=expected: page.wait_for_timeout(1) or held.waiting[-1][1].json() == wanted)
         held.answer(len(held.waiting) - 1)
@@ -288,7 +288,7 @@ class TestChats:
         dialog = page.get_by_role("dialog")
         page.get_by_role("button", name=re.compile("late one")).last.click()
         dialog.get_by_role("button").last.click()
-        held.wait()
+        held.collect()
         dialog.get_by_role("button", name="Cancel").click()
         page.get_by_role("button", name=re.compile("late two")).last.click()
         expect(dialog).to_contain_text("late two")

@@ -122,7 +122,7 @@ def _check_open(row: RunRow, machine: Machine, wanted: Sequence[str | None]) -> 
         state = machine.interrupt_history.get(interrupt_id or "")
         if state is None or interrupt_id in machine.interrupts or (machine.ended and state is InterruptState.withdrawn):
             continue
-        raise conflict(f"interrupt `{interrupt_id}` is not open", "already_resumed")
+        raise conflict(f"interrupt `{interrupt_id}` is not open: it is {state.value}", "already_resumed")
     if machine.ended:
         raise conflict(f"run `{row.id}` has ended as `{machine.status}`", "not_interrupted")
     if None in wanted:

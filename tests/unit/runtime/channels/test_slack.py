@@ -151,7 +151,7 @@ class TestDecisions:
         assert await app.press(press(shown["messageId"], shown["interruptId"], at="2.2")) == {}
         (told,) = place.of("chat.postEphemeral")
         assert (told["user"], told["thread_ts"]) == ("U123ABC456", "1355517523.000005")
-        assert "has ended" in told["text"]
+        assert "is not open: it is approved" in told["text"]
 
     async def test_a_denial(self, bench: Bench, place: Workspace) -> None:
         app, shown = await self.parked(bench, place)
