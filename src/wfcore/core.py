@@ -150,7 +150,7 @@ class Core:
     def _plans(self) -> "Plans":
         from wfcore.runtime.execution.plans import Plans
 
-        return Plans(self.ports.storage, self.ports.journal)
+        return Plans(self.ports.storage, self.ports.journal, self.ports.clock)
 
     if not TYPE_CHECKING:  # a type checker must not take every name for an attribute
 

@@ -55,6 +55,18 @@ class Sizes:
     audit: int
 
 
+@attrs.frozen
+class Rewriting:
+    """What `Maintenance.rewrite` could not change, and what is kept of its changes elsewhere.
+
+    `held` is the number of journals that would change, but a worker holds them. `has_other_content`: texts in the
+    content of variations were replaced, and other processes can have read them before.
+    """
+
+    held: int = 0
+    has_other_content: bool = False
+
+
 class Maintenance(Protocol):
     """Implementers: each call is one transaction, which other writers can precede and follow. One that deletes many
     rows can be several, so that other writers do not wait for it; a later call continues one that was interrupted.
@@ -131,12 +143,11 @@ class Maintenance(Protocol):
         """
         ...
 
-    async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> int:
+    async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> Rewriting:
         """Replace texts in all rows of the organization but members, groups, memories and erasures, in batches.
 
         A workflow or skill with other texts, those of its variations included, has a higher revision. Journals
-        that a worker holds stay unchanged: returns how many of them would change. `on_read` is called for each journal
-        of the organization.
+        that a worker holds stay unchanged. `on_read` is called for each journal of the organization.
         """
         ...
 

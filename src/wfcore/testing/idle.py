@@ -53,7 +53,7 @@ class _Watch:
         self._core = core
         self._clock = clock
         self._ports = core.ports
-        self._plans = Plans(core.ports.storage, core.ports.journal)
+        self._plans = Plans(core.ports.storage, core.ports.journal, clock)
         self.busy: list[str] = []
 
     async def next_moment(self) -> int | None:

@@ -21,10 +21,11 @@ from wfcore.adapters.sql.postgres.database import PostgresTransaction
 from wfcore.adapters.sql.sqlite.threads import OffLoopTransaction
 from wfcore.domain.json.codec import from_ms
 from wfcore.domain.people.erasure import Substitution
+from wfcore.domain.resources.content import WorkflowContent
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Kind
-from wfcore.ports.maintenance import Sizes
-from wfcore.testing.contracts.storage.values import ORG, new_organization, new_resource
+from wfcore.ports.maintenance import Rewriting, Sizes
+from wfcore.testing.contracts.storage.values import ORG, new_organization, new_resource, new_variation
 from wfcore.testing.contracts.stores.maintenance import MaintenanceContract, Stores
 
 
@@ -65,6 +66,30 @@ class TestPostgresMaintenance(MaintenanceContract):
             after = await work.workflows.get(1)
         assert after is not None
         assert (after.name, after.description) == ("Plans of gone", "Of others too")
+
+
+@pytest.mark.parametrize("open_stores", [on_sqlite, pytest.param(lambda _: on_postgres(), marks=pytest.mark.service)])
+@pytest.mark.anyio
+async def test_other_content_is_reported(
+    open_stores: Callable[[Path], AbstractAsyncContextManager[Stores]], tmp_path: Path
+) -> None:
+    """Other processes can have plans with it; no plan has who deployed it."""
+    async with open_stores(tmp_path) as (storage, _):
+        await storage.add_organization(new_organization(ORG))
+        async with storage.transaction(ORG) as work:
+            await work.workflows.next_id()
+            await work.workflows.add(new_resource(1))
+            content = WorkflowContent(workflow_structure={"nodes": ["for ann@x.org"]})
+            await work.workflows.add_variation(1, new_variation("v1", content=content, deployed_at=from_ms(0)))
+        for change, expected in (
+            (Substitution({"u1": "gone"}, {}), False),
+            (Substitution({}, {"ann@x.org": "gone"}), True),
+        ):
+            assert await storage.maintenance.rewrite(ORG, change) == Rewriting(has_other_content=expected)
+        async with storage.reading(ORG) as work:
+            variation = await work.workflows.variation(1, "v1")
+    assert variation is not None
+    assert (variation.deployed_by, variation.workflow.workflow_structure) == ("gone", {"nodes": ["for gone"]})
 
 
 MANY = 1_200

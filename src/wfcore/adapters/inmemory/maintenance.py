@@ -25,7 +25,7 @@ from wfcore.domain.run.entries import Opened
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.changes import FeedChange, interrupt_change, resource_removed, run_change
 from wfcore.ports.journal import ExecutionRef
-from wfcore.ports.maintenance import EXPIRING, NOTHING, Expiring, PersonalExecution, Pruned, Sizes
+from wfcore.ports.maintenance import EXPIRING, NOTHING, Expiring, PersonalExecution, Pruned, Rewriting, Sizes
 from wfcore.ports.repositories.conversations import Conversation
 
 T = TypeVar("T")
@@ -296,7 +296,7 @@ class MemoryMaintenance:
         first = ("", "") if after is None else (after.thread_id, after.user_id)
         return [row for *place, _, row in found if tuple(place) > first][:limit]
 
-    async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> int:
+    async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> Rewriting:
         async with self.storage._lock:
             tenant, storage, journal = self._tenant(org), self.storage, self.journal
             changed = with_texts(tenant, change.text)
@@ -317,7 +317,7 @@ class MemoryMaintenance:
             for own in self._executions_in(org):
                 held += not self._rewrite(own, change)
                 on_read()
-            return held
+            return Rewriting(held)  # no other process has read the variations
 
     async def rewrite_execution(self, org: str, id: int, change: Substitution, length: int) -> bool:
         async with self.storage._lock:

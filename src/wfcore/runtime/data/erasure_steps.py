@@ -26,7 +26,7 @@ from wfcore.ports.storage import Stale, UnitOfWork
 from wfcore.runtime.common.audit import audit
 from wfcore.runtime.common.ports import Ports
 from wfcore.runtime.data.retention import KEY
-from wfcore.runtime.execution.plans import Plans
+from wfcore.runtime.execution.plans import FRESH, Plans
 from wfcore.runtime.organization.delegations import end_delegations
 from wfcore.runtime.organization.directory import check_departure, principal_of
 from wfcore.runtime.organization.members import withdraw_offers
@@ -37,6 +37,9 @@ PATIENCE: Final = 120
 """How often the erasure looks whether workers have released journals, `PAUSE` seconds apart."""
 
 PAUSE: Final = 0.5
+
+OUTDATED: Final = FRESH / 1000 + 1
+"""Seconds after which no process starts a run with a plan whose variation was rewritten."""
 
 
 @attrs.define
@@ -81,15 +84,20 @@ class ErasureSteps:
         return frozenset([key async for batch in texts for text in batch for key in KEY.findall(text)])
 
     async def _erase(self, member: Member) -> None:
-        """Erase the rows of the member. Texts are replaced again after the removal: it can have written some."""
+        """Erase the rows of the member. Texts are replaced again after the removal: it can have written some, and so
+        can another process that runs a workflow as it was before.
+        """
+        has_outdated = self.row.is_removed
         if not self.row.is_removed:
             for kind, number in self.row.resources:
                 await self.ports.storage.maintenance.remove_resource(self.org, kind, number)
             await self._erase_executions(member)
             await self._erase_memories(member)
-            await self._rewrite(member)
+            has_outdated = await self._rewrite(member)
             async with self.ports.storage.transaction(self.org) as work:
                 await self._remove_member(work, member)
+        if has_outdated:
+            await self.ports.clock.sleep(OUTDATED)
         await self._rewrite(member)
 
     async def _remove_member(self, work: UnitOfWork, member: Member) -> None:
@@ -162,16 +170,20 @@ class ErasureSteps:
                     elif new != one:
                         await memories.replace(self.org, skill, new)
 
-    async def _rewrite(self, member: Member) -> None:
-        """Delete the member's rows and replace the texts in all others, when workers have released their journals."""
-        maintenance, before = self.ports.storage.maintenance, self.done
+    async def _rewrite(self, member: Member) -> bool:
+        """Delete the member's rows and replace the texts in all others, when workers have released their journals.
+
+        Whether another process can have a plan with such a text.
+        """
+        maintenance, before, has_outdated = self.ports.storage.maintenance, self.done, False
         await maintenance.forget_user(self.org, member.user_id)
         for _ in range(PATIENCE):
             self.done = before
-            held = await maintenance.rewrite(self.org, self._change(member), self._advance)
+            left = await maintenance.rewrite(self.org, self._change(member), self._advance)
             self.plans.forget()
-            if not held:
-                return
+            has_outdated |= left.has_other_content
+            if not left.held:
+                return has_outdated
             await self.ports.clock.sleep(PAUSE)
         raise Unavailable("a run does not rest: request the erasure again")
 

@@ -1,12 +1,15 @@
 """From what is pinned to the plan that a run follows, and from a journal to the machine. Only an erasure changes a
-variation, so plans are kept by its id until then."""
+variation, so plans are kept by its id. Other processes notice such a change within `FRESH` milliseconds."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from typing import Final
 
+import attrs
+
 from wfcore.domain.graph.structure import structure_of
+from wfcore.domain.json.codec import fingerprint
 from wfcore.domain.kernel.errors import NotFound
 from wfcore.domain.kernel.json_readers import as_object
 from wfcore.domain.kernel.json_type import JSON
@@ -20,6 +23,7 @@ from wfcore.domain.run.machine.states.snapshots import INTERVAL
 from wfcore.domain.run.plan import Plan, action_plan, assistant_plan, compile_plan, evaluation_plan, skill_plan
 from wfcore.ports.journal import Execution, Journal
 from wfcore.ports.storage import Storage
+from wfcore.ports.system import Clock
 from wfcore.runtime.common.loop_slice import beside_loop, size_of
 
 PlanKey = tuple[str, int, str]
@@ -27,6 +31,10 @@ PlanKey = tuple[str, int, str]
 
 KEPT: Final = 32 * 2**20
 """Bytes of the plans kept in memory by one process, those used last. A machine holds on to its own."""
+
+FRESH: Final = 5_000
+"""Milliseconds after which the variation of a plan is read again: an erasure in another process can have replaced
+texts in it."""
 
 PART, CHARACTER, SOURCE_CHARACTER = 200, 2, 100
 """Bytes of a plan for each value in its structure, and for each character of a text and of an expression, measured."""
@@ -50,13 +58,23 @@ def opens(entries: Iterable[Entry]) -> bool:
     return Opened in map(type, entries)
 
 
+@attrs.define
+class _Kept:
+    """A plan, the hash of what it was compiled from, and the monotonic time at which it is compared again."""
+
+    plan: Plan
+    content_hash: str
+    fresh_until: int
+
+
 class Plans:
     """The plans of one process."""
 
-    def __init__(self, storage: Storage, journal: Journal) -> None:
+    def __init__(self, storage: Storage, journal: Journal, clock: Clock) -> None:
         self._storage = storage
         self._journal = journal
-        self._kept = Recent[tuple[str, str], Plan](KEPT)
+        self._clock = clock
+        self._kept = Recent[tuple[str, str], _Kept](KEPT)
         self._loading = asyncio.Lock()
         self._replaying = asyncio.Semaphore(REPLAYS)
 
@@ -151,31 +169,43 @@ class Plans:
     async def get(self, org: str, workflow_id: int, variation_id: str) -> Plan:
         """The plan of a variation that may run. However many ask at once, it is read and compiled once."""
         key = (org, variation_id)
-        plan = self._kept.get(key)
+        plan = self._fresh(key)
         if plan is not None:
             return plan
         async with self._loading:
-            if (plan := self._kept.get(key)) is not None:
+            if (plan := self._fresh(key)) is not None:
                 return plan
+            read_at = self._clock.monotonic()
             async with self._storage.reading(org) as work:
                 variation = await work.workflows.variation(workflow_id, variation_id)
             if variation is None:
                 raise NotFound
-            return await self.keep(org, variation_id, variation.workflow)
+            return await self._compiled(key, variation.workflow, read_at)
+
+    def _fresh(self, key: tuple[str, str]) -> Plan | None:
+        kept = self._kept.get(key)
+        return kept.plan if kept is not None and self._clock.monotonic() < kept.fresh_until else None
 
     def forget(self) -> None:
         """Drop the plans: an erasure has replaced texts in variations. A machine keeps its own."""
         self._kept.clear()
 
     async def keep(self, org: str, variation_id: str, content: WorkflowContent) -> Plan:
-        """Compile the content of a variation, unless its plan is there."""
+        """The plan of the content of a variation, which has just been read or written."""
         key = (org, variation_id)
-        plan = self._kept.get(key)
-        if plan is None:
-            structure = structure_of(content)
-            plan = await beside_loop(size_of(structure), compile_plan, structure)
-            self._kept.put(key, plan, bytes_of(structure))
-        return plan
+        return self._fresh(key) or await self._compiled(key, content, self._clock.monotonic())
+
+    async def _compiled(self, key: tuple[str, str], content: WorkflowContent, read_at: int) -> Plan:
+        """The plan of this content: the one that is kept, if it has not changed since."""
+        structure = structure_of(content)
+        size = size_of(structure)
+        content_hash = await beside_loop(size, fingerprint, structure)
+        kept = self._kept.get(key)
+        if kept is None or kept.content_hash != content_hash:
+            kept = _Kept(await beside_loop(size, compile_plan, structure), content_hash, read_at)
+            self._kept.put(key, kept, bytes_of(structure))
+        kept.fresh_until = read_at + FRESH
+        return kept.plan
 
 
 def bytes_of(structure: JSON, key: str = "") -> int:

@@ -17,7 +17,8 @@ from wfcore.adapters.inmemory.maintenance import texts_in
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.journal import ExecutionRef
-from wfcore.runtime.data import erasure
+from wfcore.runtime.data import erasure, erasure_steps
+from wfcore.runtime.data.erasure_steps import OUTDATED
 from wfcore.runtime.execution.session import Session
 
 pytestmark = pytest.mark.anyio
@@ -26,6 +27,12 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.service)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return {"memory": "sqlite://", "sqlite": f"sqlite:///{tmp_path}/a.db"}.get(request.param) or new_database()
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other process has plans, except in one test."""
+    monkeypatch.setattr(erasure_steps, "OUTDATED", 0)
 
 
 @pytest.fixture
@@ -92,6 +99,36 @@ async def test_a_later_run_leaves_no_trace(bench: Bench) -> None:
     run = await bench.ended(await core.runs.start(me, workflow=flow, input={}))
     assert [one.message for one in run.interrupts] == [f"write to {erased.id}@erased.invalid"]
     assert traces(await stored_texts(bench)) == []
+
+
+async def test_another_process_leaves_no_trace(
+    bench: Bench, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a plan with the address, and runs it until the plan is compared with what is stored: the erasure waits."""
+    if url == "sqlite://":
+        pytest.skip("a store in memory belongs to one process")
+    monkeypatch.setattr(erasure_steps, "OUTDATED", OUTDATED)
+    core, me = bench.core, await bench.joined("me", "owner")
+    await core.directory.add_member(bench.org, USER, EMAIL)
+    flow = await bench.deployed(one(ask(message=f"write to {EMAIL}")))
+    blobs = LocalBlobs(tmp_path / "blobs")
+    async with opened(url, settings=REACHING, secrets=SECRET, blobs=blobs, org=bench.org, clock=bench.clock) as other:
+        await other.ended(await other.core.runs.start(me, workflow=flow, input={}))
+        erasing = asyncio.create_task(core.erasures.erase(me, USER))
+        await eventually(lambda: _is_gone(bench))
+        early = await other.ended(await other.core.runs.start(me, workflow=flow, input={}))
+        assert [one.message for one in early.interrupts] == [f"write to {EMAIL}"]
+        assert not erasing.done()
+        bench.clock.advance(OUTDATED)
+        erased = await erasing
+        late = await other.ended(await other.core.runs.start(me, workflow=flow, input={}))
+        assert [one.message for one in late.interrupts] == [f"write to {erased.id}@erased.invalid"]
+    assert traces(await stored_texts(bench)) == []
+
+
+async def _is_gone(bench: Bench) -> bool:
+    async with bench.core.ports.storage.reading(bench.org) as work:
+        return await work.directory.member(USER) is None
 
 
 async def test_a_recycled_address_inherits_nothing(bench: Bench) -> None:

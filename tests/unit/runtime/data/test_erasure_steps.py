@@ -20,11 +20,18 @@ from wfcore.domain.people.erasure import Erasure
 from wfcore.domain.people.people import Member
 from wfcore.domain.resources.access import Role
 from wfcore.ports.maintenance import Maintenance
-from wfcore.runtime.data import erasure
+from wfcore.runtime.data import erasure, erasure_steps
 from wfcore.runtime.data.erasure_steps import ErasureSteps
 from wfcore.testing.contracts.dispatcher import eventually
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other process has plans of what is rewritten."""
+    monkeypatch.setattr(erasure_steps, "OUTDATED", 0)
+
 
 STEPS = {
     "memories": ("delete", "replace"),

@@ -15,7 +15,7 @@ class Counted(Plans):
     """Plans whose replay takes no turn of the loop, as one of a local file."""
 
     def __init__(self) -> None:
-        super().__init__(None, None)  # type: ignore[arg-type]
+        super().__init__(None, None, None)  # type: ignore[arg-type]
         self.made = 0
 
     async def machine(self, execution: Any, sink: Any = None) -> Any:

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
+import attrs
 import sqlalchemy as sa
 
 from wfcore.adapters.sql.journal.checksums import following
@@ -55,22 +57,34 @@ OF_EXECUTION: Final[Sequence[sa.Table]] = [
 """Tables with rows of one execution each, beside its journal."""
 
 
+@attrs.frozen
+class RewrittenBatch:
+    """`last` is the place of its last row, None at the end of the table. `columns` have other texts in some row."""
+
+    last: Sequence[Any] | None
+    columns: frozenset[str]
+
+
 async def rewrite_batch(
     connection: Transaction, table: sa.Table, org: int, change: Substitution, after: Sequence[Any] | None
-) -> Sequence[Any] | None:
-    """Replace texts in the next rows of `reading_order`. Returns the place of the last one; None after the last row."""
+) -> RewrittenBatch:
+    """Replace texts in the next rows of `reading_order`."""
     order = reading_order(table)
     found = sa.select(table).where(of_organization(table, org)).order_by(*order).limit(BATCH)
     if after is not None:
         place = [sa.literal(value, column.type) for value, column in zip(after, order, strict=True)]
         found = found.where(sa.tuple_(*order) > sa.tuple_(*place))
     rows = (await connection.execute(found)).mappings().all()
+    columns = set[str]()
     for row in rows:
-        if await _rewrite_row(connection, table, row, change) and table in (resources, variations):
+        changed = await _rewrite_row(connection, table, row, change)
+        if changed and table in (resources, variations):
             await _count_revision(
                 connection, row["org"], row["kind"], row["id" if table is resources else "resource_id"]
             )
-    return [rows[-1][column.name] for column in order] if len(rows) == BATCH else None
+        columns |= changed
+    last = [rows[-1][column.name] for column in order] if len(rows) == BATCH else None
+    return RewrittenBatch(last, frozenset(columns))
 
 
 async def rewrite_parts(
@@ -95,8 +109,10 @@ async def _count_revision(connection: Transaction, org: int, kind: str, id: int)
     await connection.execute(resources.update().where(*this).values(revision=resources.c.revision + 1))
 
 
-async def _rewrite_row(connection: Transaction, table: sa.Table, row: sa.RowMapping, change: Substitution) -> bool:
-    """Whether the row has changed."""
+async def _rewrite_row(
+    connection: Transaction, table: sa.Table, row: sa.RowMapping, change: Substitution
+) -> AbstractSet[str]:
+    """The names of the columns that have other texts now."""
     values = {}
     for column in text_columns(table):
         text = row[column.name]
@@ -105,7 +121,7 @@ async def _rewrite_row(connection: Transaction, table: sa.Table, row: sa.RowMapp
     if values:
         this = [column == row[column.name] for column in table.primary_key.columns]
         await connection.execute(table.update().where(*this).values(values))
-    return bool(values)
+    return values.keys()
 
 
 async def rewrite_journal(connection: Transaction, execution: int, change: Substitution, length: int | None) -> bool:

@@ -46,13 +46,14 @@ from wfcore.adapters.sql.schema.tables import (
     resources,
     runs,
     tokens,
+    variations,
 )
 from wfcore.adapters.sql.store import Transaction, Transactions
 from wfcore.domain.kernel.errors import NotFound, unknown_organization
 from wfcore.domain.people.erasure import Substitution
 from wfcore.domain.resources.resource import Kind
 from wfcore.ports.changes import FeedChange
-from wfcore.ports.maintenance import NOTHING, Expiring, PersonalExecution, Pruned, Sizes
+from wfcore.ports.maintenance import NOTHING, Expiring, PersonalExecution, Pruned, Rewriting, Sizes
 from wfcore.ports.repositories.conversations import Conversation
 
 _CONVERSATIONS: Final = metadata.tables["wfcore_conversations"]
@@ -328,19 +329,22 @@ class SqlMaintenance:
                 Conversation(org, row.key, row.thread_id, row.user_id, row.created_at, row.updated_at) for row in rows
             ]
 
-    async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> int:
+    async def rewrite(self, org: str, change: Substitution, on_read: Callable[[], None] = lambda: None) -> Rewriting:
+        has_other_content = False
         for table in REWRITTEN if change.whole or change.within else ():
             after: Sequence[object] | None = []
             while after is not None:
                 async with self.database.writing() as connection:
                     key = await _key(connection, org, exclusive=True)  # else who saves a row could write a text back
-                    after = await rewrite_batch(connection, table, key, change, after or None)
+                    batch = await rewrite_batch(connection, table, key, change, after or None)
+                after = batch.last
+                has_other_content |= table is variations and "content" in batch.columns
         async with self.database.reading() as connection:
             key = await _key(connection, org)
         async for ids in self._conversations(key):
             async with self.database.writing() as connection:
                 await rewrite_parts(connection, BY_CONVERSATION, ids, change)
-        return await self._rewrite_executions(key, change, on_read)
+        return Rewriting(await self._rewrite_executions(key, change, on_read), has_other_content)
 
     async def _rewrite_executions(self, org: int, change: Substitution, on_read: Callable[[], None]) -> int:
         """Replace texts in all executions of the organization. Returns how many journals could not be changed."""

@@ -24,7 +24,7 @@ from wfcore.domain.run.entries import Opened, Succeeded
 from wfcore.domain.run.state import RunStatus
 from wfcore.ports.changes import FeedChange
 from wfcore.ports.journal import Append, ExecutionRef, Journal, JournalConflict, NewExecution, NewRun, RunChange
-from wfcore.ports.maintenance import EXPIRING, NOTHING, Expiring, Sizes
+from wfcore.ports.maintenance import EXPIRING, NOTHING, Expiring, Rewriting, Sizes
 from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 from wfcore.ports.repositories.postings import Posting
 from wfcore.ports.storage import IdempotencyRecord, Storage
@@ -319,7 +319,9 @@ class MaintenanceContract(OnAsyncio):
             async with storage.transaction(org) as work:
                 await work.erasures.add(row)
         assert sorted(await storage.maintenance.erasures()) == sorted([(ORG, row.id), (OTHER_ORG, row.id)])
-        assert await storage.maintenance.rewrite(ORG, Substitution({"ann": "gone"}, {"ann@x.org": "gone"})) == 0
+        assert (
+            await storage.maintenance.rewrite(ORG, Substitution({"ann": "gone"}, {"ann@x.org": "gone"})) == Rewriting()
+        )
         async with storage.reading(ORG) as work:
             assert await work.erasures.get(row.id) == row
         assert not [text async for texts in storage.maintenance.texts(ORG) for text in texts if row.id in text]
@@ -450,7 +452,7 @@ class MaintenanceContract(OnAsyncio):
             await work.workflows.next_id()
             await work.workflows.add(attrs.evolve(new_resource(1), name="planted text"))
         read: list[None] = []
-        assert await storage.maintenance.rewrite(ORG, change, lambda: read.append(None)) == 0
+        assert await storage.maintenance.rewrite(ORG, change, lambda: read.append(None)) == Rewriting()
         assert len(read) == 1
         entries = await journal.read(refs[0])
         assert entries[2] == with_output(said, {"gone": ["gone", "the gone", "annex", 1, None, True]})
@@ -481,8 +483,8 @@ class MaintenanceContract(OnAsyncio):
         worker = await journal.register("h", 1)
         said = Succeeded(NOW, 1, 1, 1, 1, "planted text")
         await journal.append(ref, Append(2, [said], updates_claim=True, claimed_by=worker))
-        assert await storage.maintenance.rewrite(ORG, change) == 1
-        assert await storage.maintenance.rewrite(ORG, Substitution({}, {"other text": "gone"})) == 0
+        assert await storage.maintenance.rewrite(ORG, change) == Rewriting(held=1)
+        assert await storage.maintenance.rewrite(ORG, Substitution({}, {"other text": "gone"})) == Rewriting()
         assert not await storage.maintenance.rewrite_execution(ORG, ref.id, change, 3)
         assert (await journal.read(ref))[2] == said
         await journal.release(worker)
