@@ -142,6 +142,16 @@ async def test_a_forged_state(stage: World, query: str) -> None:
     assert (await browser.get(f"{BASE}/connect?ticket=x")).status_code == 400
 
 
+async def test_a_link_that_is_not_valid_names_its_parameter(stage: World) -> None:
+    """For a client without a page `info` has the reason, and `errors` as for every other 400."""
+    client = await stage.client()
+    for path, parameter in (("/callback?code=y", "state"), ("/callback?state=x", "state"), ("/connect", "ticket")):
+        error = (await client.get(BASE + path, headers={"Accept": "application/json"})).json()["error"]
+        (issue,) = error["info"]["errors"]
+        assert (error["code"], error["info"]["reason"]) == ("BAD_REQUEST", "invalid_state"), path
+        assert (issue["path"], issue["rule"]) == (parameter, "query"), path
+
+
 @pytest.mark.parametrize(
     ("fault", "wanted"),
     [

@@ -95,7 +95,8 @@ async def test_an_ambiguous_request_is_refused_and_the_connection_closed(world: 
     """400 with the envelope; nothing after it is read as a request."""
     async with server(world) as port:
         response = await sent(port, REFUSED[name] + GET)
-    assert error_of(response, 400)["code"] == "BAD_REQUEST"
+    error = error_of(response, 400)
+    assert (error["code"], error["info"]["errors"][0]["rule"]) == ("BAD_REQUEST", "http")
     assert response.count(b"HTTP/1.1 ") == 1
 
 

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from wfcore.adapters.http.core.event_response import CLOSES
 from wfcore.adapters.http.core.responses import error_response
 from wfcore.adapters.http.joined_writes import LARGE, JoinedWrites
-from wfcore.domain.kernel.errors import Malformed, Unavailable, WfcoreError
+from wfcore.domain.kernel.errors import Issue, Malformed, Unavailable, WfcoreError
 
 MAX_CONNECTIONS: Final = 10_000
 LINGER_SECONDS: Final = 1.0
@@ -193,7 +193,8 @@ class StrictProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP, with the error envelope."""
-        error = Malformed("the request is not valid HTTP/1.1")
+        message = "the request is not valid HTTP/1.1"
+        error = Malformed(message, {"errors": [Issue("", message, "http").to_wire()]})
         error.http = self.conn.refused  # type: ignore[misc]  # of this error alone
         self._refuse(error)
 

@@ -14,7 +14,7 @@ from wfcore.domain.agents.connections import Connection, grant_fingerprint
 from wfcore.domain.agents.oauth_client import OAuthRefused, authorization_url
 from wfcore.domain.json.codec import dumps
 from wfcore.domain.json.parsing import parse_json
-from wfcore.domain.kernel.errors import Invalid, Malformed, NotFound
+from wfcore.domain.kernel.errors import Invalid, Issue, Malformed, NotFound
 from wfcore.domain.kernel.json_readers import as_integer, as_object, as_text, as_texts, optional_text
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES, Principal, Role
@@ -38,12 +38,16 @@ INVALID: Final = "this link is not valid, was used before, has expired, or its c
 
 Step = Literal["link", "state"]
 
+PARAMETERS: Final[Mapping[Step, str]] = {"link": "ticket", "state": "state"}
+"""The query parameter that carries what a step has sealed."""
+
 
 class InvalidLink(Malformed):
     """The link or the `state` of an authorization is not valid any more: used, expired, or of a changed connection."""
 
-    def __init__(self) -> None:
-        super().__init__(INVALID, {"reason": "invalid_state"})
+    def __init__(self, step: Step) -> None:
+        issue = Issue(PARAMETERS[step], INVALID, "query")
+        super().__init__(INVALID, {"reason": "invalid_state", "errors": [issue.to_wire()]})
 
 
 @attrs.frozen
@@ -147,7 +151,7 @@ class Authorizations:
     def link(self, asker: Asker, row: Connection, address: str, interrupted: Interrupted) -> str:
         """A link to this server that leads to the authorization server once, within LIFE."""
         pending = self._pending("link", asker, row, address, interrupted)
-        return f"{address}{CONNECT}?ticket={self._sealed(pending)}"
+        return f"{address}{CONNECT}?{PARAMETERS['link']}={self._sealed(pending)}"
 
     async def follow(self, ticket: str) -> str:
         """The URL to which the browser that opened a link is sent. InvalidLink; Conflict as for `url`."""
@@ -186,7 +190,7 @@ class Authorizations:
             owner, redirect_uri = row.owner(asker.user_id), pending.address + CALLBACK
             await self._tokens.accept(asker.org, row, owner, code, redirect_uri, self._verifier(pending))
         except ConnectionChanged:
-            raise InvalidLink from None
+            raise InvalidLink(pending.step) from None
         except (OAuthRefused, Undelivered) as failed:
             return str(failed)
         return None
@@ -205,9 +209,9 @@ class Authorizations:
             padded = text + "=" * (-len(text.rpartition(".")[2]) % 4)
             pending = Pending.of_json(as_object(parse_json(self._ports.sealer.open(padded, PLACE).encode())))
         except Unsealable:
-            raise InvalidLink from None
+            raise InvalidLink(step) from None
         if pending.step != step or self._ports.clock.now() >= pending.expires_at:
-            raise InvalidLink
+            raise InvalidLink(step)
         return pending
 
     def _verifier(self, pending: Pending) -> str:
@@ -223,12 +227,12 @@ class Authorizations:
                 await work.idempotency.add(PLACE, asker.user_id, pending.nonce, record)
                 row = await work.connections.get(pending.connection_id)
                 if row is None or not row.can_authorize or await _has_left(work, asker):
-                    raise InvalidLink
+                    raise InvalidLink(pending.step)
                 if grant_fingerprint(row) != pending.terms:
-                    raise InvalidLink
+                    raise InvalidLink(pending.step)
                 return row
         except (Duplicate, NotFound):
-            raise InvalidLink from None
+            raise InvalidLink(pending.step) from None
 
 
 async def _has_left(work: UnitOfWork, asker: Asker) -> bool:
