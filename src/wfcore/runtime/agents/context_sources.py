@@ -3,7 +3,7 @@
 Every source is read up to a bound that depends on the context window, however much it holds.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, Self
 
 import attrs
@@ -45,6 +45,9 @@ ASSISTANT: Final = (
 
 MOST_OFFERED: Final = 50
 """The most skills, and the most workflows, that the assistant is offered: those with the lowest ids."""
+
+NO_TOOL: Final = "there is no such tool that agents can call"
+NO_SKILL: Final = "there is no such skill that is deployed and that the caller can use"
 
 PAGE: Final = 100
 
@@ -95,7 +98,8 @@ class Sources:
         async with self._ports.storage.reading(me.org_uuid) as work:
             below = await _subordinates(work, me, content, tools)
             left = narrowed(allowed, requested.config)
-            wanted = tools.keys() - unlisted.keys() - set(map(skill_id, subordinates(content)))
+            skills = set(map(skill_id, subordinates(content)))
+            wanted = {one: NO_SKILL if one in skills else NO_TOOL for one in tools.keys() - unlisted.keys()}
             offers, absent = _select_offers([*listed, *below], wanted, left.tools or {}, requested)
             settings = windowed(requested.settings, left.context_window)
             items, unread = await self._items(work, me, left.context_items, window_of(settings))
@@ -128,7 +132,7 @@ class Sources:
         every += [await _workflow(work, flow) for flow in flows[:MOST_OFFERED]]
         tools = {offer.tool_id: offer.requires_approval for offer in every}
         left = narrowed(Allowance(tools=tools), requested.config)
-        offers, absent = _select_offers(every, tools, left.tools or {}, requested)
+        offers, absent = _select_offers(every, {}, left.tools or {}, requested)
         if too_many:
             absent = (*absent, LeftOut("tools", None, f"only {MOST_OFFERED} skills and workflows each are offered"))
         settings = windowed(requested.settings, left.context_window)
@@ -202,10 +206,10 @@ class Sources:
 
 
 def _select_offers(
-    offers: Sequence[OfferedTool], wanted: Iterable[str], left: Mapping[str, bool], requested: ContextRequest
+    offers: Sequence[OfferedTool], wanted: Mapping[str, str], left: Mapping[str, bool], requested: ContextRequest
 ) -> tuple[Sequence[OfferedTool], Sequence[LeftOut]]:
     """The offers that the run's config and the node's restrictions allow, with their approvals, and why others are
-    left out.
+    left out: of a `wanted` tool that is not among the offers, its text there.
     """
     named = requested.tool_restrictions
     kept = [
@@ -214,10 +218,7 @@ def _select_offers(
         if offer.tool_id in left and (named is None or offer.tool_id in named)
     ]
     known, offered = {offer.tool_id for offer in offers}, {offer.tool_id for offer in kept}
-    absent = [
-        LeftOut("tools", tool_id, "there is no such tool that agents can call")
-        for tool_id in sorted(set(wanted) - known)
-    ]
+    absent = [LeftOut("tools", tool_id, wanted[tool_id]) for tool_id in sorted(wanted.keys() - known)]
     why = "the run's config or the node's `tool_restrictions` leave it out"
     return kept, [*absent, *(LeftOut("tools", one, why) for one in sorted(known - offered))]
 

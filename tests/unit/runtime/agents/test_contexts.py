@@ -14,7 +14,7 @@ from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, NotFound
 from wfcore.domain.run.effects import CallModel
 from wfcore.ports.providers import ModelError, ModelRequest
 from wfcore.runtime.agents import context_sources
-from wfcore.runtime.agents.context_sources import PAGE
+from wfcore.runtime.agents.context_sources import NO_SKILL, PAGE
 from wfcore.runtime.agents.contexts import Contexts
 
 pytestmark = pytest.mark.anyio
@@ -151,6 +151,22 @@ class TestWhat:
             (f"skill:{secret}", "skill", secret, "Knows secrets"), (f"skill:{open_}", "skill", open_, "Its own"),
         ]  # fmt: skip
         assert names(await bench.core.contexts.compose(bench.other, number)) == [f"skill:{open_}"]
+
+    async def test_subordinates_that_the_caller_cannot_use_are_left_out(self, bench: Bench) -> None:
+        """`leftOut` names them, and does not tell a private one from one that is a draft or deleted."""
+        secret = await deployed_skill(bench, accessConfig=private())
+        draft = await bench.core.skills.create(bench.me, name="d")
+        gone = await deployed_skill(bench)
+        ids = [str(secret), str(draft.id), str(gone)]
+        number = await deployed_skill(bench, supervisionSubordinateIds=ids)
+        await bench.core.skills.delete(bench.me, gone)
+        views = [await bench.core.contexts.compose(one, number) for one in (bench.me, bench.other)]
+        missing = [("tools", f"skill:{draft.id}"), ("tools", f"skill:{gone}")]
+        left_out = [view.context["leftOut"] for view in views]
+        assert [[(one["source"], one["ref"]) for one in some] for some in left_out] == [
+            missing, [("tools", f"skill:{secret}"), *missing],
+        ]  # fmt: skip
+        assert {one["why"] for some in left_out for one in some} == {NO_SKILL}
 
     async def test_the_toolset_restricts_subordinates(self, bench: Bench) -> None:
         """It can disable one, which is not mentioned then, or require an approval; so can the config and a node."""
