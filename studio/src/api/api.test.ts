@@ -205,6 +205,26 @@ describe("Client", () => {
     expect(new Set([third, fourth, fifth, sixth, seventh, eighth]).size).toBe(6);
   });
 
+  it("sends the same change once while it is under way, and each read", async () => {
+    const sent: string[] = [];
+    vi.stubGlobal("fetch", async (path: string, { method, body }: RequestInit) => {
+      sent.push([method, path, body instanceof Blob ? "file" : body].filter(Boolean).join(" "));
+      return answer(200);
+    });
+    const client = new Client({ baseUrl: "", getToken: () => undefined, onAuthRequired: () => expect.unreachable() });
+    const all = (...calls: (() => Promise<unknown>)[]) => Promise.all(calls.flatMap((call) => [call(), call()]));
+    const [first, again] = await all(() => client.tagged("DELETE", "/a"), () => client.post("/b", { x: 1 }), () => client.once("/c", {}), () => client.post("/b", { x: 2 }));
+    expect(again).toBe(first);
+    expect(sent.splice(0)).toEqual(["DELETE /a", 'POST /b {"x":1}', "POST /c {}", 'POST /b {"x":2}']);
+    // A read after a change must not have what was read before it; files have no text to compare; a page that is closed ends its requests.
+    await all(() => client.get("/a"), () => client.read("/b", { x: 1 }), () => client.post("/c", new Blob(["a"])), () => client.tagged("PATCH", "/d", {}, { keepalive: true }));
+    expect(sent.splice(0).sort()).toEqual(["GET /a", "GET /a", "PATCH /d {}", "PATCH /d {}", 'POST /b {"x":1}', 'POST /b {"x":1}', "POST /c file", "POST /c file"]);
+    await client.post("/b", { x: 1 });
+    await client.post("/b", { x: 1 });
+    expect(sent).toHaveLength(2);
+    vi.unstubAllGlobals();
+  });
+
   it("reads the expiry of a JWT only", () => {
     expect(expiryOf(`a.${btoa('{"exp":12}')}.c`)).toBe(12);
     expect(expiryOf("svc_abc")).toBeNull();

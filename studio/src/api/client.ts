@@ -66,6 +66,8 @@ export interface ClientOptions {
 export class Client {
   /** The keys of requests whose response did not arrive, by path and body. */
   private readonly keys = new Map<string, string>();
+  /** Changes that are under way, by all that is sent. */
+  private readonly changes = new Map<string, Promise<Tagged<unknown>>>();
   private token: { value: string | null; from: GetToken; expires: number | null } | null = null;
   /** The call of `getToken` that is under way: all requests meanwhile wait for it. */
   private called: { from: GetToken; value: Promise<string | null> } | null = null;
@@ -92,7 +94,7 @@ export class Client {
   }
 
   get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
-    return this.json<T>("GET", path, undefined, query, signal);
+    return this.value<T>("GET", path, undefined, query, signal);
   }
 
   /** What an address in a response has; it includes the path prefix of the server. Rejects one of another server: no credential goes there. */
@@ -103,8 +105,14 @@ export class Client {
     return this.get(`/${url.pathname.slice(base.pathname.length)}${url.search}`);
   }
 
-  post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<T> {
-    return this.json<T>("POST", path, body, {}, undefined, headers);
+  /** A POST that changes something: see `tagged`. */
+  async post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<T> {
+    return (await this.tagged<T>("POST", path, body, { headers })).value;
+  }
+
+  /** A POST that only reads, such as a search. */
+  read<T>(path: string, body: unknown = {}): Promise<T> {
+    return this.value<T>("POST", path, body);
   }
 
   /** A POST with an `Idempotency-Key`. The same one again after its response was lost has the same key: the server handles it once. */
@@ -122,14 +130,23 @@ export class Client {
     }
   }
 
-  /** A request whose response has an `ETag`. With `keepalive` it is sent even if the page is closed meanwhile. */
-  async tagged<T>(
+  /**
+   * A request whose response has an `ETag`. With `keepalive` it is sent even if the page is closed meanwhile. The same change
+   * again while it is under way, as by a double click, is that one: it is sent once.
+   */
+  tagged<T>(
     method: string, path: string, body?: unknown,
     { query = {}, headers = {}, keepalive = false }: { query?: Query; headers?: Record<string, string>; keepalive?: boolean } = {},
   ): Promise<Tagged<T>> {
-    const response = await this.send(method, path, body, query, undefined, { Accept: "application/json", ...headers }, keepalive);
-    if (!response.ok) throw await errorOf(response);
-    return { value: (response.status === 204 ? null : readDocument(await response.text())) as T, etag: response.headers.get("ETag") };
+    const request = () => this.request<T>(method, path, body, query, undefined, headers, keepalive);
+    // A file has no text to compare, and a request of a page that stays ends with it.
+    if (method === "GET" || keepalive || body instanceof Blob) return request();
+    const what = JSON.stringify([method, path, body, query, headers]);
+    const known = this.changes.get(what) as Promise<Tagged<T>> | undefined;
+    if (known) return known;
+    const sent = request().finally(() => this.changes.delete(what));
+    this.changes.set(what, sent);
+    return sent;
   }
 
   /** The stream of a path; with a body, of what a POST of it begins. */
@@ -139,17 +156,16 @@ export class Client {
     return response;
   }
 
-  private async json<T>(
-    method: string,
-    path: string,
-    body: unknown,
-    query: Query,
-    signal?: AbortSignal,
-    headers: Record<string, string> = {},
-  ): Promise<T> {
-    const response = await this.send(method, path, body, query, signal, { Accept: "application/json", ...headers });
+  private async value<T>(method: string, path: string, body: unknown, query: Query = {}, signal?: AbortSignal): Promise<T> {
+    return (await this.request<T>(method, path, body, query, signal)).value;
+  }
+
+  private async request<T>(
+    method: string, path: string, body: unknown, query: Query, signal?: AbortSignal, headers: Record<string, string> = {}, keepalive = false,
+  ): Promise<Tagged<T>> {
+    const response = await this.send(method, path, body, query, signal, { Accept: "application/json", ...headers }, keepalive);
     if (!response.ok) throw await errorOf(response);
-    return (response.status === 204 ? null : readDocument(await response.text())) as T;
+    return { value: (response.status === 204 ? null : readDocument(await response.text())) as T, etag: response.headers.get("ETag") };
   }
 
   private async send(

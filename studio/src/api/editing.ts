@@ -101,7 +101,7 @@ export class Editing {
   }
 
   async issues(id: number): Promise<Issue[]> {
-    return (await this.client.post<{ issues: Issue[] }>(`/api/v1/workflows/${one(id)}/validate?view=draft`)).issues;
+    return (await this.client.read<{ issues: Issue[] }>(`/api/v1/workflows/${one(id)}/validate?view=draft`)).issues;
   }
 
   /** Change fields of the workflow. Errors: as of `save`. */
@@ -160,12 +160,12 @@ export class Editing {
 
   /** What an expression (`source`) or a `template` yields with these values. Nothing is stored or called. */
   evaluate(of: { source: string } | { template: Json }, values: JsonObject): Promise<Evaluated> {
-    return this.client.post("/api/v1/expressions/evaluate", { ...of, values });
+    return this.client.read("/api/v1/expressions/evaluate", { ...of, values });
   }
 
   /** Every end that runs of the graph can have, and whether rules hold for all of them. Nothing is called. */
   simulate(structure: Structure, input: JsonObject | null, rules: string[]): Promise<Simulation> {
-    return this.client.post("/api/v1/workflows/simulate", { workflowStructure: structure, input, rules });
+    return this.client.read("/api/v1/workflows/simulate", { workflowStructure: structure, input, rules });
   }
 
   /** What a model proposes for a request in words. Nothing is saved. Errors: 422 if it proposes nothing valid. */

@@ -173,7 +173,7 @@ export class Skills {
 
   async findMemories(id: number, query: string, userId: string): Promise<Memory[]> {
     const body = { query, limit: 100, ...(userId ? { userId } : {}) };
-    return (await this.client.post<{ memories: Memory[] }>(`/api/v1/skills/${one(id)}/memories/search`, body)).memories;
+    return (await this.client.read<{ memories: Memory[] }>(`/api/v1/skills/${one(id)}/memories/search`, body)).memories;
   }
 
   remember(id: number, memory: string, userId: string): Promise<Memory> {
@@ -190,7 +190,7 @@ export class Skills {
   }
 
   context(id: number, body: JsonObject): Promise<ComposedContext> {
-    return this.client.post(`/api/v1/skills/${one(id)}/context`, body);
+    return this.client.read(`/api/v1/skills/${one(id)}/context`, body);
   }
 
   evaluate(id: number, view: View): Promise<{ id: string }> {

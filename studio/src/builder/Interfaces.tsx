@@ -91,7 +91,7 @@ export function Interfaces({ editor, state, editing }: Props) {
   const save = async (config: JsonObject) => {
     const { kind, row } = edited!;
     await change(() => (row ? editing.changeInterface(workflow.id, row.id, config) : editing.createInterface(workflow.id, kind === "slack" ? "teamchat" : kind, config)));
-    setEdited(null);
+    setEdited((now) => (now === edited ? null : now)); // another one may be edited meanwhile
   };
   if (edited) return <InterfaceForm {...edited} editing={editing} save={save} onCancel={() => setEdited(null)} />;
   return (

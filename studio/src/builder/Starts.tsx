@@ -36,15 +36,18 @@ export function Refused({ problem }: { problem: Problem | null }) {
 function useMade<T>() {
   const [made, setMade] = useState<T | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
   const make = async (work: () => Promise<T>) => {
+    setBusy(true);
     setProblem(null);
     try {
       setMade(await work());
     } catch (error) {
       setProblem(problemOf(error));
     }
+    setBusy(false);
   };
-  return { made, problem, make };
+  return { made, problem, busy, make };
 }
 
 /** A message that is signed by Standard Webhooks 1.0.0, as commands of a shell. */
@@ -60,7 +63,7 @@ export function WebhookAddress({ editor, state, editing }: Props) {
   const { t } = useLanguage();
   const workflow = state.workflow!;
   const [isAsking, setAsking] = useState(false);
-  const { made, problem, make } = useMade<Webhook>();
+  const { made, problem, busy, make } = useMade<Webhook>();
   const active = useLoaded(`trigger ${workflow.activeVariationId}`, () => editing.activeTrigger(workflow.id));
   const rotate = () => make(async () => {
     setAsking(false);
@@ -82,8 +85,8 @@ export function WebhookAddress({ editor, state, editing }: Props) {
         </>
       )}
       <div className="row wrap">
-        {!made && <button type="button" className="button small" onClick={() => void make(() => editing.webhook(workflow.id))}>{t("settings.webhook.show")}</button>}
-        {(made || problem?.status === 409) && <button type="button" className="button small" onClick={() => setAsking(true)}><Icon name="key" />{t("settings.webhook.rotate")}</button>}
+        {!made && <button type="button" className="button small" disabled={busy} onClick={() => void make(() => editing.webhook(workflow.id))}>{t("settings.webhook.show")}</button>}
+        {(made || problem?.status === 409) && <button type="button" className="button small" disabled={busy} onClick={() => setAsking(true)}><Icon name="key" />{t("settings.webhook.rotate")}</button>}
       </div>
       {isAsking && (
         <Dialog title={t("settings.webhook.rotateAsk")} onClose={() => setAsking(false)} actions={
@@ -106,7 +109,7 @@ export function ChatAddress({ editor, state, editing }: Props) {
   const { client } = useHost();
   const workflow = state.workflow!;
   const listed = useLoaded(`interfaces of ${workflow.id}`, () => editing.interfaces(workflow.id));
-  const { made, problem, make } = useMade<Interface>();
+  const { made, problem, busy, make } = useMade<Interface>();
   const page = made ?? listed.value?.find((one) => one.kind === "chatapp");
   const create = () => make(async () => {
     await editor.save();
@@ -121,7 +124,7 @@ export function ChatAddress({ editor, state, editing }: Props) {
         : <Missing text={t("settings.chat.undeployed")} />}
       <Refused problem={problem ?? listed.problem} />
       {page ? <Copied title={t("settings.chat.page")} text={addressOf(page, client)} />
-        : listed.value && <div><button type="button" className="button small" onClick={() => void create()}><Icon name="plus" />{t("settings.chat.create")}</button></div>}
+        : listed.value && <div><button type="button" className="button small" disabled={busy} onClick={() => void create()}><Icon name="plus" />{t("settings.chat.create")}</button></div>}
       <p className="hint">{t("settings.chat.hint")}</p>
     </section>
   );

@@ -128,6 +128,16 @@ export function useLatest(): () => () => boolean {
   }, []);
 }
 
+/** Whether the dialog or page of the caller is still shown: what it began can end later. */
+export function useIsShown(): () => boolean {
+  const isShown = useRef(true);
+  useEffect(() => {
+    isShown.current = true;
+    return () => void (isShown.current = false);
+  }, []);
+  return useCallback(() => isShown.current, []);
+}
+
 export interface Loaded<T> {
   value: T | undefined;
   problem: Problem | null;

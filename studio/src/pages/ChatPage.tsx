@@ -9,9 +9,10 @@ import { type Names, Thread } from "../chat/Thread";
 import { useHost, useLoaded } from "../elements/context";
 import { LanguageContext, useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import { Dialog, Failure, Loading } from "../kit/kit";
+import { Failure, Loading } from "../kit/kit";
 import { brief } from "../kit/safe";
 import { keep, kept } from "../kit/tab";
+import { Confirm } from "./parts";
 
 export interface ChatProps {
   skillId?: string;
@@ -223,12 +224,9 @@ function Earlier({ rows, prefix, chats, onChoose, onForgotten }: {
         ))}
       </ul>
       {removed && (
-        <Dialog title={t("chat.forgetAsk")} onClose={() => setRemoved(null)} actions={
-          <>
-            <button type="button" className="button" onClick={() => setRemoved(null)}>{t("common.cancel")}</button>
-            <button type="button" className="button danger solid" onClick={() => void chats.forget(removed.threadId).finally(() => { setRemoved((now) => (now === removed ? null : now)); onForgotten(); })}>{t("chat.forgetDo")}</button>
-          </>
-        }><p className="muted">{title(removed)}</p></Dialog>
+        <Confirm key={removed.threadId} title={t("chat.forgetAsk")} action={t("chat.forgetDo")} act={() => chats.forget(removed.threadId).then(onForgotten)} onDone={() => setRemoved(null)} onClose={() => setRemoved(null)}>
+          <p className="muted">{title(removed)}</p>
+        </Confirm>
       )}
     </nav>
   );

@@ -1,6 +1,6 @@
 import { type FormEvent, useEffect, useState } from "react";
 import type { Page } from "../api/api";
-import { type Place, problemOf, useChoice, useHost, useKept, useUnsaved } from "../elements/context";
+import { type Place, problemOf, useChoice, useHost, useIsShown, useKept, useUnsaved } from "../elements/context";
 import { usePages } from "../elements/paging";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -94,12 +94,14 @@ function NewResource({ kind, placeOf, create: make, onClose }: Pick<Props, "kind
   useUnsaved(() => (name.trim() ? "kept" : null));
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
+  const isShown = useIsShown();
   const create = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
     try {
       const made = await make(name.trim());
       forgetName();
+      if (!isShown()) return;
       onClose();
       host.navigate(placeOf(String(made.id)));
     } catch (error) {

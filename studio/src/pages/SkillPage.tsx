@@ -17,7 +17,7 @@ import { Settings } from "../skill/Settings";
 import adminDe from "./admin/de.json";
 import adminEn from "./admin/en.json";
 import ChatPage from "./ChatPage";
-import { Restore } from "./parts";
+import { Confirm, Restore } from "./parts";
 
 const TABS = ["try", "settings", "context", "memories", "evaluations"] as const;
 
@@ -101,21 +101,13 @@ function Delete({ skill, skills }: { skill: SkillRecord; skills: Skills }) {
   const { t } = useLanguage();
   const host = useHost();
   const [isAsking, setAsking] = useState(false);
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const remove = () => skills.remove(skill.id).then(() => host.navigate({ page: "skills" }), (error: unknown) => setProblem(problemOf(error)));
   return (
     <>
-      <button type="button" className="button danger" onClick={() => { setProblem(null); setAsking(true); }}>{t("skill.delete")}</button>
+      <button type="button" className="button danger" onClick={() => setAsking(true)}>{t("skill.delete")}</button>
       {isAsking && (
-        <Dialog title={t("skill.deleteAsk")} onClose={() => setAsking(false)} actions={
-          <>
-            <button type="button" className="button" autoFocus onClick={() => setAsking(false)}>{t("common.cancel")}</button>
-            <button type="button" className="button danger solid" onClick={() => void remove()}>{t("skill.delete")}</button>
-          </>
-        }>
+        <Confirm title={t("skill.deleteAsk")} action={t("skill.delete")} act={() => skills.remove(skill.id)} onDone={() => host.navigate({ page: "skills" })} onClose={() => setAsking(false)}>
           <p className="muted text">{brief(skill.name, 120)}</p><p className="hint">{t("skill.deleteHint")}</p>
-          <Refusal text={problem?.message} />
-        </Dialog>
+        </Confirm>
       )}
     </>
   );

@@ -1,9 +1,9 @@
 import { type CSSProperties, type MouseEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 import type { Actor, RunRecord, Target } from "../api/types";
-import { type Place, problemOf, useHost } from "../elements/context";
+import { type Place, problemOf, useHost, useIsShown } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
-import type { Problem } from "../kit/kit";
+import { Dialog, type Problem } from "../kit/kit";
 import { Refusal } from "../kit/named";
 import { brief } from "../kit/safe";
 
@@ -83,6 +83,38 @@ export function useTargetName(target: Target | undefined): string {
   if (target.type === "workflow") return brief(name ?? t("runs.workflowId", { id: String(target.id) }), 120);
   if (target.type === "skill") return t("runs.skill", { id: String(target.id) });
   return target.type === "assistant" ? t("runs.assistant") : t("runs.action");
+}
+
+/** The question before something is done for good. It stays until that is done, and says why it could not be. */
+export function Confirm({ title, action, act, onDone, onClose, children }: {
+  title: string; action: string; act: () => Promise<unknown>; onDone: () => void; onClose: () => void; children: ReactNode;
+}) {
+  const { t } = useLanguage();
+  const isShown = useIsShown();
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const confirm = async () => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await act();
+      if (isShown()) onDone();
+    } catch (error) {
+      setProblem(problemOf(error));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={title} onClose={onClose} actions={
+      <>
+        <button type="button" className="button" autoFocus onClick={onClose}>{t("common.cancel")}</button>
+        <button type="button" className="button danger solid" disabled={busy} onClick={() => void confirm()}>{action}</button>
+      </>
+    }>
+      {children}
+      <Refusal text={problem?.message} />
+    </Dialog>
+  );
 }
 
 /** Undoes a delete, and says why it cannot. */

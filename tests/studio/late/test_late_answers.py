@@ -1,12 +1,12 @@
 """Answers that come when the user has gone on: they overwrite and close nothing that is newer, and lose no input."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import demo
 import pytest
-from playwright.sync_api import Page, Request, Route, expect
+from held import AFTER_A_FRAME, Held, method
+from playwright.sync_api import Route, expect
 from servers import Server, eventually
 from test_builder import create, opened
 from test_builder_settings import settings
@@ -15,43 +15,6 @@ from test_chat_page import idle, say
 from test_skill import opened as skill_page
 from test_skill import skill, tab
 from watching import Open
-
-AFTER_A_FRAME = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
-
-
-class Held:
-    """Requests that reach the server at once, and whose answers come when the test says so."""
-
-    def __init__(self, page: Page, url: str, wanted: Callable[[Request], object]) -> None:
-        self.page = page
-        self.url = re.compile(url)
-        self.wanted = wanted
-        self.waiting: list[tuple[Route, Any]] = []
-        page.route(self.url, self._hold)
-
-    def _hold(self, route: Route) -> None:
-        if self.wanted(route.request):
-            self.waiting.append((route, route.fetch()))
-        else:
-            route.fallback()
-
-    def collect(self, count: int = 1) -> None:
-        eventually(lambda: self.page.wait_for_timeout(1) or len(self.waiting) >= count)
-
-    def answer(self, place: int = 0) -> None:
-        """Gives the page the answer, and time to make of it what it does."""
-        route, response = self.waiting.pop(place)
-        with self.page.expect_event("requestfinished", lambda one: one == route.request):
-            route.fulfill(response=response)
-        self.page.evaluate(AFTER_A_FRAME)
-
-    def end(self) -> None:
-        """Holds no further requests."""
-        self.wanted = lambda _: False
-
-
-def method(name: str) -> Callable[[Request], bool]:
-    return lambda request: request.method == name
 
 
 def test_what_is_typed_while_settings_are_saved(open_page: Open, server: Server, ids: dict[str, str]) -> None:

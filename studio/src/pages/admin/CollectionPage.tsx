@@ -3,7 +3,7 @@ import { flushSync } from "react-dom";
 import { mayPass, randomId, type Tagged } from "../../api/client";
 import { MOST_CHOICES, Records } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
-import { problemOf, useChanges, useChoice, useHost, useLatest } from "../../elements/context";
+import { problemOf, useChanges, useChoice, useHost, useIsShown, useLatest } from "../../elements/context";
 import { type Pages, usePages } from "../../elements/paging";
 import { patchOf } from "../../forms/schema";
 import { useLanguage } from "../../i18n/context";
@@ -70,16 +70,23 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
   useChanges(of.kinds ?? ["poll"], prepare, 400);
   const open = (id?: string) => host.navigate({ page: "administration", section, ...(id === undefined ? {} : { id }) });
   const key = useRef({ body: "", key: "" });
+  const begin = useLatest();
+  const endMaking = () => {
+    begin();
+    setMaking(false);
+  };
   const create = async (value: JsonObject) => {
+    const isWanted = begin();
     const body = of.form!.body?.(value) ?? value;
     const written = JSON.stringify(body);
     if (key.current.body !== written) key.current = { body: written, key: randomId() };
     const made = await context.records.create<T>(of.list, body, key.current.key);
     key.current = { body: "", key: "" };
+    list.reload();
+    if (!isWanted()) return; // the form was cancelled
     // The form is gone before the record is opened: nothing is left unsaved then.
     flushSync(() => setMaking(false));
     setSecret(of.secret?.(made.value as JsonObject) ?? null);
-    list.reload();
     open(of.id(made.value));
   };
   const person = of.personFilter?.(context);
@@ -146,8 +153,8 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
           {secret !== null && !making && <Once text={secret} hint={t(of.secretHint ?? "")} onClose={() => setSecret(null)} />}
           {making ? (
             <div className="section">
-              <Title text={t(`${section}.new`)} onClose={() => host.unsaved.leave(() => setMaking(false))} />
-              <RecordForm form={of.form!} before={null} context={context} save={create} onCancel={() => setMaking(false)} />
+              <Title text={t(`${section}.new`)} onClose={() => host.unsaved.leave(endMaking)} />
+              <RecordForm form={of.form!} before={null} context={context} save={create} onCancel={endMaking} />
             </div>
           ) : recordId !== undefined && (
             <Details key={recordId} of={of} id={recordId} context={context} mayChangeSome={mayChange} onClose={() => { setSecret(null); open(); }}
@@ -222,8 +229,7 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
     if (wasEditing.current && !editing && !page?.activeElement) edit.current?.focus();
     wasEditing.current = editing;
   }, [editing]);
-  const isShown = useRef(true);
-  useEffect(() => () => void (isShown.current = false), []);
+  const isShown = useIsShown();
   const isEditing = useRef(false);
   isEditing.current = editing > 0;
   const begin = useLatest();
@@ -253,7 +259,7 @@ function Details<T extends object>({ of, id, context, mayChangeSome, onClose, on
   const mayChange = mayChangeSome && (of.mayChangeOne?.(one, context.me) ?? true);
   const onRemoved = () => {
     onChanged();
-    if (isShown.current) onClose(); // another one may be shown meanwhile
+    if (isShown()) onClose(); // another one may be shown meanwhile
   };
   const save = async (value: JsonObject) => {
     const bodyOf = of.form!.body ?? ((given: JsonObject) => given);

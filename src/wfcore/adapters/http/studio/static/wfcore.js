@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-1h1xSOLk.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-BZgRpGQx.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
