@@ -1,5 +1,5 @@
 import { ApiError, type Client } from "./client";
-import { MOST_PEOPLE } from "./records";
+import { peopleOf } from "./people";
 import type { Evaluated, GraphDiff, Impact, Issue, Json, JsonObject, NodeTrial, GraphLimits, NodeType, Proposal, Simulation, Structure, Tool, Variation, Workflow } from "./types";
 
 const one = (id: string | number) => encodeURIComponent(String(id));
@@ -17,17 +17,11 @@ export interface Draft {
 
 /** Where the lists are of what fields of nodes refer to, by the key of the rows in their pages. */
 const LISTED = {
-  skills: "/api/v1/skills", workflows: "/api/v1/workflows", connections: "/api/v1/connections", members: "/api/v1/members", groups: "/api/v1/groups",
+  skills: "/api/v1/skills", workflows: "/api/v1/workflows", connections: "/api/v1/connections", groups: "/api/v1/groups",
 } as const;
 
 /** What fields of nodes refer to. */
-export type Listed = keyof typeof LISTED;
-
-export interface Person {
-  userId: string;
-  name: string | null;
-  email: string | null;
-}
+export type Listed = keyof typeof LISTED | "members";
 
 /** For how long a list of what can be referred to is not read again, in milliseconds. */
 const FRESH_MS = 15_000;
@@ -44,7 +38,11 @@ export interface Interface {
 export class Editing {
   private readonly lists = new Map<Listed, { at: number; rows: Promise<object[]> }>();
 
-  constructor(private readonly client: Client) {}
+  readonly people;
+
+  constructor(private readonly client: Client) {
+    this.people = peopleOf(client);
+  }
 
   /** All that the caller can see of a list, of people a page; the same one for a while. */
   listed(list: Listed): Promise<object[]> {
@@ -54,11 +52,6 @@ export class Editing {
     this.lists.set(list, { at: performance.now(), rows });
     rows.catch(() => this.lists.delete(list));
     return rows;
-  }
-
-  /** The people that a choice offers: at most `MOST_PEOPLE`, of those whose user id, name or e-mail contains the text. */
-  async people(text = ""): Promise<Person[]> {
-    return (await this.client.get<{ members: Person[] }>(LISTED.members, { q: text.slice(0, 200), pageSize: MOST_PEOPLE })).members;
   }
 
   /** A skill or workflow, which can be deleted. Errors: 404. */

@@ -1,4 +1,5 @@
 import type { Client, Tagged } from "./client";
+import { type Member, peopleOf } from "./people";
 import type { JsonObject, Tool, Workflow } from "./types";
 
 /** The shapes of an organization's records that the studio reads. A test compares their fields with the OpenAPI document. */
@@ -27,14 +28,6 @@ export interface CatalogTool extends Tool {
   builtIn: boolean;
   connectionId: string | null;
   idempotent: boolean;
-}
-
-export interface Member {
-  userId: string;
-  email: string | null;
-  name: string | null;
-  role: string;
-  groups: string[];
 }
 
 export interface Group {
@@ -181,8 +174,11 @@ export class Records {
   /** The names of people that were read by their ids, and what reads them. */
   private readonly names = new Map<string, string>();
   private readonly reads = new Map<string, Promise<void>>();
+  readonly people;
 
-  constructor(private readonly client: Client) {}
+  constructor(private readonly client: Client) {
+    this.people = peopleOf(client);
+  }
 
   async page<T>(list: ListName, filters: Record<string, string>, pageToken: string | null, pageSize = 50): Promise<{ rows: T[]; next: string | null }> {
     const [path, key] = LISTS[list];
@@ -199,11 +195,6 @@ export class Records {
       if ((next = page.next) === null) break;
     }
     return rows;
-  }
-
-  /** The people that a choice offers: at most `MOST_PEOPLE`, of those whose user id, name or e-mail contains the text. */
-  async people(text = ""): Promise<(Member & JsonObject)[]> {
-    return (await this.page<Member & JsonObject>("members", { q: text.slice(0, 200) }, null, MOST_PEOPLE)).rows;
   }
 
   knownName(userId: string): string | undefined {
@@ -317,8 +308,6 @@ export class Records {
 
 /** A list of as many can have more. */
 export const MOST_CHOICES = 5_000;
-/** A page of people; further ones are found by a search. */
-export const MOST_PEOPLE = 100;
 export const MOST_WORKFLOWS = 1_000;
 export const MOST_NEXT = 100;
 const matching = (etag: string | null): Record<string, string> => (etag ? { "If-Match": etag } : {});

@@ -1,7 +1,7 @@
 import { type ReactNode, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { ApiError } from "../api/client";
-import type { Editing, Person } from "../api/editing";
-import { MOST_PEOPLE } from "../api/records";
+import type { Editing } from "../api/editing";
+import { type Member, MOST_PEOPLE } from "../api/people";
 import type { AccessConfig, GraphDiff, Json, JsonObject, Variation } from "../api/types";
 import { problemOf, useHost, useKept, useLatest, useLoaded, useUnsaved } from "../elements/context";
 import { focusUnreadable, Form, Message, useInvalidFocus } from "../forms/Form";
@@ -292,7 +292,7 @@ function Sharing({ editor, state, editing }: Props) {
   const { problem, saved, send, change } = useUpdate(editor, "accessConfig");
   const input = useRef<HTMLInputElement>(null);
   const [email, setEmail, forgetEmail] = useKept(`access of ${workflow.id}: person`, "");
-  const listed = useLoaded("people", () => (editing.listed("members") as Promise<Person[]>).catch(() => []));
+  const listed = useLoaded("people", () => (editing.listed("members") as Promise<Member[]>).catch(() => []));
   const searched = useFound((listed.value?.length ?? 0) >= MOST_PEOPLE ? finderOf(editing) : undefined, email);
   const offered = new Map([...addressed(listed.value ?? []), ...(searched?.options ?? [])].map((one) => [one.key, one]));
   const edit = (next: Partial<AccessConfig>) => {

@@ -1,7 +1,7 @@
 import { useMemo } from "react";
 import { ApiError } from "../api/client";
-import type { Editing, Listed, Person } from "../api/editing";
-import { MOST_PEOPLE } from "../api/records";
+import type { Editing, Listed } from "../api/editing";
+import { type Member, MOST_PEOPLE } from "../api/people";
 import type { GraphNode, Json, JsonObject } from "../api/types";
 import { useLoaded } from "../elements/context";
 import { useLanguage } from "../i18n/context";
@@ -105,7 +105,7 @@ function plainOf(list: Listed, entries: JsonObject[], isCut: boolean): JsonObjec
 }
 
 /** People as options for a field of their e-mails. */
-export const addressed = (people: Person[]): Option[] =>
+export const addressed = (people: Member[]): Option[] =>
   people.flatMap(({ email, name }) => (email ? [{ key: JSON.stringify(email), title: name || email, ...(name ? { hint: email } : {}) }] : []));
 
 export const finderOf = (editing: Editing): Find => async (text) => addressed(await editing.people(text));

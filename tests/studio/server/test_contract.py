@@ -63,7 +63,7 @@ async def described(anyio_backend: str) -> dict[str, Any]:
 
 def called() -> set[str]:
     """The paths in the sources, with `{}` for each variable part."""
-    names = ("api.ts", "changes.ts", "chats.ts", "editing.ts", "records.ts", "skills.ts")
+    names = ("api.ts", "changes.ts", "chats.ts", "editing.ts", "people.ts", "records.ts", "skills.ts")
     text = "".join((SOURCES / "api" / name).read_text() for name in names)
     found = re.findall(r"[\"`](/(?:api|agent)/v1/[^\"`?]*)[\"`]", text)
     return {re.sub(r"\$\{[^}]*\}|\{[a-zA-Z]+\}", "{}", path) for path in found}
@@ -82,7 +82,7 @@ async def test_fields(described: dict[str, Any], name: str) -> None:
     """Every field that the studio reads is one of the document's shape."""
     shape, pending = SHAPES[name]
     known = set(properties(described, described["components"]["schemas"][shape]))
-    text = "".join((SOURCES / "api" / each).read_text() for each in ("chats.ts", "records.ts", "skills.ts", "types.ts"))
+    text = "".join((SOURCES / "api" / each).read_text() for each in ("chats.ts", "people.ts", "records.ts", "skills.ts", "types.ts"))
     (body,) = re.findall(rf"interface {name}(?: extends \w+)? \{{\n(.*?)\n\}}", text, re.DOTALL)
     read = set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE))
     assert read

@@ -1,5 +1,6 @@
 import { useState } from "react";
-import type { Group, Member } from "../../api/records";
+import type { Member } from "../../api/people";
+import type { Group } from "../../api/records";
 import { problemOf, useChanges, useLoaded } from "../../elements/context";
 import { Icon } from "../../kit/icons";
 import { Picker } from "../../kit/Picker";

@@ -1,5 +1,6 @@
 import { useState } from "react";
-import type { Delegation, Erasure, Member } from "../../api/records";
+import type { Member } from "../../api/people";
+import type { Delegation, Erasure } from "../../api/records";
 import type { JsonObject } from "../../api/types";
 import { ApiError } from "../../api/client";
 import { problemOf, useChanges, useHost, useLoaded } from "../../elements/context";

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import { MOST_PEOPLE } from "../../api/records";
+import { MOST_PEOPLE } from "../../api/people";
 import { MOST_LISTED } from "../../forms/Choice";
 import type { TextInput } from "../../forms/Form";
 import { type Find, type Option, Picker } from "../../kit/Picker";

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "react";
-import { MOST_PEOPLE, type UsageGroup, type UsageReport } from "../../api/records";
+import { MOST_PEOPLE } from "../../api/people";
+import type { UsageGroup, UsageReport } from "../../api/records";
 import type { Caller } from "../../api/types";
 import { useChanges, useHost, useLoaded } from "../../elements/context";
 import { Empty, Failure, Loading, Tabs } from "../../kit/kit";

@@ -1,4 +1,5 @@
-import { type Delegation, MOST_PEOPLE, MOST_WORKFLOWS } from "../../api/records";
+import { MOST_PEOPLE } from "../../api/people";
+import { type Delegation, MOST_WORKFLOWS } from "../../api/records";
 import type { JsonObject } from "../../api/types";
 import { visible } from "../../kit/safe";
 import { type Collection, type Context, isAdmin } from "./collection";

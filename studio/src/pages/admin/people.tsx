@@ -1,4 +1,5 @@
-import { type Group, type Member, MOST_PEOPLE, type Token } from "../../api/records";
+import { type Member, MOST_PEOPLE } from "../../api/people";
+import type { Group, Token } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
 import { useChanges, useLoaded } from "../../elements/context";
 import { brief, visible } from "../../kit/safe";
