@@ -2,7 +2,7 @@ import { type KeyboardEvent, type ReactNode, useId, useMemo, useState } from "re
 import type { Editing } from "../api/editing";
 import type { GraphLimits, GraphNode, Json, JsonObject, NodeType, Structure, Tool } from "../api/types";
 import { ExpressionInput } from "../expressions/ExpressionInput";
-import { Finders } from "../forms/Choice";
+import { ChoicesReading, Finders } from "../forms/Choice";
 import { Form, KeepsText, Message, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, gravest, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
@@ -54,8 +54,8 @@ const TEXTS: Record<string, JsonObject> = {
   allowSelfApproval: { default: true },
 };
 const INPUTS: Record<string, TextInput> = {
-  expression: (props) => <ExpressionInput mode="expression" className="mono" {...props} />,
-  template: (props) => <ExpressionInput mode="template" {...props} />,
+  expression: ({ schema: _, ...props }) => <ExpressionInput mode="expression" className="mono" {...props} />,
+  template: ({ schema: _, ...props }) => <ExpressionInput mode="template" {...props} />,
 };
 
 /** The outcome of an approval without a decision, by its value. */
@@ -130,7 +130,7 @@ export function NodeEditor({ node, structure, catalog, editing, organization, is
   const id = useId();
   const type = catalog.types.get(node.type);
   const data = node.data ?? {};
-  const references = useReferences(node, organization, editing);
+  const { references, reading } = useReferences(node, organization, editing);
   const finders = useMemo(() => ({ people: finderOf(editing) }), [editing]);
   const schema = useMemo(() => {
     // The titles of fields in the language of the page, where it has them.
@@ -168,7 +168,7 @@ export function NodeEditor({ node, structure, catalog, editing, organization, is
   const tool = node.type === "action" ? catalog.tools.find((one) => one.id === data.toolId) : undefined;
   const kind = `type.${node.type}`;
   return (
-    <div className="nodeeditor">
+    <ChoicesReading value={reading}><div className="nodeeditor">
       <div className="section">
         <div className="row between">
           <h2 className="clip"><Icon name={node.type} /> {brief(titleOf(node), 80)}</h2>
@@ -219,7 +219,7 @@ export function NodeEditor({ node, structure, catalog, editing, organization, is
           <div><button type="button" className="button danger" onClick={onDelete}>{t("builder.delete")}</button></div>
         </div>
       )}
-    </div>
+    </div></ChoicesReading>
   );
 }
 

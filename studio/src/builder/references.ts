@@ -3,10 +3,11 @@ import { ApiError } from "../api/client";
 import type { Editing, Listed } from "../api/editing";
 import { type Member, MOST_PEOPLE } from "../api/people";
 import type { GraphNode, Json, JsonObject } from "../api/types";
-import { useLoaded } from "../elements/context";
+import { readingOf, useLoaded } from "../elements/context";
 import { useLanguage } from "../i18n/context";
 import type { Translate } from "../i18n/texts";
 import { isEqual, isObject } from "../kit/json";
+import type { Reading } from "../kit/kit";
 import type { Find, Option } from "../kit/Picker";
 
 /** The fields of a node that refer to something of the organization: where they are in its data, and to what list. */
@@ -111,18 +112,19 @@ export const addressed = (people: Member[]): Option[] =>
 export const finderOf = (editing: Editing): Find => async (text) => addressed(await editing.people(text));
 
 /** The schemas of the fields of a node that refer to something. What they hold is shown at once, by name once it is read. */
-export function useReferences(node: GraphNode, organization: string, editing: Editing): References {
+export function useReferences(node: GraphNode, organization: string, editing: Editing): { references: References; reading: Reading } {
   const { t, locale } = useLanguage();
   const places = listsOf(node);
   const lists = [...new Set(places.map(([, list]) => list))];
-  const { value: read } = useLoaded(`references ${lists.join()} ${locale}`, async () =>
+  const loaded = useLoaded(`references ${lists.join()} ${locale}`, async () =>
     new Map(await Promise.all(lists.map(async (list) => [list, await entriesOf(editing, list, organization, t)] as const))));
+  const read = loaded.value;
   const isKnown = (list: Listed, one: Json) => read?.get(list)?.all.some((entry) => isEqual(entry.const, one) && entry.description !== t("pick.draft")) ?? false;
   const unknown = places.flatMap(([pointer, list]) => heldAt(node, pointer).filter((one) => (list !== "members" || read?.get(list)?.isCut) && !isKnown(list, one)).map((one) => [list, one] as const));
   const key = JSON.stringify(unknown);
   const { value: gone } = useLoaded(`gone ${read !== undefined} ${key} ${locale}`, async () =>
     (read ? Promise.all(unknown.map(async ([list, one]) => [list, await goneOf(editing, list, one, t)] as const)) : []));
-  return useMemo(() => {
+  const references = useMemo(() => {
     const found: References = new Map();
     for (const [pointer, list] of places) {
       if (read?.get(list) === null) continue;
@@ -132,4 +134,5 @@ export function useReferences(node: GraphNode, organization: string, editing: Ed
     }
     return found;
   }, [read, gone, key, places.map(String).join()]);
+  return { references, reading: readingOf(loaded) };
 }

@@ -2,7 +2,7 @@ import { createContext, useCallback, useContext, useEffect, useLayoutEffect, use
 import { Api } from "../api/api";
 import { type Change, onChanges } from "../api/changes";
 import { ApiError, type Client } from "../api/client";
-import type { Problem } from "../kit/kit";
+import type { Problem, Reading } from "../kit/kit";
 import type { Part, Typed, Unsaved } from "./unsaved";
 
 export type View = Map<string, unknown>;
@@ -178,6 +178,11 @@ export function useLoaded<T>(key: string, load: () => Promise<T>): Loaded<T> {
     reload,
   };
 }
+
+/** How far a choice is read. */
+export const readingOf = ({ value, problem, reload }: Loaded<unknown>): Reading => ({
+  isDone: value !== undefined, problem: value === undefined ? problem : null, retry: reload,
+});
 
 /** Calls `listener` with changes of these kinds, collected for a moment. */
 export function useChanges(kinds: string[], listener: (changes: Change[]) => void, wait = 250): void {

@@ -1,6 +1,7 @@
 import { createContext, useContext } from "react";
 import type { Json, JsonObject } from "../api/types";
 import { useLanguage } from "../i18n/context";
+import type { Reading } from "../kit/kit";
 import { type Find, type Option, Picker } from "../kit/Picker";
 import { visible } from "../kit/safe";
 import { check, choiceOf, type Field, nameOf } from "./schema";
@@ -31,12 +32,16 @@ const isMail = (schema: JsonObject | undefined) => schema?.format === "email";
 /** What finds further options of a field, by the `format` of its schema. Their keys are the values, written as JSON. */
 export const Finders = createContext<Record<string, Find>>({});
 
+/** How far the choices are read of the fields whose schema says `isRead: false`. */
+export const ChoicesReading = createContext<Reading | undefined>(undefined);
+
 /** A choice, or several, by search. */
 export function Choice({ field, value, shared, onChange }: {
   field: Choosable; value: Json | undefined; shared: { id: string; disabled: boolean }; onChange: (value: Json | undefined) => void;
 }) {
   const { t } = useLanguage();
   const { choices, labels, hints, missing, others } = field;
+  const reading = useContext(ChoicesReading);
   const find = useContext(Finders)[String(field.schema.format)];
   const optionAt = (index: number): Option => {
     const [hint, gone] = [hints[index], missing[index]];
@@ -59,6 +64,6 @@ export function Choice({ field, value, shared, onChange }: {
   };
   return (
     <Picker shared={shared} options={choices.map((_, index) => optionAt(index)).filter((one) => !one.missing)} chosen={held.map(optionOf)} many={field.kind === "several"}
-      canClear={!field.required} isReading={field.schema.isRead === false} {...(other ? { other } : {})} {...(find ? { find } : {})} onChange={change} />
+      canClear={!field.required} reading={field.schema.isRead === false ? reading : undefined} {...(other ? { other } : {})} {...(find ? { find } : {})} onChange={change} />
   );
 }

@@ -20,7 +20,7 @@ interface Props {
 }
 
 /** An input for texts of one `format`, in the place of a plain one. */
-export type TextInput = (props: { value: string; shared: { id: string; disabled: boolean }; onChange: (text: string) => void }) => ReactNode;
+export type TextInput = (props: { value: string; schema: JsonObject; shared: { id: string; disabled: boolean }; onChange: (text: string) => void }) => ReactNode;
 
 /** Inputs of the page for texts, by the `format` of their schema. */
 export const TextInputs = createContext<Record<string, TextInput>>({});
@@ -248,7 +248,7 @@ function Leaf({ field, at, value, error: given, disabled, onChange }: {
       ) : field.kind === "json" ? (
         <JsonInput shared={shared} value={value} onUnreadable={setUnreadable} onChange={onChange} />
       ) : Custom && (field.kind === "text" || field.kind === "long") ? (
-        <Custom shared={shared} value={typeof value === "string" ? value : ""} onChange={(next) => onChange(next || undefined)} />
+        <Custom shared={shared} schema={field.schema} value={typeof value === "string" ? value : ""} onChange={(next) => onChange(next || undefined)} />
       ) : field.kind === "long" ? (
         <textarea className="input" {...shared} value={typeof value === "string" ? value : ""} onChange={(event) => onChange(event.target.value || undefined)} />
       ) : field.kind === "number" || field.kind === "integer" ? (

@@ -43,6 +43,13 @@ export interface Problem {
   requestId?: string;
 }
 
+/** How far something is read; what failed can be tried again. */
+export interface Reading {
+  isDone: boolean;
+  problem: Problem | null;
+  retry: () => void;
+}
+
 /** Why something could not be shown; `isPage` as of `Empty`. */
 export function Failure({ problem, onRetry, isPage = false }: { problem: Problem; onRetry?: () => void; isPage?: boolean }) {
   const { t } = useLanguage();

@@ -76,6 +76,10 @@ def test_a_delegation_names_both(open_page: Open, client: httpx.Client) -> None:
         field.fill(text)
         expect(page.get_by_role("option", name=re.compile("Zoe Late|Member 100"))).to_be_visible()
         field.press("Enter")
+    field = page.get_by_role("combobox", name="Decided by")
+    field.fill("Zoe Late")  # nobody decides for themselves
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    field.press("Escape")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", name="Member 100 decides for Zoe Late")).to_be_visible()
     place = "/api/v1/delegations/" + page.url.rsplit("/", 1)[1]
@@ -129,4 +133,20 @@ def test_filters_and_groups_find_people(open_page: Open, client: httpx.Client) -
         with page.expect_request(lambda request, wanted=parameter: wanted in request.url):
             field.press("Enter")
         expect(field).to_have_value("Zoe Late")
+    client.delete(f"/api/v1/groups/{team}")
+
+
+def test_a_large_group_shows_all_of_its_members(open_page: Open, client: httpx.Client) -> None:
+    """Page after page."""
+    team = client.post("/api/v1/groups", json={"name": "Crowd"}).json()["id"]
+    for number in range(MANY):
+        place = f"/api/v1/members/c{number:03}"
+        assert client.patch(place, json={"groups": [team]}).status_code == 200
+    page = open_page(f"/studio/groups/{team}")
+    members = page.get_by_role("region", name="Members")
+    links = members.get_by_role("list").get_by_role("link")
+    expect(links).to_have_count(100)
+    members.get_by_role("button", name="Show more").click()
+    expect(links).to_have_count(MANY)
+    expect(members.get_by_role("button", name="Show more")).to_have_count(0)
     client.delete(f"/api/v1/groups/{team}")

@@ -1,7 +1,7 @@
 import { useMemo, useState } from "react";
-import type { AuditEntry } from "../../api/records";
+import type { AuditEntry, Records } from "../../api/records";
 import type { Caller } from "../../api/types";
-import { type Place, useChoice, useLoaded } from "../../elements/context";
+import { type Place, useChoice } from "../../elements/context";
 import { JsonBlock } from "../../kit/JsonView";
 import { Empty, Failure, Loading, VirtualRows } from "../../kit/kit";
 import { brief, visible } from "../../kit/safe";
@@ -12,6 +12,8 @@ import { PersonChoice } from "./PersonChoice";
 const TEMPLATE = "minmax(120px, 0.9fr) minmax(100px, 1fr) minmax(120px, 1.2fr) minmax(120px, 1.4fr)";
 const DAYS = [1, 7, 30];
 const AUDIT = { list: "audit", id: (one: AuditEntry) => JSON.stringify(one) } as const;
+
+const people = async (records: Records) => ({ members: await records.people() });
 
 /** The page of what an entry is about, where the studio has one. */
 function placeOf({ resource }: AuditEntry): Place | null {
@@ -29,7 +31,7 @@ const labelWithNumber = (one: AuditEntry) => (one.resourceName && /^\d+$/.test(o
 
 /** Who did what, newest first. */
 export function AuditPage({ me }: { me: Caller }) {
-  const context = useContextOf(me);
+  const context = useContextOf(me, people, ["member"]);
   const { t, has, ago, dateTime, now, records } = context;
   const [chosen, setChosen] = useChoice<Record<string, string>>("filters", {});
   const filters = useMemo(() => {
@@ -37,10 +39,8 @@ export function AuditPage({ me }: { me: Caller }) {
     return { ...rest, ...(days ? { from: new Date(Math.floor(now() / 60_000 - Number(days) * 1_440) * 60_000).toISOString() } : {}) } as Record<string, string>;
   }, [chosen]);
   const list = useRecords<AuditEntry>(AUDIT, records, filters);
-  const members = useLoaded("members", () => records.people().catch(() => []));
   const [at, setAt] = useState<AuditEntry | null>(null);
   const set = (name: string, value: string) => { setChosen({ ...chosen, [name]: value }); setAt(null); };
-  const withPeople = useMemo(() => ({ ...context, choices: members.value ? { members: members.value } : context.choices }), [context, members.value]);
   const who = (one: AuditEntry) => brief(one.userName ?? one.userId ?? t("who.system"), 80);
   const kind = (one: AuditEntry) => (has(`audit.kind.${one.resource.type}`) ? t(`audit.kind.${one.resource.type}`) : one.resource.type);
   const box = useFocusReturn(at === null ? null : AUDIT.id(at));
@@ -50,7 +50,7 @@ export function AuditPage({ me }: { me: Caller }) {
       <div className="filters" role="search" aria-label={t("runs.filters")}>
         <div className="field">
           <label htmlFor="f-user">{t("audit.user")}</label>
-          <PersonChoice id="f-user" none={t("common.all")} value={chosen.userId ?? ""} context={withPeople} onChange={(userId) => set("userId", userId)} />
+          <PersonChoice id="f-user" none={t("common.all")} value={chosen.userId ?? ""} context={context} onChange={(userId) => set("userId", userId)} />
         </div>
         <div className="field">
           <label htmlFor="f-action">{t("audit.action")}</label>

@@ -3,7 +3,7 @@ import { flushSync } from "react-dom";
 import { mayPass, randomId, type Tagged } from "../../api/client";
 import { MOST_CHOICES, Records } from "../../api/records";
 import type { Caller, JsonObject } from "../../api/types";
-import { problemOf, useChanges, useChoice, useHost, useIsShown, useLatest } from "../../elements/context";
+import { problemOf, readingOf, useChanges, useChoice, useHost, useIsShown, useLatest, useLoaded } from "../../elements/context";
 import { type Pages, usePages } from "../../elements/paging";
 import { patchOf } from "../../forms/schema";
 import { useLanguage } from "../../i18n/context";
@@ -14,19 +14,23 @@ import { Picker } from "../../kit/Picker";
 import { MOST_LISTED } from "../../forms/Choice";
 import { brief, visible } from "../../kit/safe";
 import { PlaceLink } from "../parts";
-import { type Collection, type Context, optionsOf } from "./collection";
-import { findIn, PersonChoice, useNames } from "./PersonChoice";
+import type { Collection, Context } from "./collection";
+import { peopleIn, PersonChoice, useNames } from "./PersonChoice";
 import { RecordForm } from "./RecordForm";
 
 const ROW = 47;
 
 const NO_CHOICES: Record<string, JsonObject[]> = {};
 
-export function useContextOf(me: Caller, choices = NO_CHOICES): Context {
+/** `prepare` reads what forms choose from, again after changes of these kinds. */
+export function useContextOf(me: Caller, prepare?: (records: Records, me: Caller) => Promise<Record<string, JsonObject[]>>, kinds: string[] = []): Context {
   const language = useLanguage();
   const { client } = useHost();
   const records = useMemo(() => new Records(client), [client]);
-  return useMemo(() => ({ ...language, me, records, choices }), [language, me, records, choices]);
+  const prepared = useLoaded("choices", async () => prepare?.(records, me) ?? NO_CHOICES);
+  useChanges(kinds, () => kinds.length && prepared.reload(), 400);
+  const { value: choices = NO_CHOICES, problem } = prepared;
+  return useMemo(() => ({ ...language, me, records, choices, reading: readingOf(prepared) }), [language, me, records, choices, prepared.value, problem]);
 }
 
 /**
@@ -57,17 +61,13 @@ const NEW = "\u0000new";
 /** A page of records: the list, and beside it the one at the address or a form. */
 export function CollectionPage<T extends object>({ of, me, section, recordId }: { of: Collection<T>; me: Caller; section: string; recordId: string | undefined }) {
   const host = useHost();
-  const [choices, setChoices] = useState(NO_CHOICES);
-  const context = useContextOf(me, choices);
+  const context = useContextOf(me, of.prepare, of.kinds ?? ["poll"]);
   const { t } = context;
   const [chosen, setChosen] = useChoice<Record<string, string>>("filters", {});
   const list = useRecords(of, context.records, chosen);
   const [making, setMaking] = useState(false);
   const [secret, setSecret] = useState<string | null>(null);
   const mayChange = !host.readonly && host.wants("manage") && of.mayChange(me);
-  const prepare = useCallback(() => void of.prepare?.(context.records, me).then(setChoices, () => undefined), [of, me, host.client]);
-  useEffect(prepare, [prepare]);
-  useChanges(of.kinds ?? ["poll"], prepare, 400);
   const open = (id?: string) => host.navigate({ page: "administration", section, ...(id === undefined ? {} : { id }) });
   const key = useRef({ body: "", key: "" });
   const begin = useLatest();
@@ -106,7 +106,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
           {of.findsPeople && (
             <div className="field">
               <label htmlFor="f-find">{t(of.findsPeople.text)}</label>
-              <Picker shared={{ id: "f-find", disabled: false }} options={optionsOf(choices.members ?? [])} isReading={!choices.members} {...findIn(context)} chosen={[]} many={false} canClear={false} onChange={([id]) => id !== undefined && open(id)} />
+              <Picker shared={{ id: "f-find", disabled: false }} {...peopleIn(context)} chosen={[]} many={false} canClear={false} onChange={([id]) => id !== undefined && open(id)} />
             </div>
           )}
           {person && (
@@ -158,7 +158,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
             </div>
           ) : recordId !== undefined && (
             <Details key={recordId} of={of} id={recordId} context={context} mayChangeSome={mayChange} onClose={() => { setSecret(null); open(); }}
-              onChanged={() => { list.reload(); prepare(); }} />
+              onChanged={() => { list.reload(); context.reading?.retry(); }} />
           )}
         </aside>
       </div>

@@ -1,7 +1,9 @@
 import { useEffect, useState } from "react";
 import { MOST_PEOPLE } from "../../api/people";
 import { MOST_LISTED } from "../../forms/Choice";
+import type { JsonObject } from "../../api/types";
 import type { TextInput } from "../../forms/Form";
+import type { Reading } from "../../kit/kit";
 import { type Find, type Option, Picker } from "../../kit/Picker";
 import { brief } from "../../kit/safe";
 import { type Context, memberName, optionsOf, useRecordContext } from "./collection";
@@ -9,9 +11,11 @@ import { type Context, memberName, optionsOf, useRecordContext } from "./collect
 /** There are more people than those that were read: others are found by a search. */
 export const isCut = ({ choices }: Pick<Context, "choices">) => (choices.members ?? []).length >= MOST_PEOPLE;
 
-/** How a choice finds the people that were not read; nothing if there are none. */
-export function findIn(context: Context): { find?: Find } {
-  return isCut(context) ? { find: async (text) => optionsOf(await context.records.people(text)) } : {};
+/** What a choice offers of the people, except for one: those that were read, and how the others are found. */
+export function peopleIn(context: Context, without?: unknown): { options: Option[]; reading: Reading | undefined; find?: Find } {
+  const offered = (people: JsonObject[]) => optionsOf(people).filter((one) => one.key !== without);
+  const find: Find = async (text) => offered(await context.records.people(text));
+  return { options: offered(context.choices.members ?? []), reading: context.reading, ...(isCut(context) ? { find } : {}) };
 }
 
 /** The name of a person that was read, else the id. */
@@ -43,25 +47,22 @@ export function PersonChoice({ id, none, without, value, context, onChange }: {
   id: string; none: string; without?: string; value: string; context: Context; onChange: (userId: string) => void;
 }) {
   useNames(value ? [value] : [], context);
-  const people = optionsOf(context.choices.members ?? []).filter((one) => one.key !== without);
+  const { options: people, reading, ...further } = peopleIn(context, without);
   const options: Option[] = [{ key: "", title: none }, ...people];
   const held = options.find((one) => one.key === value) ?? { key: value, title: nameOf(value, context) };
-  if (options.length <= MOST_LISTED) {
+  if (options.length <= MOST_LISTED && !reading?.problem) {
     return (
-      <select id={id} className="input" disabled={!context.choices.members} value={value} onChange={(event) => onChange(event.target.value)}>
+      <select id={id} className="input" disabled={reading?.isDone === false} value={value} onChange={(event) => onChange(event.target.value)}>
         {(options.includes(held) ? options : [...options, held]).map((one) => <option key={one.key} value={one.key}>{brief(one.title, 80)}</option>)}
       </select>
     );
   }
-  return <Picker shared={{ id, disabled: false }} options={options} {...findIn(context)} chosen={[held]} many={false} canClear={false} onChange={([key]) => onChange(key ?? "")} />;
+  return <Picker shared={{ id, disabled: false }} options={options} reading={reading} {...further} chosen={[held]} many={false} canClear={false} onChange={([key]) => onChange(key ?? "")} />;
 }
 
-/** The input of a form for the user id of a person. */
-export const PersonInput: TextInput = ({ value, shared, onChange }) => {
+/** The input of a form for the user id of a person; `without` of the schema cannot be chosen. */
+export const PersonInput: TextInput = ({ value, schema, shared, onChange }) => {
   const context = useRecordContext();
   useNames(value ? [value] : [], context);
-  return (
-    <Picker shared={shared} options={optionsOf(context.choices.members ?? [])} {...findIn(context)} chosen={value ? [{ key: value, title: nameOf(value, context) }] : []}
-      many={false} canClear={false} onChange={([key]) => onChange(key ?? "")} />
-  );
+  return <Picker shared={shared} {...peopleIn(context, schema.without)} chosen={value ? [{ key: value, title: nameOf(value, context) }] : []} many={false} canClear={false} onChange={([key]) => onChange(key ?? "")} />;
 };

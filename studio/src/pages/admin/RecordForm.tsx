@@ -5,21 +5,34 @@ import { problemOf, useUnsaved } from "../../elements/context";
 import { focusUnreadable, Form, TextInputs, unreadableIn, useInvalidFocus } from "../../forms/Form";
 import { check, fieldOf, type FieldError, initial, issuesOf, patchOf, withValue } from "../../forms/schema";
 import { Icon } from "../../kit/icons";
+import { Loading } from "../../kit/kit";
 import { Refusal } from "../../kit/named";
 import { type Context, type FormOf, RecordContext } from "./collection";
 import { PersonInput } from "./PersonChoice";
 
 const INPUTS = { person: PersonInput };
 
-/** A form of a record. `save` gets the value; issues of the server are shown at their fields. */
-export function RecordForm<T>({ form, before, context, save, onCancel, onKeep, onDiscard, autoFocus = true, onEdit }: {
-  form: FormOf<T>; before: T | null; context: Context; save: (value: JsonObject) => Promise<void>; onCancel: () => void;
+interface Props<T> {
+  form: FormOf<T>;
+  before: T | null;
+  context: Context;
+  save: (value: JsonObject) => Promise<void>;
+  onCancel: () => void;
   /** After a conflict: read the newer tag and keep what was typed, or show what is there now. */
-  onKeep?: () => Promise<void>; onDiscard?: () => void;
+  onKeep?: () => Promise<void>;
+  onDiscard?: () => void;
   autoFocus?: boolean;
   /** Called with every change of a value. */
   onEdit?: () => void;
-}) {
+}
+
+/** A form of a record, once its choices are read. `save` gets the value; issues of the server are shown at their fields. */
+export function RecordForm<T>(props: Props<T>) {
+  const { reading } = props.context;
+  return reading && !reading.isDone && !reading.problem ? <Loading rows={3} /> : <Fields {...props} />;
+}
+
+function Fields<T>({ form, before, context, save, onCancel, onKeep, onDiscard, autoFocus = true, onEdit }: Props<T>) {
   const { t } = context;
   const start = useMemo(() => (before ? form.value(before, context) : ((initial(fieldOf(form.schema({}, context, null))) ?? {}) as JsonObject)), [before]);
   const [value, setValue] = useState<JsonObject>(start);

@@ -2,6 +2,7 @@ import { createContext, type ReactNode, useContext } from "react";
 import type { ListName, Records } from "../../api/records";
 import type { Caller, Json, JsonObject } from "../../api/types";
 import type { Language } from "../../i18n/texts";
+import type { Reading } from "../../kit/kit";
 import type { Option } from "../../kit/Picker";
 
 /** What the functions of a collection can use. */
@@ -10,6 +11,8 @@ export interface Context extends Language {
   records: Records;
   /** What `prepare` has read, such as the groups to choose from. */
   choices: Record<string, JsonObject[]>;
+  /** How far they are read; absent where a form waits for them. */
+  reading?: Reading;
 }
 
 export interface Column<T> {

@@ -1,6 +1,6 @@
 import { MOST_PEOPLE } from "../../api/people";
 import { type Delegation, MOST_WORKFLOWS } from "../../api/records";
-import type { JsonObject } from "../../api/types";
+import type { Json, JsonObject } from "../../api/types";
 import { visible } from "../../kit/safe";
 import { type Collection, type Context, isAdmin } from "./collection";
 import { nameOf, Person } from "./PersonChoice";
@@ -33,15 +33,17 @@ export const delegations: Collection<Delegation> = {
     schema: (value, context, before) => {
       const { t, me, choices } = context;
       const people = (choices.members ?? []).map((one) => String(one.userId));
-      const person = (title: string, users: string[]): JsonObject =>
-        people.length >= MOST_PEOPLE ? { type: "string", format: "person", title, minLength: 1 }
+      const delegator = before?.from ?? value.from ?? me.userId;
+      const isNamed = me.scopes.includes("members:read");
+      const person = (title: string, users: string[], without?: Json): JsonObject =>
+        people.length >= MOST_PEOPLE || (isNamed && !people.length) ? { type: "string", format: "person", title, minLength: 1, ...(without === undefined ? {} : { without }) }
           : people.length ? { title, oneOf: users.map((user) => ({ const: user, title: nameOf(user, context) })) } : { type: "string", title, description: t("members.userId"), minLength: 1 };
       const workflows = choices.workflows ?? [];
       return {
         type: "object", required: ["to"],
         properties: {
           ...(before || !isAdmin(me) ? {} : { from: { ...person(t("delegations.from"), people), default: me.userId } }),
-          to: person(t("delegations.to"), people.filter((user) => user !== (before?.from ?? value.from ?? me.userId))),
+          to: person(t("delegations.to"), people.filter((user) => user !== delegator), delegator),
           until: { type: "string", format: "date-time", title: t("delegations.until"), description: t("delegations.untilHint") },
           ...(workflows.length ? {
             workflowIds: { type: "array", title: t("delegations.workflows"), description: `${t("delegations.workflowsHint")}${workflows.length < MOST_WORKFLOWS ? "" : ` ${t("delegations.workflowsCut", { count: MOST_WORKFLOWS })}`}`, items: { oneOf: workflows.map((one) => ({ const: one.id!, title: one.name! })) } },

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-BS4wzptR.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-D-n5fXdd.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
