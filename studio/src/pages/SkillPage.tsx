@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { ApiError } from "../api/client";
 import { type SkillRecord, Skills } from "../api/skills";
 import type { JsonObject } from "../api/types";
@@ -47,24 +47,11 @@ function One({ id }: { id: number }) {
     addEventListener("beforeunload", leave);
     return () => removeEventListener("beforeunload", leave);
   }, [isEdited, host]);
-  const own = useRef(0);
-  const [news, setNews] = useState(false);
-  useChanges(["skill"], (changes) => {
-    if (!changes.some((change) => change.kind === "skill" && String(change.id) === String(id))) return;
-    if (own.current > Date.now() - 2_000) return;
-    // What is being edited stays; elsewhere the newer content is shown.
-    if (tab === "settings" || isEdited) setNews(true);
-    else found.reload();
-  });
+  useChanges(["skill"], (changes) => changes.some((change) => change.kind === "poll" || String(change.id) === String(id)) && found.reload());
   if (found.problem && !found.value) return <Failure isPage problem={found.problem} onRetry={found.reload} />;
   if (!found.value) return <Loading rows={8} />;
   const { value: skill, etag } = found.value;
   const mayEdit = skill.canManage && !host.readonly && skill.status !== "deleted";
-  const reload = () => {
-    own.current = Date.now();
-    setNews(false);
-    found.reload();
-  };
   const shared = { skill, skills, mayEdit };
   return (
     <div className="page skill">
@@ -74,19 +61,19 @@ function One({ id }: { id: number }) {
           <Status value={skill.status} />
           {skill.hasUnpublishedChanges && <span className="tag wait"><Icon name="pending" />{t("workflows.unpublished")}</span>}
         </div>
-        {mayEdit && host.wants("deploy") && skill.hasUnpublishedChanges && <Deploy skill={skill} skills={skills} onDone={reload} />}
+        {mayEdit && host.wants("deploy") && skill.hasUnpublishedChanges && <Deploy skill={skill} skills={skills} onDone={found.reload} />}
         {mayEdit && host.wants("settings") && <Delete skill={skill} skills={skills} />}
       </div>
       {skill.status === "deleted" && (
         <div className="notices">
           <div className="notice bad" role="alert"><Icon name="error" /><span className="grow">{t("skill.deleted")}</span>
-            {skill.canManage && !host.readonly && host.wants("settings") && <Restore restore={() => skills.restore(id)} onRestored={reload} />}
+            {skill.canManage && !host.readonly && host.wants("settings") && <Restore restore={() => skills.restore(id)} onRestored={found.reload} />}
           </div>
         </div>
       )}
       <Tabs label={t("skill.views")} value={tab} onChange={setTab} panel="skill-panel" items={TABS.map((one) => ({ id: one, text: t(`skill.${one}`) }))} />
       <div className="skillpanel" id="skill-panel" role="tabpanel" aria-label={t(`skill.${tab}`)} tabIndex={tab === "try" ? -1 : 0}>
-        {(tab === "settings" || isEdited) && <Settings {...shared} etag={etag} isOutdated={news} hidden={tab !== "settings"} onEdited={setEdited} onSaved={reload} />}
+        {(tab === "settings" || isEdited) && <Settings {...shared} etag={etag} hidden={tab !== "settings"} onEdited={setEdited} onSaved={found.reload} />}
         {tab === "try" ? <ChatPage key={String(mayEdit && skill.hasUnpublishedChanges)} skillId={String(id)} embedded draft={mayEdit && skill.hasUnpublishedChanges} />
           : tab === "settings" ? null
           : tab === "context" ? <ContextPreview {...shared} />

@@ -1,4 +1,4 @@
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { Records } from "../api/records";
 import type { SkillContent, SkillRecord, Skills } from "../api/skills";
 import type { Json, JsonObject, Tool } from "../api/types";
@@ -6,6 +6,7 @@ import { useHost, useLoaded } from "../elements/context";
 import { patchOf } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
+import { isEqual } from "../kit/json";
 import { Failure, Loading } from "../kit/kit";
 import { brief } from "../kit/safe";
 import type { Context, FormOf } from "../pages/admin/collection";
@@ -49,9 +50,9 @@ export function bodyOf(skill: SkillRecord, value: JsonObject): JsonObject {
   return body;
 }
 
-/** The draft of the skill as a form. */
-export function Settings({ skill, skills, etag, mayEdit, isOutdated, hidden, onEdited, onSaved }: {
-  skill: SkillRecord; skills: Skills; etag: string | null; mayEdit: boolean; isOutdated: boolean;
+/** The draft of the skill as a form, which stays with the version that it began with when a newer one is read. */
+export function Settings({ skill, skills, etag, mayEdit, hidden, onEdited, onSaved }: {
+  skill: SkillRecord; skills: Skills; etag: string | null; mayEdit: boolean;
   /** Another view is shown; what is typed stays here. */
   hidden: boolean;
   /** Whether something is typed that is not saved. */
@@ -60,8 +61,19 @@ export function Settings({ skill, skills, etag, mayEdit, isOutdated, hidden, onE
   const language = useLanguage();
   const { t } = language;
   const { api, client } = useHost();
-  const [tag, setTag] = useState(etag);
-  const [edition, setEdition] = useState(0);
+  /** `tags` are those of this form: each other one is of somebody else. */
+  const [base, setBase] = useState({ skill, etag, edition: 0, tags: [etag] });
+  const [isSaving, setSaving] = useState(false); // a change can be read before its response is there
+  const isOutdated = !isSaving && !base.tags.includes(etag);
+  const begin = (value: SkillRecord, tag: string | null, step = 0) =>
+    setBase((before) => ({ skill: value, etag: tag, edition: before.edition + step, tags: [...before.tags, tag] }));
+  const restart = (value: SkillRecord, tag: string | null) => {
+    onEdited(false);
+    begin(value, tag, 1);
+  };
+  useEffect(() => {
+    if (isOutdated && isEqual(valueOf(skill), valueOf(base.skill))) begin(skill, etag); // as after a deploy
+  }, [isOutdated, etag]);
   const loaded = useLoaded("choices", async () => {
     const records = new Records(client);
     const [me, models, others, tools] = await Promise.all([
@@ -79,17 +91,22 @@ export function Settings({ skill, skills, etag, mayEdit, isOutdated, hidden, onE
       {isOutdated && <div className="notice wait" role="status"><Icon name="waiting" />{t("admin.stale")}</div>}
       {links.map((url) => <p key={url}><a href={new URL(url, new URL(`${client.baseUrl}/`, location.href)).href} target="_blank" rel="noopener">{t("skill.chatPage")}</a></p>)}
       <fieldset disabled={!mayEdit}>
-        <RecordForm key={edition} form={form} before={skill} context={{ ...loaded.value, ...language }} autoFocus={false}
+        <RecordForm key={base.edition} form={form} before={base.skill} context={{ ...loaded.value, ...language }} autoFocus={false}
           save={async (value) => {
-            const saved = await skills.change(skill.id, bodyOf(skill, value), tag);
-            setTag(saved.etag);
+            setSaving(true);
+            try {
+              const saved = await skills.change(skill.id, bodyOf(base.skill, value), base.etag);
+              begin(saved.value, saved.etag);
+            } finally {
+              setSaving(false);
+            }
             onEdited(false);
             onSaved();
           }}
           onEdit={() => onEdited(true)}
-          onCancel={() => { onEdited(false); setEdition(edition + 1); }}
-          onKeep={async () => setTag((await skills.read(skill.id)).etag)}
-          onDiscard={() => { onEdited(false); onSaved(); setEdition(edition + 1); }} />
+          onCancel={() => (isOutdated ? restart(skill, etag) : restart(base.skill, base.etag))}
+          onKeep={async () => begin(base.skill, (await skills.read(skill.id)).etag)}
+          onDiscard={() => void skills.read(skill.id).then((now) => restart(now.value, now.etag), () => undefined)} />
       </fieldset>
     </div>
   );

@@ -155,9 +155,9 @@ def test_memories_and_the_context(open_page: Open, chats: dict[str, Any]) -> Non
     page = opened(open_page, chats, number)
     tab(page, "Memories")
     for text in ("Likes tea", EVIL):
-        page.get_by_label("New memory").fill(text)
+        page.get_by_label("New memory", exact=True).fill(text)
         page.keyboard.press("Enter")
-        expect(page.get_by_label("New memory")).to_have_value("")
+        expect(page.get_by_label("New memory", exact=True)).to_have_value("")
     expect(page.locator(".memories li")).to_have_count(2)
     check(page)
     page.get_by_role("button", name="Edit: Likes tea").click()
@@ -209,7 +209,7 @@ def test_settings_that_are_not_saved_stay(open_page: Open, chats: dict[str, Any]
     page.get_by_label("Expected output").fill("typed")
     tab(page, "Memories")
     expect(page.get_by_label("Expected output")).to_be_hidden()
-    expect(page.get_by_label("New memory")).to_be_visible()
+    expect(page.get_by_label("New memory", exact=True)).to_be_visible()
     assert page.evaluate(asks) is True
     tab(page, "Settings")
     expect(page.get_by_label("Expected output")).to_have_value("typed")

@@ -11,7 +11,7 @@ from servers import Server, eventually
 from test_builder import create, opened
 from test_builder_settings import settings
 from test_chat import chat
-from test_chat_page import idle, say
+from test_chat_page import client, idle, say
 from test_skill import opened as skill_page
 from test_skill import skill, tab
 from watching import Open
@@ -154,6 +154,65 @@ class TestRecords:
             held.answer()
             expect(heading).to_have_text("Late after")
             client.delete(place)
+
+
+def test_the_tag_of_a_schedule_is_that_of_the_newest_read(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """An older one would make the next change a conflict with nobody."""
+    schedule = {"frequency": "daily", "timezone": "UTC", "time_of_day": "09:00"}
+    with server.client() as client:
+        workflow = create(client, demo.graph([demo.transform("first", 1)], ("start", "first")))
+        place = f"/api/v1/workflows/{workflow}"
+        name = f"Late tags {workflow}"
+        client.patch(place, json={"name": name, "trigger": {"trigger_type": "schedule", "schedule": schedule}})
+        client.post(f"{place}/deploy")
+        page = open_page("/studio/schedules")
+        held = Held(page, f"{place}$", method("GET"))
+        page.locator(".record").filter(has_text=name).click()
+        held.collect()
+        client.patch(place, json={"name": f"{name} later"})
+        held.collect(2)
+        held.answer(1)
+        held.answer(0)
+        held.end()
+        page.get_by_role("button", name="Switch on").click()
+        expect(page.get_by_role("button", name="Switch off")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        client.delete(place)
+
+
+class TestChangesOfOthers:
+    """They are seen just after an own change, too."""
+
+    def test_while_settings_are_shown(self, open_page: Open, chats: dict[str, Any]) -> None:
+        number = skill(chats, "Late settings")
+        page = skill_page(open_page, chats, number)
+        tab(page, "Settings")
+        name = page.get_by_label("Name", exact=True).first
+        name.fill("Mine")
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_role("heading", name="Mine")).to_be_visible()
+        notice = page.get_by_role("status").filter(has_text="changed")
+        expect(notice).to_have_count(0)
+        with client(chats) as api:
+            api.patch(f"/api/v1/skills/{number}", json={"name": "Theirs"})
+        expect(notice).to_be_visible()
+        expect(page.get_by_role("heading", name="Theirs")).to_be_visible()
+        expect(name).to_have_value("Mine")
+        page.get_by_role("button", name="Cancel").click()
+        expect(name).to_have_value("Theirs")
+        expect(notice).to_have_count(0)
+
+    def test_after_a_deploy(self, open_page: Open, chats: dict[str, Any]) -> None:
+        """A deploy is no change of the settings: they can be saved."""
+        number = skill(chats, "Late deploy")
+        page = skill_page(open_page, chats, number)
+        tab(page, "Settings")
+        for text in ("First", "Second"):
+            page.get_by_label("Expected output").fill(text)
+            page.get_by_role("button", name="Save").click()
+            page.get_by_role("button", name="Deploy").click()
+            expect(page.get_by_role("button", name="Deploy")).to_have_count(0)
+        expect(page.get_by_role("alert")).to_have_count(0)
 
 
 def test_a_person_who_is_looked_for_before_people_are_read(open_page: Open, server: Server) -> None:

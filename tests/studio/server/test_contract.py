@@ -82,7 +82,10 @@ async def test_fields(described: dict[str, Any], name: str) -> None:
     """Every field that the studio reads is one of the document's shape."""
     shape, pending = SHAPES[name]
     known = set(properties(described, described["components"]["schemas"][shape]))
-    text = "".join((SOURCES / "api" / each).read_text() for each in ("chats.ts", "people.ts", "records.ts", "skills.ts", "types.ts"))
+    text = "".join(
+        (SOURCES / "api" / each).read_text()
+        for each in ("chats.ts", "people.ts", "records.ts", "skills.ts", "types.ts")
+    )
     (body,) = re.findall(rf"interface {name}(?: extends \w+)? \{{\n(.*?)\n\}}", text, re.DOTALL)
     read = set(re.findall(r"^  (\w+)\??:", body, re.MULTILINE))
     assert read

@@ -1,7 +1,7 @@
 import { type ReactNode, useCallback, useEffect, useRef, useState } from "react";
 import { MOST_NEXT, type Scheduled } from "../../api/records";
 import type { Caller } from "../../api/types";
-import { problemOf, useChanges, useHost, useLoaded } from "../../elements/context";
+import { problemOf, useChanges, useHost, useLatest, useLoaded } from "../../elements/context";
 import { Icon } from "../../kit/icons";
 import { Empty, Failure, Loading, Tabs, VirtualRows } from "../../kit/kit";
 import { Named, Refusal } from "../../kit/named";
@@ -156,13 +156,19 @@ function Details({ one, context, onClose, onChanged }: { one: Scheduled; context
   const host = useHost();
   const [etag, setEtag] = useState<string | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
-  const read = useCallback(() => void records.workflow(one.id).then((found) => setEtag(found.etag), () => undefined), [records, one]);
+  const begin = useLatest();
+  const read = useCallback(() => {
+    const isLatest = begin();
+    void records.workflow(one.id).then((found) => isLatest() && setEtag(found.etag), () => undefined);
+  }, [begin, records, one]);
   useEffect(read, [read]);
   const offered = !host.readonly && host.wants("manage") && me.scopes.includes("workflows:write");
   const toggle = async () => {
     setProblem(null);
     try {
-      setEtag((await records.toggle(one.id, !one.isEnabled, etag)).etag);
+      const changed = await records.toggle(one.id, !one.isEnabled, etag);
+      begin(); // what was read before is older
+      setEtag(changed.etag);
     } catch (error) {
       setProblem(problemOf(error).message);
       read();
