@@ -16,7 +16,7 @@ import { handlesOf, removable, titleOf } from "./document";
 import type { Found } from "./editor";
 import { GroupInput } from "./Marks";
 import { Params } from "./Params";
-import { wordsOf } from "./Problems";
+import { problemText } from "./problemText";
 import { Questions } from "./Questions";
 import { finderOf, type References, useReferences } from "./references";
 
@@ -126,7 +126,7 @@ function withoutNobody(data: JsonObject, pointer: string): JsonObject {
 /** The settings of one node: its name, its data by the schema of its type, and its edges. */
 export function NodeEditor({ node, structure, catalog, editing, organization, issues, canEdit, onData, onRename, onConnect, onCut, onSelect, onDelete, trial, onClose }: Props) {
   const { t, has } = useLanguage();
-  const findingOf = (found: Found): FieldError => ({ rule: "server", message: wordsOf(found, { t, has }), isWarning: found.severity === "warning" });
+  const findingOf = (found: Found): FieldError => ({ rule: "server", message: problemText(found.message, { t, has }), isWarning: found.severity === "warning" });
   const id = useId();
   const type = catalog.types.get(node.type);
   const data = node.data ?? {};

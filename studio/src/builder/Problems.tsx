@@ -1,11 +1,11 @@
 import type { Structure } from "../api/types";
 import { useLanguage } from "../i18n/context";
-import type { Language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { Named } from "../kit/named";
 import { brief } from "../kit/safe";
 import { titleOf } from "./document";
 import type { Found } from "./editor";
+import { problemText } from "./problemText";
 
 export interface Count {
   /** What prevents a deploy. */
@@ -24,16 +24,6 @@ export function counted({ errors, warnings }: Count, t: (key: string, values: { 
   return parts.filter(Boolean).join(", ");
 }
 
-/** A name of `data` in backticks that is not that of a node, tool or something else. */
-const FIELD = /(?<!\b(?:branch|edge|group|handle|model|node|outcome|parameter|skill|tool) )`(\w+)`/g;
-
-/** The field on the page shows the name of the skill, where it has one, and which of the reasons it is. */
-const NO_SKILL = /^unknown skill `\d+`$/;
-
-/** What was found, with the names that the fields have on the page. */
-export const wordsOf = ({ message }: Found, { t, has }: Pick<Language, "t" | "has">): string =>
-  NO_SKILL.test(message) ? t("builder.noSkill") : message.replace(FIELD, (all, name: string) => (has(`data.${name}`) ? `\`${t(`data.${name}`)}\`` : all));
-
 /** The findings of the server's validation, with their fields. Each leads to its node. */
 export function Problems({ issues, structure, onSelect }: { issues: Found[]; structure: Structure; onSelect: (issue: Found) => void }) {
   const { t, has } = useLanguage();
@@ -47,7 +37,7 @@ export function Problems({ issues, structure, onSelect }: { issues: Found[]; str
           <span className="grow text">
             {issue.severity === "warning" && <span className="sr">{t("builder.warnings", { count: 1 })}: </span>}
             {fieldsIn(issue).map((name, place) => <span key={place}><strong>{brief(has(`data.${name}`) ? t(`data.${name}`) : name, 60)}</strong> · </span>)}
-            <Named text={brief(wordsOf(issue, { t, has }), 400)} />
+            <Named text={brief(problemText(issue.message, { t, has }), 400)} />
           </span>
           {issue.at.node !== undefined && byId.has(issue.at.node) && (
             <button type="button" className="button small" onClick={() => onSelect(issue)}>{brief(titleOf(byId.get(issue.at.node)!), 40)}</button>
@@ -58,8 +48,9 @@ export function Problems({ issues, structure, onSelect }: { issues: Found[]; str
   );
 }
 
-/** The names of the fields that lead to an issue; entries of lists count from one. */
+/** The names of the fields that lead to an issue; entries of lists count from one. A connection has no fields on the page. */
 function fieldsIn({ at }: Found): string[] {
+  if (at.edge !== undefined) return [];
   const steps = at.pointer.split("/").slice(1).map((step) => step.replace(/~1/g, "/").replace(/~0/g, "~"));
   return (steps[0] === "params" ? steps.slice(1) : steps).map((step) => (/^\d+$/.test(step) ? String(Number(step) + 1) : step));
 }

@@ -266,8 +266,8 @@ export class Editor {
   private found(issues: Issue[]): Found[] {
     return issues.map((issue) => {
       const at = placeOf(issue, this.history.current);
-      const before = `node \`${at.node}\`: `; // the page shows it at the node
-      return { ...issue, at, message: issue.message.startsWith(before) ? issue.message.slice(before.length) : issue.message };
+      // The page shows it at the node, or at a connection of the node.
+      return { ...issue, at, message: at.node === undefined && at.edge === undefined ? issue.message : issue.message.replace(/^node `.*?`: /, "") };
     });
   }
 

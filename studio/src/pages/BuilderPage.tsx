@@ -4,6 +4,7 @@ import type { Structure } from "../api/types";
 import { Ask, type Preview } from "../builder/Ask";
 import { addNote, grouped, groupKey, groupOf, groupsOf, members, movedAll, NOTE, noteKey, noteOf, notesOf, withoutMarks, withText } from "../builder/annotations";
 import { addNode, connect, copied, exceeded, handlesOf, moved, NO_LIMITS, type Pasted, pasted, type Point, removable, renamed, withData, without } from "../builder/document";
+import de from "../builder/de.json";
 import { ConflictDialog, DeployDialog, type From, RunDialog } from "../builder/dialogs";
 import { SettingsDialog, useTypedSettings } from "../builder/Settings";
 import { Editor, type Found } from "../builder/editor";
@@ -11,6 +12,7 @@ import { type CanvasHandle, EditorCanvas } from "../builder/EditorCanvas";
 import type { Marks } from "../builder/playing";
 import { Simulate } from "../builder/Simulate";
 import { TryNode } from "../builder/TryNode";
+import en from "../builder/en.json";
 import { keeperOf } from "../builder/keeper";
 import { type Catalog, NodeEditor } from "../builder/NodeEditor";
 import { NoteEditor, SeveralEditor } from "../builder/Marks";
@@ -18,7 +20,7 @@ import { type Entry, entryIn, Palette } from "../builder/Palette";
 import { countOf, focusField, Problems } from "../builder/Problems";
 import { type Opening, problemOf, useChanges, useHost, useLoaded, useOpened } from "../elements/context";
 import { NodeExpressions, useSample } from "../expressions/NodeExpressions";
-import { useLanguage } from "../i18n/context";
+import { LanguageContext, useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { isObject } from "../kit/json";
 import { Empty, Failure, Loading } from "../kit/kit";
@@ -43,8 +45,14 @@ export interface BuilderMethods {
 }
 
 export default function BuilderPage({ workflowId, onEditor, ...opening }: BuilderProps) {
+  const language = useLanguage();
+  const extended = useMemo(() => language.extend({ en, de }), [language]);
   const id = Number(workflowId);
-  return Number.isInteger(id) && id > 0 ? <OneBuilder key={id} id={id} opening={opening} {...(onEditor ? { onEditor } : {})} /> : <Empty icon="workflows" title="workflow-id" />;
+  return (
+    <LanguageContext value={extended}>
+      {Number.isInteger(id) && id > 0 ? <OneBuilder key={id} id={id} opening={opening} {...(onEditor ? { onEditor } : {})} /> : <Empty icon="workflows" title="workflow-id" />}
+    </LanguageContext>
+  );
 }
 
 function useEditor(id: number, editing: Editing): Editor {

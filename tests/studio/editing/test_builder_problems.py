@@ -1,8 +1,10 @@
 """Problems of a draft name the node and the field, and lead there, from the list and from the dialog of a deploy."""
 
 import re
+from typing import Any
 
 import demo
+import pytest
 from appearance import check_accessibility
 from playwright.sync_api import expect
 from servers import Server
@@ -92,3 +94,54 @@ def test_a_warning_at_a_field_is_not_an_error(open_page: Open, server: Server) -
     field.get_by_role("textbox").fill("0")
     expect(field.get_by_role("textbox")).to_have_attribute("aria-invalid", "true")
     expect(field.locator(".problem")).to_have_class("problem")
+
+
+def fault(name: str, type_: str, **data: Any) -> demo.Json:
+    return {"id": name, "type": type_, "data": data}
+
+
+FAULTS = (
+    fault("ask", "humanApproval", message="{{ input. }}", timeoutSeconds=-5, onTimeout="no", requiredApprovals=1.5),
+    fault("ask2", "humanApproval", approvers={}, remindAfterSeconds=10, timeoutSeconds=5, escalateTo={"emails": ["x"]}),
+    fault("ask3", "humanApproval", approvers={"emails": ["a@b.test"]}, requiredApprovals=2, onTimeout="deny"),
+    fault("http", "action", toolId="core.http", params={"method": "GRAB", "headers": 3, "what": 2}),
+    fault("wait", "action", toolId="core.wait", params={"seconds": "soon"}, retry={"max_attempts": 2}),
+    fault("wait2", "action", toolId="core.wait", params={"seconds": -1}),
+    fault("bare", "action"),
+    fault("no", "action", toolId="nope"),
+    fault("map", "action", toolId="core.transform", params={"value": "{{ nodes.z }} {{ item }}"}, maxConcurrency=2),
+    fault(
+        "cond", "condition",
+        branches=[{"handle": "a", "when": "input.x >"}, {"handle": "else", "when": "1"}, {"handle": "a", "when": ""}],
+    ),
+    fault("cond2", "condition", branches=[]),
+    fault("agent", "agent"),
+    fault("agent2", "agent", agent_id=999, tool_restrictions=["zz"], model="none"),
+    fault("lost", "action", toolId="core.transform", params={"value": 1}),
+    fault("once", "action", toolId="core.transform", params={"value": 1}),
+    fault("again", "action", toolId="core.transform", params={}),
+)  # fmt: skip
+LINES = (
+    ("start", "ask"), ("ask", "ask2"), ("ask2", "ask3", "approved"), ("ask3", "http", "expired"),
+    ("http", "wait", "yes"), ("http", "bare"), ("bare", "no"), ("no", "map"), ("map", "cond"), ("cond", "cond2", "zz"),
+    ("cond", "agent", "a"), ("agent", "agent2"), ("agent2", "start"), ("start", "once"), ("once", "again"),
+    ("again", "once"), ("start", "wait2"),
+)  # fmt: skip
+INTERNAL = re.compile(r"sourceHandle|handle\b|humanApproval|[a-z]+[A-Z]|agent_id|\bnull\b")
+ENGLISH = re.compile(r"\b(must|the|is|has|reads|without|unknown|use|there|edge)\b", re.IGNORECASE)
+
+
+@pytest.mark.parametrize("locale", ["en-US", "de-DE"])
+def test_problems_are_in_the_language_and_words_of_the_page(open_page: Open, server: Server, locale: str) -> None:
+    """Each that the rules of graphs can find; none has a name of the API, except for what a user has entered."""
+    with server.client() as client:
+        page = opened(open_page, create(client, demo.graph(list(FAULTS), *LINES)), locale=locale)
+    page.locator(".head").get_by_role("button", name=re.compile("[0-9]+ [Pp]roble")).click()
+    lines = page.locator(".problems li .text")
+    expect(lines).not_to_have_count(1)
+    found = lines.all_inner_texts()
+    assert len(found) > 40
+    entered = re.compile(r"max_attempts|core\.\w+")
+    assert not [one for one in found if INTERNAL.search(entered.sub("", one))]
+    if locale == "de-DE":
+        assert not [one for one in found if ENGLISH.search(one)]

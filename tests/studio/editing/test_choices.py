@@ -188,16 +188,16 @@ def test_problems_have_the_words_of_the_page(open_page: Open, server: Server) ->
     """A problem names a field as its label does, and is shown once; the node it is at needs no second name."""
     with server.client() as client:
         page, panel, _ = shown(open_page, client, demo.node("write", "agent"))
-        expect(panel.get_by_text("without Skill, a Message or Instructions is required")).to_be_visible()
+        expect(panel.get_by_text("Without a skill, a message or instructions are required")).to_be_visible()
         page.get_by_role("button", name="1 problem", exact=True).click()
         problems = page.get_by_role("list", name="Problems")
-        expect(problems.get_by_text("without Skill, a Message or Instructions is required")).to_be_visible()
+        expect(problems.get_by_text("Without a skill, a message or instructions are required")).to_be_visible()
         expect(page.get_by_text("agent_id")).to_have_count(0)
         expect(page.get_by_text("node write")).to_have_count(0)
         _, panel, _ = shown(
             open_page, client, demo.node("large", "condition", branches=[{"handle": "yes", "when": "true"}])
         )
-        expect(panel.get_by_text("it has no else edge")).to_have_count(1)
+        expect(panel.get_by_text("Nothing follows if no branch applies")).to_have_count(1)
         expect(panel.get_by_text("`")).to_have_count(0)
 
 
