@@ -255,6 +255,8 @@ def signed_in(target: CommandTarget) -> CommandTarget:
 def _headers(target: CommandTarget) -> dict[str, str]:
     if not target.token:
         raise CycloptsError(msg="--server needs --token, WFCORE_TOKEN or `wfcore login`")
+    if not (target.token.isascii() and target.token.isprintable()):
+        raise CycloptsError(msg="the token has a character that no token has: copy it again")
     return {"accept": "application/json", "authorization": f"Bearer {target.token}"}
 
 

@@ -174,6 +174,15 @@ def test_the_url_of_a_server_is_one_of_http(acme: Organization, server: str) -> 
     assert f"`{server}` is not the URL of a server: use http:// or https://" in shown.err
 
 
+@pytest.mark.parametrize("token", ["svc_é", "svc_\u200b", "svc_\n1", "svc_\ud83d"])
+def test_a_token_that_no_header_can_carry(acme: Organization, token: str) -> None:
+    """It is wrong usage, and is not shown: it can be a real token with a character too many."""
+    shown = acme.call("workflow", "list", "--server", "http://127.0.0.1:1", "--token", token)
+    assert (shown.status, shown.out) == (2, "")
+    assert "the token has a character that no token has" in shown.err
+    assert "svc_" not in shown.err
+
+
 @pytest.mark.parametrize("area", ["member", "group", "token"])
 def test_every_command_of_an_area_says_what_it_does(acme: Organization, area: str) -> None:
     """The help of the area has a text for each."""
