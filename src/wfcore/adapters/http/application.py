@@ -300,7 +300,8 @@ class Application:
         return me
 
     async def _raw(self, connection: HTTPConnection, receive: Receive, route: Route) -> bytes:
-        return await read_body(connection.headers, receive, self._limits.at_most(route.max_body_bytes))
+        limits = self._limits if route.max_body_bytes is None else self._limits.at_most(route.max_body_bytes)
+        return await read_body(connection.headers, receive, limits)
 
     async def _body(self, connection: HTTPConnection, receive: Receive, route: Route) -> dict[str, JSON]:
         if route.body is None:

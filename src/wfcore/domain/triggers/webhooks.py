@@ -23,9 +23,6 @@ PREFIX: Final = "whsec_"
 TOLERANCE: Final = 300
 """The most seconds between a message's timestamp and now, in the past or in the future."""
 
-MAX_BYTES: Final = 2**20
-"""The most bytes of a body: they are read before the signature can be verified."""
-
 MAX_SIGNATURES: Final = 20
 """The most signatures of one message that are checked: a sender has two while it changes its secret."""
 

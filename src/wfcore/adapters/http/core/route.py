@@ -17,7 +17,6 @@ from wfcore.api.runs import EventDto
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
-from wfcore.domain.triggers.webhooks import MAX_BYTES
 from wfcore.runtime.common.requests import PageTokens
 
 PAGE_SIZE = Query("pageSize", page_size, {"type": "integer", "minimum": 1, "default": 25},
@@ -47,7 +46,7 @@ class Call:
     origin: str
     """Scheme and host as the client wrote them."""
     raw: Callable[[], Awaitable[bytes]]
-    """Reads the bytes of a body that the application does not parse, at most `Route.max_body_bytes`."""
+    """Reads the bytes of a body that the application does not parse, within the limit of the route."""
 
     @property
     def me(self) -> Principal:
@@ -125,8 +124,8 @@ class Route:
     """The shape, or shapes, of a JSON body when the handler reads its bytes."""
     request_media_types: tuple[str, ...] = ()
     """The media types of a body that is not JSON: the handler reads its bytes."""
-    max_body_bytes: int = MAX_BYTES
-    """How many bytes the handler can read."""
+    max_body_bytes: int | None = None
+    """How many bytes the handler can read; None is the limit of the server."""
     other_statuses: tuple[int, ...] = ()
     """Further success statuses, with the same body."""
     empty_statuses: tuple[int, ...] = ()

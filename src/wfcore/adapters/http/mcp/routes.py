@@ -57,7 +57,6 @@ class McpRoutes:
     def __init__(self, tools: WorkflowTools, ports: Ports) -> None:
         self._tools = tools
         self._ids = ports.ids
-        self._max_body_bytes = ports.settings.max_request_bytes
         self._hosts = ports.settings.hosts
         self._exchange: ModuleType | None = None
 
@@ -65,7 +64,7 @@ class McpRoutes:
         yield Route(
             "mcp.exchange", "POST", PATH, self.exchange,
             "Send a message to the protocol server of an interface", scopes_of(self._tools.call), McpReply,
-            raw_body_shape=McpMessage, max_body_bytes=self._max_body_bytes, streams=True,
+            raw_body_shape=McpMessage, streams=True,
             events=McpMessage | McpReply, empty_statuses=(HTTPStatus.ACCEPTED,), error_shape=McpReply,
         )  # fmt: skip
 
