@@ -26,6 +26,8 @@ MALFORMED_RULES = frozenset({"json", "type", "required", "query", "header"})
 """An issue with one of these rules means a malformed request (400), with any other rule an invalid one (422)."""
 
 
+_WITH_ISSUES = (400, 422)
+
 Severity = Literal["error", "warning"]
 """Of an issue: an error prevents a deployment, a warning is only shown."""
 
@@ -49,7 +51,9 @@ class Issue:
 
 
 class WfcoreError(Exception):
-    """The base class. `info` is the free object of the error envelope."""
+    """The base class. `info` is the free object of the error envelope. That of a 400 and of a 422 has `errors`: one about
+    the whole request, unless issues of its values are given.
+    """
 
     code: ClassVar[str] = "INTERNAL_ERROR"
     status: ClassVar[str] = "INTERNAL"
@@ -59,6 +63,8 @@ class WfcoreError(Exception):
         super().__init__(message)
         self.message = message
         self.info: dict[str, JSON] = dict(info or {})
+        if self.http in _WITH_ISSUES:
+            self.info.setdefault("errors", [Issue("", message, "request").to_wire()])
 
     def to_wire(self, request_id: str) -> dict[str, JSON]:
         """The value of `error` in the error envelope."""

@@ -31,6 +31,15 @@ def test_the_wire_form() -> None:
     assert NotFound().message == "not found"
 
 
+@pytest.mark.parametrize("kind", [Malformed, Invalid])
+def test_an_error_without_issues_has_one_about_the_request(kind: type[WfcoreError]) -> None:
+    """What is given beside it stays; given issues do too, and other errors have none."""
+    issue = {"path": "", "message": "no", "rule": "request"}
+    assert kind("no", {"reason": "x"}).info == {"reason": "x", "errors": [issue]}
+    assert kind("no", {"errors": []}).info == {"errors": []}
+    assert "errors" not in Conflict("no").info
+
+
 class TestRefuse:
     """Raising for the errors among issues."""
 
