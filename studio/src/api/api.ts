@@ -1,4 +1,5 @@
 import { ApiError, type Client, mayPass } from "./client";
+import { Names } from "./people";
 import type {
   Caller, Decision, InboxItem, Json, JsonObject, RunEvent, RunGraph, RunRecord, Structure, Workflow,
 } from "./types";
@@ -28,7 +29,12 @@ export class Api {
   private readonly workflows = new Map<number, Promise<Workflow | null>>();
   private readonly names = new Map<number, string>();
 
-  constructor(readonly client: Client) {}
+  /** Of people. */
+  readonly people;
+
+  constructor(readonly client: Client) {
+    this.people = new Names(client);
+  }
 
   /** The caller, with the read scopes that its write scopes include. */
   async me(): Promise<Caller> {

@@ -1,5 +1,5 @@
 import type { Client, Tagged } from "./client";
-import { type Member, peopleOf } from "./people";
+import { Names, peopleOf } from "./people";
 import type { JsonObject, Tool, Workflow } from "./types";
 
 /** The shapes of an organization's records that the studio reads. A test compares their fields with the OpenAPI document. */
@@ -171,12 +171,11 @@ const one = (id: string | number) => encodeURIComponent(String(id));
 
 /** The calls about an organization's records. Changes carry the tag of what was read (`If-Match`). */
 export class Records {
-  /** The names of people that were read by their ids, and what reads them. */
-  private readonly names = new Map<string, string>();
-  private readonly reads = new Map<string, Promise<void>>();
+  readonly names;
   readonly people;
 
   constructor(private readonly client: Client) {
+    this.names = new Names(client);
     this.people = peopleOf(client);
   }
 
@@ -195,20 +194,6 @@ export class Records {
       if ((next = page.next) === null) break;
     }
     return rows;
-  }
-
-  knownName(userId: string): string | undefined {
-    return this.names.get(userId);
-  }
-
-  /** The name of a person, which is read once; of somebody unknown the id. */
-  readName(userId: string): Promise<void> {
-    const read = async () => {
-      const found = await this.read<Member>("members", userId).then(({ value }) => value, () => null);
-      this.names.set(userId, found?.name || found?.email || userId);
-    };
-    if (!this.reads.has(userId)) this.reads.set(userId, read());
-    return this.reads.get(userId)!;
   }
 
   read<T>(list: ListName, id: string): Promise<Tagged<T>> {

@@ -11,7 +11,7 @@ it("says problems in the language of the page", () => {
   const unknown = "unknown handle `yes`: use `error` or none";
   expect(words("en", unknown)).toBe("A connection is for the case `yes`, which does not occur here. Possible: `error`, Next");
   expect(words("de", unknown)).toBe("Eine Verbindung gilt im Fall `yes`, den es hier nicht gibt. Möglich: `error`, Danach");
-  expect(words("de", "unknown handle `yes`: use one of its 30 handles")).toContain("Möglich: one of its 30 handles");
+  expect(words("de", "unknown handle `yes`: use one of its 30 handles")).toContain("Möglich: 30 Fälle");
   expect(words("de", "`maxConcurrency` has no effect without `forEach`")).toBe("`Höchstens gleichzeitig` wirkt nur zusammen mit `Für jeden Eintrag von`");
   expect(words("de", "`message` is missing")).toBe("`message` ist nötig"); // a parameter of a tool
 });

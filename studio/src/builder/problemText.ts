@@ -60,10 +60,11 @@ export function problemText(message: string, { t, has }: Pick<Language, "t" | "h
     const found = pattern.exec(message);
     if (!found) continue;
     const parts = found.map((part, index) => [index, OF_FIELDS.includes(key) ? fieldName(part) : part] as const);
-    // The last part lists the cases in which a connection can be taken.
+    // The last part lists the cases in which a connection can be taken, or counts them.
     const listed = found.at(-1)!;
+    const [, count] = /^one of its (\d+) handles$/.exec(listed) ?? [];
     const cases = [...(listed.match(/`[^`]*`/g) ?? []), ...(/\bnone$/.test(listed) ? [t("builder.next")] : [])].join(", ");
-    return t(`problem.${key}`, { ...Object.fromEntries(parts), cases: cases || listed });
+    return t(`problem.${key}`, { ...Object.fromEntries(parts), cases: count ? t("problem.cases", { count: Number(count) }) : cases });
   }
   return message.replace(FIELD, (_, name: string) => `\`${fieldName(name)}\``);
 }

@@ -1,4 +1,4 @@
-import { type CSSProperties, type MouseEvent, type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
+import { type CSSProperties, type MouseEvent, type ReactNode, type RefObject, useEffect, useRef, useState, useSyncExternalStore } from "react";
 import type { Actor, RunRecord, Target } from "../api/types";
 import { type Place, problemOf, useHost, useIsShown } from "../elements/context";
 import { useLanguage } from "../i18n/context";
@@ -134,14 +134,21 @@ export function Target({ of: target }: { of: Target | undefined }) {
   return <>{useTargetName(target)}</>;
 }
 
+/** The name of who did something. Who is told by the id only is read, and named then. */
 export function useActorName(): (actor: Actor | { userId?: string | null; email?: string | null; name?: string | null; kind?: string } | null | undefined) => string {
   const { t, has } = useLanguage();
+  const { people } = useHost().api;
+  useSyncExternalStore(people.subscribe, people.size);
+  const wanted = new Set<string>();
+  useEffect(() => wanted.forEach((userId) => void people.read(userId)));
   return (actor) => {
     if (!actor) return "";
     const named = actor as { name?: string | null; email?: string | null };
     const key = `who.${"kind" in actor ? actor.kind : ""}`;
     if (named.name || named.email) return brief(named.name || named.email || "", 80);
-    return actor.userId ? brief(actor.userId, 80) : has(key) ? t(key) : "";
+    if (!actor.userId) return has(key) ? t(key) : "";
+    wanted.add(actor.userId);
+    return brief(people.known(actor.userId) ?? actor.userId, 80);
   };
 }
 

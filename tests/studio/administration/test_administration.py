@@ -17,7 +17,7 @@ from watching import Open
 SECTIONS = {
     "connections": "Ledger", "tools": "Transform", "schedules": "Nightly",
     "members": "Grace Hopper", "groups": "Finance", "delegations": "Ada Lovelace", "tokens": "token",
-    "hooks": "https://hooks.invalid/wf", "policies": "Refunds are approved", "audit": "connection.create",
+    "hooks": "https://hooks.invalid/wf", "policies": "Refunds are approved", "audit": "Ada Lovelace",
 }  # fmt: skip
 """The sections, and a text that each shows."""
 
@@ -437,14 +437,16 @@ def test_the_audit(open_page: Open, server: Server, filled: dict[str, str]) -> N
         )  # fmt: skip
         client.delete(f"/api/v1/workflows/{gone}")
     page = open_page("/studio/audit")
-    expect(row(page, "hook.create").first).to_be_visible()
+    expect(row(page, "Hook: created").first).to_be_visible()
     expect(row(page, f"Workflow Audited ({kept})")).to_contain_text("Ada Lovelace")
-    expect(row(page, "workflow.delete").first).to_contain_text(f"Workflow {gone}")
-    page.get_by_label("Action").fill("policy.create")
-    page.get_by_label("Action").press("Enter")
-    expect(row(page, "hook.create")).to_have_count(0)
+    expect(row(page, "Workflow: deleted").first).to_contain_text(f"Workflow {gone}")
+    page.get_by_role("combobox", name="Action").fill("policy created")
+    with page.expect_request(lambda request: "action=policy.create" in request.url):
+        page.get_by_role("combobox", name="Action").press("Enter")
+    expect(row(page, "Hook: created")).to_have_count(0)
     row(page, "Policy Refunds are approved").first.click()
     expect(page.locator("aside .json")).to_contain_text("Refunds are approved")
+    expect(page.locator("aside").get_by_text("policy.create", exact=True)).to_be_visible()
     page.locator("aside").get_by_role("link").click()
     expect(page.get_by_role("heading", name="Refunds are approved")).to_be_visible()
 

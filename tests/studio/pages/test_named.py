@@ -19,6 +19,14 @@ def test_a_refusal(open_page: Open) -> None:
     check_named(refusal, "ada")
 
 
+def test_who_started_a_run(open_page: Open, ids: dict[str, str]) -> None:
+    """By name, in the list too; the API has the user id."""
+    page = open_page(f"/studio/runs/{ids['failed']}")
+    expect(page.locator(".summary")).to_contain_text("Started by Ada Lovelace")
+    page.get_by_role("link", name="Runs", exact=True).click()
+    expect(page.locator(".c-by").filter(has_text="Ada Lovelace").first).to_be_visible()
+
+
 def test_a_field_and_a_simulation(open_page: Open, ids: dict[str, str]) -> None:
     page = open_page(f"/studio/workflows/{ids['plain_workflow']}")
     page.get_by_role("button", name="Simulate").click()

@@ -11,6 +11,7 @@ from wfcore.domain.channels.hooks import HookEvent
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.domain.rules.policies import CONDITIONS, REQUIREMENTS
 from wfcore.domain.triggers.schedule import WEEKDAYS, Frequency
+from wfcore.runtime.common.audit import ACTIONS
 
 STUDIO = Path(__file__).parents[3] / "studio/src"
 
@@ -22,6 +23,11 @@ STUDIO = Path(__file__).parents[3] / "studio/src"
         ("pages/admin/hooks.tsx", "EVENTS", get_args(HookEvent)),
         ("pages/admin/policies.tsx", "WHENS", CONDITIONS),
         ("pages/admin/policies.tsx", "REQUIRES", REQUIREMENTS),
+        (
+            "pages/admin/AuditPage.tsx",
+            "ACTIONS",
+            [f"{kind}.{verb}" for kind, verbs in ACTIONS.items() for verb in verbs],
+        ),
         ("builder/Settings.tsx", "FREQUENCIES", tuple(Frequency)),
         ("builder/Settings.tsx", "WEEKDAYS", WEEKDAYS),
     ],

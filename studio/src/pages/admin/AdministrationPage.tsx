@@ -7,6 +7,8 @@ import { AuditPage } from "./AuditPage";
 import type { Collection } from "./collection";
 import { CollectionPage } from "./CollectionPage";
 import { connections } from "./connections";
+import auditDe from "./audit.de.json";
+import auditEn from "./audit.en.json";
 import de from "./de.json";
 import en from "./en.json";
 import { delegations } from "./delegations";
@@ -28,7 +30,7 @@ const PAGES: Record<string, ComponentType<{ me: Caller }>> = { tools: ToolsPage,
 /** One section of the administration of an organization, with what the caller may see and change. */
 export default function AdministrationPage(props: AdministrationProps) {
   const language = useLanguage();
-  const extended = useMemo(() => language.extend({ en, de }), [language]);
+  const extended = useMemo(() => language.extend({ en: { ...en, ...auditEn }, de: { ...de, ...auditDe } }), [language]);
   return (
     <LanguageContext value={extended}>
       <Section {...props} />

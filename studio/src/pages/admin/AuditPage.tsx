@@ -6,12 +6,25 @@ import { JsonBlock } from "../../kit/JsonView";
 import { Empty, Failure, Loading, VirtualRows } from "../../kit/kit";
 import { brief, visible } from "../../kit/safe";
 import { PlaceLink } from "../parts";
-import { Title, useContextOf, useFocusReturn, useRecords } from "./CollectionPage";
+import { FilterChoice, Title, useContextOf, useFocusReturn, useRecords } from "./CollectionPage";
 import { PersonChoice } from "./PersonChoice";
 
 const TEMPLATE = "minmax(120px, 0.9fr) minmax(100px, 1fr) minmax(120px, 1.2fr) minmax(120px, 1.4fr)";
 const DAYS = [1, 7, 30];
 const AUDIT = { list: "audit", id: (one: AuditEntry) => JSON.stringify(one) } as const;
+
+/** What is recorded: the kind of what was changed, and what was done to it. */
+const ACTIONS = [
+  "workflow.create", "workflow.deploy", "workflow.access", "workflow.ownership", "workflow.delete", "workflow.restore", "workflow.update",
+  "workflow.pause", "workflow.clear_interfaces", "workflow.create_webhook", "workflow.rotate_webhook", "skill.create", "skill.deploy",
+  "skill.force_deploy", "skill.access", "skill.ownership", "skill.delete", "skill.restore", "run.resume", "run.cancel", "run.interrupt", "run.retry",
+  "run.fork", "run.move", "run.delete", "run.remind", "run.escalate", "interface.create", "interface.update", "interface.delete",
+  "interface.rotate_secret", "interface.give_up", "hook.create", "hook.update", "hook.delete", "hook.rotate", "hook.redeliver", "hook.give_up",
+  "hook.disable", "connection.create", "connection.update", "connection.delete", "connection.authorize", "context_item.create",
+  "context_item.update", "context_item.delete", "policy.create", "policy.update", "policy.delete", "delegation.create", "delegation.update",
+  "delegation.delete", "group.create", "group.update", "group.delete", "member.create", "member.update", "member.delete", "member.erase",
+  "token.create", "token.revoke", "organization.update", "organization.prune", "organization.reencrypt",
+];
 
 const people = async (records: Records) => ({ members: await records.people() });
 
@@ -42,7 +55,12 @@ export function AuditPage({ me }: { me: Caller }) {
   const [at, setAt] = useState<AuditEntry | null>(null);
   const set = (name: string, value: string) => { setChosen({ ...chosen, [name]: value }); setAt(null); };
   const who = (one: AuditEntry) => brief(one.userName ?? one.userId ?? t("who.system"), 80);
-  const kind = (one: AuditEntry) => (has(`audit.kind.${one.resource.type}`) ? t(`audit.kind.${one.resource.type}`) : one.resource.type);
+  const named = (key: string, name: string) => (has(key) ? t(key) : name);
+  const kind = (one: AuditEntry) => named(`audit.kind.${one.resource.type}`, one.resource.type);
+  const did = (action: string) => {
+    const [of = "", verb = ""] = action.split(".");
+    return `${named(`audit.kind.${of}`, of)}: ${named(`audit.did.${verb}`, verb)}`;
+  };
   const box = useFocusReturn(at === null ? null : AUDIT.id(at));
   return (
     <div className="page admin" ref={box}>
@@ -54,8 +72,7 @@ export function AuditPage({ me }: { me: Caller }) {
         </div>
         <div className="field">
           <label htmlFor="f-action">{t("audit.action")}</label>
-          <input id="f-action" className="input" defaultValue={chosen.action ?? ""} placeholder="workflow.deploy" onKeyDown={(event) => event.key === "Enter" && set("action", event.currentTarget.value.trim())}
-            onBlur={(event) => event.target.value.trim() !== (chosen.action ?? "") && set("action", event.target.value.trim())} />
+          <FilterChoice id="f-action" options={[["", t("common.all")], ...ACTIONS.map((action): [string, string] => [action, did(action)])]} value={chosen.action ?? ""} onChange={(action) => set("action", action)} />
         </div>
         <div className="field">
           <label htmlFor="f-days">{t("runs.since")}</label>
@@ -80,9 +97,9 @@ export function AuditPage({ me }: { me: Caller }) {
                   return (
                     <div role="listitem" key={id} data-record={id} style={{ height: 47 }}>
                       <button type="button" className={`line record${isOpen ? " current" : ""}`} aria-pressed={isOpen} style={{ gridTemplateColumns: TEMPLATE }} onClick={() => setAt(one)}>
-                        <span className="clip"><time className="num" dateTime={one.at} title={dateTime(one.at)}>{ago(one.at)}</time><span className="narrow"> · {brief(one.action, 60)}{one.resourceName && ` · ${label(one)}`}</span></span>
+                        <span className="clip"><time className="num" dateTime={one.at} title={dateTime(one.at)}>{ago(one.at)}</time><span className="narrow"> · {brief(did(one.action), 60)}{one.resourceName && ` · ${label(one)}`}</span></span>
                         <span className="clip">{who(one)}</span>
-                        <span className="clip wide mono">{brief(one.action, 60)}</span>
+                        <span className="clip wide" title={one.action}>{brief(did(one.action), 60)}</span>
                         <span className="clip wide muted">{kind(one)} {labelWithNumber(one)}</span>
                       </button>
                     </div>
@@ -94,10 +111,11 @@ export function AuditPage({ me }: { me: Caller }) {
         <aside className="side" aria-label={t("admin.details")} tabIndex={0} hidden={!at}>
           {at && (
             <div className="section">
-              <Title text={<span className="mono">{visible(at.action)}</span>} onClose={() => setAt(null)} />
+              <Title text={visible(did(at.action))} onClose={() => setAt(null)} />
               <dl className="facts">
                 <div className="fact"><dt>{t("audit.at")}</dt><dd>{dateTime(at.at)}</dd></div>
                 <div className="fact"><dt>{t("audit.user")}</dt><dd>{who(at)}</dd></div>
+                <div className="fact"><dt>{t("audit.action")}</dt><dd className="mono">{visible(at.action)}</dd></div>
                 <div className="fact"><dt>{t("audit.resource")}</dt><dd>{kind(at)}{" "}
                   {placeOf(at) ? <PlaceLink to={placeOf(at)!}>{label(at)}</PlaceLink> : label(at)}
                   {at.resourceName && <span className="hint mono"> · {visible(at.resource.id)}</span>}</dd></div>

@@ -167,7 +167,7 @@ export function CollectionPage<T extends object>({ of, me, section, recordId }: 
 }
 
 /** One of a filter's choices: by search if there are many. */
-function FilterChoice({ id, options, value, onChange }: { id: string; options: [string, string][]; value: string; onChange: (value: string) => void }) {
+export function FilterChoice({ id, options, value, onChange }: { id: string; options: [string, string][]; value: string; onChange: (value: string) => void }) {
   const { t } = useLanguage();
   if (options.length <= MOST_LISTED) {
     return (

@@ -21,18 +21,18 @@ export function peopleIn(context: Context, without?: unknown): { options: Option
 /** The name of a person that was read, else the id. */
 export function nameOf(userId: string, { choices, records }: Context): string {
   const known = choices.members?.find((one) => one.userId === userId);
-  return brief(known ? memberName(known) : (records.knownName(userId) ?? userId), 80);
+  return brief(known ? memberName(known) : (records.names.known(userId) ?? userId), 80);
 }
 
 /** Reads the names of these people, unless they are known, and renders again then: `nameOf` has them. */
 export function useNames(userIds: string[], context: Context) {
   const [, setRead] = useState(0);
   const { choices, records } = context;
-  const wanted = isCut(context) ? userIds.filter((id) => records.knownName(id) === undefined && !choices.members!.some((one) => one.userId === id)) : [];
+  const wanted = isCut(context) ? userIds.filter((id) => records.names.known(id) === undefined && !choices.members!.some((one) => one.userId === id)) : [];
   const key = JSON.stringify(wanted);
   useEffect(() => {
     let live = true;
-    void Promise.all((JSON.parse(key) as string[]).map((id) => records.readName(id))).then((found) => live && found.length && setRead((count) => count + 1));
+    void Promise.all((JSON.parse(key) as string[]).map((id) => records.names.read(id))).then((found) => live && found.length && setRead((count) => count + 1));
     return () => void (live = false);
   }, [key, records]);
 }

@@ -79,7 +79,7 @@ function useNames(groupBy: string | undefined, keys: (string | null)[], { record
       const people = groupBy === "user" ? await records.people() : [];
       keep(Object.fromEntries(people.map((one) => [`user ${one.userId}`, memberName(one)])));
       const rest = ids.filter((id) => known.current[`${groupBy} ${id}`] === undefined);
-      const person = async (id: string) => (people.length < MOST_PEOPLE ? id : records.readName(id).then(() => records.knownName(id)));
+      const person = async (id: string) => (people.length < MOST_PEOPLE ? id : records.names.read(id).then(() => records.names.known(id)));
       const name = async (id: string) => (groupBy === "user" ? await person(id) : (await api.workflow(Number(id)))?.name) ?? id;
       keep(Object.fromEntries(await Promise.all(rest.map(async (id) => [`${groupBy} ${id}`, await name(id)] as const))));
     };

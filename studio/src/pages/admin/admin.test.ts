@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { Policy, Scheduled, UsageReport } from "../../api/records";
 import { language } from "../../i18n/texts";
+import auditDe from "./audit.de.json";
+import auditEn from "./audit.en.json";
 import de from "./de.json";
 import en from "./en.json";
 import { policies, policyBody } from "./policies";
@@ -11,6 +13,7 @@ describe("texts of the administration", () => {
   it("exist in both languages, with the same values", () => {
     const values = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name).sort();
     expect(Object.keys(de).sort()).toEqual(Object.keys(en).sort());
+    expect(Object.keys(auditDe)).toEqual(Object.keys(auditEn));
     for (const [key, text] of Object.entries(en)) {
       if (!/_(one|other)$/.test(key)) expect(values((de as Record<string, string>)[key]!), key).toEqual(values(text));
     }

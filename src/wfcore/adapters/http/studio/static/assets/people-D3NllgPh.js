@@ -1,1 +1,0 @@
-var e=e=>async(t=``)=>(await e.get(`/api/v1/members`,{q:t.slice(0,200),pageSize:100})).members;export{e as t};
