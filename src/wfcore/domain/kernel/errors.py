@@ -51,8 +51,8 @@ class Issue:
 
 
 class WfcoreError(Exception):
-    """The base class. `info` is the free object of the error envelope. That of a 400 and of a 422 has `errors`: one about
-    the whole request, unless issues of its values are given.
+    """The base class. `info` is the free object of the error envelope. That of a 400 and of a 422 has `errors`: one
+    about the whole request, unless issues of its values are given.
     """
 
     code: ClassVar[str] = "INTERNAL_ERROR"
