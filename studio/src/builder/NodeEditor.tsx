@@ -6,7 +6,7 @@ import { ChoicesReading, Finders } from "../forms/Choice";
 import { Form, KeepsText, Message, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, gravest, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
-import type { Translate } from "../i18n/texts";
+import type { Language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { isEqual, isObject } from "../kit/json";
 import { Named } from "../kit/named";
@@ -62,9 +62,10 @@ const INPUTS: Record<string, TextInput> = {
 const TIMEOUTS = ["approve", "deny", "error"];
 
 /** The schema of a node's data with the choices that this server has. `params` and the label have inputs of their own. */
-function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, references: References, named: (schema: JsonObject) => JsonObject, t: Translate): JsonObject {
+function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, references: References, named: (schema: JsonObject) => JsonObject, { t, has }: Pick<Language, "t" | "has">): JsonObject {
   const properties = { ...(isObject(type.dataSchema.properties) ? type.dataSchema.properties : {}) };
-  const parts = Object.fromEntries(Object.entries(isObject(type.dataSchema.$defs) ? type.dataSchema.$defs : {}).map(([name, part]) => [name, isObject(part) ? named({ ...part, description: "" }) : part]));
+  const title = (name: string) => (has(`part.${name}`) ? t(`part.${name}`) : null);
+  const parts = Object.fromEntries(Object.entries(isObject(type.dataSchema.$defs) ? type.dataSchema.$defs : {}).map(([name, part]) => [name, isObject(part) ? named({ ...part, description: "", ...(title(name) ? { title: title(name)! } : {}) }) : part]));
   const choice = (name: string, options: { const: Json; title: string }[]) => {
     const before = properties[name];
     if (!isObject(before) || !options.length) return;
@@ -138,7 +139,7 @@ export function NodeEditor({ node, structure, catalog, editing, organization, is
       ...part, properties: Object.fromEntries(Object.entries(isObject(part.properties) ? part.properties : {}).map(([name, one]) =>
         [name, isObject(one) && has(`data.${name}`) ? { ...one, title: t(`data.${name}`), ...(has(`data.${name}.hint`) ? { description: t(`data.${name}.hint`) } : {}), ...TEXTS[name] } : one])),
     });
-    return type ? schemaOf(type, node, catalog, references, named, t) : null;
+    return type ? schemaOf(type, node, catalog, references, named, { t, has }) : null;
   }, [type, node.data?.toolId, node.data?.model, references, Array.isArray(node.data?.instructions), catalog, t, has]);
   const wrong = [...new Set(issues.map((issue) => issue.at.pointer.split("/")[1] ?? ""))].sort().join();
   const fields = useMemo(() => {
@@ -174,7 +175,7 @@ export function NodeEditor({ node, structure, catalog, editing, organization, is
           <h2 className="clip"><Icon name={node.type} /> {brief(titleOf(node), 80)}</h2>
           <button type="button" className="button plain square" aria-label={t("common.close")} onClick={onClose}><Icon name="close" /></button>
         </div>
-        {type && <p className="hint">{has(kind) ? `${t(kind)}. ` : ""}{visible(type.description)}</p>}
+        {type && <p className="hint">{has(kind) ? `${t(kind)}. ` : ""}{has(`${kind}.hint`) ? t(`${kind}.hint`) : visible(type.description)}</p>}
         {general.map((issue, index) => <Message key={index} error={findingOf(issue)} />)}
         <div className="field">
           <label htmlFor={`${id}-label`}>{t("builder.label")}<span className="hint"> · {t("form.optional")}</span></label>

@@ -145,3 +145,15 @@ def test_problems_are_in_the_language_and_words_of_the_page(open_page: Open, ser
     assert not [one for one in found if INTERNAL.search(entered.sub("", one))]
     if locale == "de-DE":
         assert not [one for one in found if ENGLISH.search(one)]
+
+
+def test_what_a_node_does_is_said_in_the_language_of_the_page(open_page: Open, server: Server) -> None:
+    """The names of its parts too."""
+    choose = demo.node("choose", "condition", branches=[{"handle": "a", "when": "true"}])
+    with server.client() as client:
+        page = opened(open_page, create(client, demo.graph([choose], ("start", "choose"))), locale="de-DE")
+    node(page, "choose").click()
+    panel = page.locator(".nodeeditor")
+    expect(panel.get_by_text("Nimmt den ersten Zweig, der gilt")).to_be_visible()
+    expect(panel.get_by_role("group", name="Zweig", exact=True)).to_be_visible()
+    expect(panel.get_by_text(re.compile("branch", re.IGNORECASE))).to_have_count(0)

@@ -92,6 +92,7 @@ def test_a_workflow_that_was_not_waited_for(open_page: Open, server: Server, ids
     else:
         page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     held.answer()
+    page.get_by_role("searchbox").fill(name)  # other tests have made many
     expect(page.get_by_role("link", name=re.compile(name))).to_be_visible()
     expect(page).to_have_url(re.compile("/studio/workflows$"))
     page.get_by_role("button", name="New workflow").click()

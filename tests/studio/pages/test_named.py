@@ -1,5 +1,6 @@
 """What the server says of the user's values: a name in backticks is shown as code, wherever it is shown."""
 
+import demo
 from playwright.sync_api import Locator, expect
 from servers import Server
 from watching import Open
@@ -37,8 +38,10 @@ def test_a_field_and_a_simulation(open_page: Open, ids: dict[str, str]) -> None:
 
 
 def test_a_problem_of_a_draft(open_page: Open, server: Server) -> None:
+    graph = demo.graph([demo.node("pay", "action", toolId="nowhere")], ("start", "pay"))
     with server.client() as client:
-        made = client.post("/api/v1/workflows", json={"name": "Nothing yet", "type": "workflow"}).json()
+        body = {"name": "Nothing yet", "type": "workflow", "workflowStructure": graph}
+        made = client.post("/api/v1/workflows", json=body).json()
     page = open_page(f"/studio/workflows/{made['id']}")
     page.get_by_role("button", name="problem").click()
-    check_named(page.get_by_role("list", name="Problems").get_by_role("listitem").first, "start")
+    check_named(page.get_by_role("list", name="Problems").get_by_role("listitem").first, "nowhere")

@@ -44,8 +44,8 @@ def test_a_failed_run_goes_on_with_the_published_version(open_page: Open, server
         expect(page.locator(f".head .status.{result}")).to_be_visible()
     page.get_by_text("3 turns").click()
     turns = page.locator(".story li")
-    expect(turns.nth(0)).to_contain_text("Started by ada")
-    expect(turns.nth(2)).to_contain_text("Retried by ada")
+    expect(turns.nth(0)).to_contain_text("Started by Ada Lovelace")
+    expect(turns.nth(2)).to_contain_text("Retried by Ada Lovelace")
     expect(page.locator(".react-flow__node[data-id=last] .gnode")).to_have_attribute("data-status", "done")
     expect(page.get_by_role("button", name="Retry from failure")).to_have_count(0)
 
