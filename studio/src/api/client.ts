@@ -21,6 +21,13 @@ export class ApiError extends Error {
 /** Whether the same request can succeed a moment later. */
 export const mayPass = (error: unknown) => error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status >= 500);
 
+/** A list, which is empty for a caller who may not read it. Other failures stay: what looks like nothing must be nothing. */
+export const orNone = <T>(list: Promise<T[]>): Promise<T[]> =>
+  list.catch((error: unknown) => {
+    if (error instanceof ApiError && error.status === 403) return [];
+    throw error;
+  });
+
 /** The `Date` of a response is a whole second, and took a while to arrive: a smaller difference is none. */
 const LEAST_DIFFERENCE_MS = 10_000;
 

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { orNone } from "../api/client";
 import type { Editing, Interface, Webhook } from "../api/editing";
 import { Records } from "../api/records";
 import type { Json, JsonObject } from "../api/types";
@@ -148,7 +149,7 @@ function InterfaceForm({ kind, row, editing, save, onCancel }: { kind: Kind; row
   const { api, client } = useHost();
   const [form] = useState(() => formOf(kind));
   const loaded = useLoaded(`choices of ${kind}`, async (): Promise<Context> => {
-    const connections = kind === "slack" ? await editing.listed("connections").catch(() => []) : [];
+    const connections = kind === "slack" ? await orNone(editing.listed("connections")) : [];
     return { ...language, me: await api.me(), records: new Records(client), choices: { connections: connections as JsonObject[] } };
   });
   if (loaded.problem) return <Refused problem={loaded.problem} />;

@@ -134,7 +134,7 @@ export function Target({ of: target }: { of: Target | undefined }) {
   return <>{useTargetName(target)}</>;
 }
 
-/** The name of who did something. Who is told by the id only is read, and named then. */
+/** The name of who did something. If only the id is known, the name is read and shown then. */
 export function useActorName(): (actor: Actor | { userId?: string | null; email?: string | null; name?: string | null; kind?: string } | null | undefined) => string {
   const { t, has } = useLanguage();
   const { people } = useHost().api;

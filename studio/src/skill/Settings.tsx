@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useState } from "react";
+import { orNone } from "../api/client";
 import { Records } from "../api/records";
 import type { SkillContent, SkillRecord, Skills } from "../api/skills";
 import type { Json, JsonObject, Tool } from "../api/types";
@@ -77,7 +78,7 @@ export function Settings({ skill, skills, etag, mayEdit, hidden, onEdited, onSav
   const loaded = useLoaded("choices", async () => {
     const records = new Records(client);
     const [me, models, others, tools] = await Promise.all([
-      api.me(), skills.models().catch(() => []), skills.all().catch(() => []), records.tools().then((found) => found.tools, () => []),
+      api.me(), orNone(skills.models()), orNone(skills.all()), orNone(records.tools().then((found) => found.tools)),
     ]);
     const choices = { models: models.map((name) => ({ name })), skills: others as unknown as JsonObject[], tools: tools as unknown as JsonObject[] };
     return { ...language, me, records, choices } as Context;

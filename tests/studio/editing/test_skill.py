@@ -1,5 +1,6 @@
 """The element `wfcore-skill` in a real browser: settings, deploy, evaluations, memories and the context."""
 
+import re
 from typing import Any
 
 import pytest
@@ -239,3 +240,17 @@ def test_accessible(open_page: Open, chats: dict[str, Any], shown: int, appearan
         expect(page.locator("[role=tabpanel] .skeleton")).to_have_count(0)
         check_accessibility(page)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_settings_whose_tools_cannot_be_read(open_page: Open, chats: dict[str, Any]) -> None:
+    """They say so, as a form without the field would look like a skill without tools."""
+    skill(chats, "Cut off")
+    page = open_page("/studio/skills", token=chats["token"], origin=chats["url"])
+    page.get_by_role("link", name="Cut off").click()
+    page.route(re.compile(r"/api/v1/tools\b"), lambda route: route.abort())
+    tab(page, "Settings")
+    panel = page.get_by_role("tabpanel", name="Settings")
+    expect(panel.get_by_text("The server cannot be reached")).to_be_visible()
+    page.unroute_all(behavior="ignoreErrors")
+    panel.get_by_role("button", name="Try again").click()
+    expect(panel.get_by_role("group", name="Tools")).to_be_visible()

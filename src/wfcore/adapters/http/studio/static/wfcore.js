@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-BLs7i2Og.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-j6ST8TuW.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
