@@ -43,5 +43,5 @@ def test_a_problem_of_a_draft(open_page: Open, server: Server) -> None:
         body = {"name": "Nothing yet", "type": "workflow", "workflowStructure": graph}
         made = client.post("/api/v1/workflows", json=body).json()
     page = open_page(f"/studio/workflows/{made['id']}")
-    page.get_by_role("button", name="problem").click()
+    page.get_by_role("button", name="1 problem", exact=True).click()
     check_named(page.get_by_role("list", name="Problems").get_by_role("listitem").first, "nowhere")

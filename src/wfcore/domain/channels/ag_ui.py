@@ -113,9 +113,10 @@ class MadeBody:
         try:
             yield self.fields
         except (Malformed, Invalid) as error:
-            found = as_objects(error.info.get("errors") or ())
+            found = as_objects(error.info["errors"])
             issues = [Issue(self._place(one), as_text(one["message"]), as_text(one["rule"])) for one in found]
-            refuse(issues, as_invalid=isinstance(error, Invalid))
+            if any(issue.path for issue in issues):
+                refuse(issues, as_invalid=isinstance(error, Invalid))
             raise
 
     def _place(self, issue: Mapping[str, JSON]) -> str:

@@ -317,8 +317,11 @@ def run_id_of(me: Principal, id: str, key: str) -> str:
 def faults_of_fields(error: WfcoreError, prefix: Pattern[str]) -> str:
     """Every fault in words, a line for each. Without `prefix` its path is the name that the client knows."""
     issues = as_objects(error.info.get("errors") or ())
-    lines = [f"`{prefix.sub('', as_text(issue['path']))}`: {as_text(issue['message'])}" for issue in issues]
-    return "\n".join(lines) or error.message
+    places = [prefix.sub("", as_text(issue["path"])) for issue in issues]
+    lines = [
+        f"`{at}`: {issue['message']}" if at else issue["message"] for at, issue in zip(places, issues, strict=True)
+    ]
+    return "\n".join(map(as_text, lines)) or error.message
 
 
 def _parked(event: Event) -> bool:
