@@ -97,6 +97,9 @@ class Erasures:
     ) -> ErasureView:
         """Erase the member, to the end. One whose erasure was requested before is erased as was requested then.
 
+        If workflows in a database name the member, it waits 6 seconds by the core's clock, in which other processes
+        read these workflows again.
+
         Errors: NotFound; Forbidden; Invalid for an unknown `transfer_to`; Conflict with `info.reason` `last_owner`,
         `stale` for an outdated ETag `if_match`, or, with the resources that no member could manage, `unmanaged`.
         """
