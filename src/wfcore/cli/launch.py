@@ -5,7 +5,8 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, NoReturn
 
 from wfcore.extras import MissingExtra, needs_extra
 
@@ -18,6 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(OBJECTS)
     _open_closed_streams()
     atexit.register(gc.freeze)  # the interpreter collects garbage twice when it ends
+    sys.unraisablehook = interrupt_loop
     try:
         with needs_extra("cli", "the command `wfcore`"):
             from wfcore.cli.main import main as run
@@ -38,6 +40,25 @@ def _open_closed_streams() -> None:
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+
+
+def interrupt_loop(ignored: "sys.UnraisableHookArgs", /) -> None:
+    """Raise the exception in the event loop if it is of Ctrl-C, else report it as Python does.
+
+    Python runs the handler of a signal between any two instructions. In those of a callback that cannot raise, such as
+    one of `weakref`, it would drop the exception, and the command would go on.
+    """
+    if isinstance(ignored.exc_value, KeyboardInterrupt):
+        from asyncio import get_running_loop
+
+        with suppress(RuntimeError):  # without an event loop
+            get_running_loop().call_soon(_interrupt)
+            return
+    sys.__unraisablehook__(ignored)
+
+
+def _interrupt() -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _are_tools_at_work() -> bool:
