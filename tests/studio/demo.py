@@ -187,6 +187,7 @@ def fill(client: httpx.Client, quick: int = 20) -> dict[str, str]:
     }
     for each in ids.values():
         settle(client, each)
+    ids["order_workflow"] = str(order)
     ids["refund_workflow"] = str(refund)
     ids["plain_workflow"] = str(plain)
     ids["greet_workflow"] = str(greet)

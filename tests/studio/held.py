@@ -29,11 +29,11 @@ class Held:
     def collect(self, count: int = 1) -> None:
         eventually(lambda: self.page.wait_for_timeout(1) or len(self.waiting) >= count)
 
-    def answer(self, place: int = 0) -> None:
-        """Gives the page the answer, and time to make of it what it does."""
+    def answer(self, place: int = 0, **instead: Any) -> None:
+        """Gives the page the answer, or `json` in its place, and time to make of it what it does."""
         route, response = self.waiting.pop(place)
         with self.page.expect_event("requestfinished", lambda one: one == route.request):
-            route.fulfill(response=response)
+            route.fulfill(response=response, **instead)
         self.page.evaluate(AFTER_A_FRAME)
 
     def end(self) -> None:

@@ -48,6 +48,7 @@ def test_a_schedule(open_page: Open, server: Server, ids: dict[str, str]) -> Non
         dialog.get_by_role("button", name="Switch on").click()
         expect(dialog.get_by_role("button", name="Switch off")).to_be_visible()
         assert client.get(f"/api/v1/workflows/{workflow}").json()["isEnabled"] is True
+        client.delete(f"/api/v1/workflows/{workflow}")  # the calendar of another test would show it
 
 
 def test_the_address_of_a_webhook(open_page: Open, server: Server, ids: dict[str, str]) -> None:

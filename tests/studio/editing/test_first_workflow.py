@@ -63,6 +63,7 @@ def test_a_deployed_schedule_that_is_off_is_switched_on(open_page: Open, server:
         notice.get_by_role("button", name="Switch on").click()
         expect(notice).to_have_count(0)
         assert client.get(f"/api/v1/workflows/{workflow}").json()["isEnabled"] is True
+        client.delete(f"/api/v1/workflows/{workflow}")  # the calendar of another test would show it
 
 
 def test_instructions_of_an_agent_are_text(open_page: Open, server: Server) -> None:

@@ -53,6 +53,7 @@ def test_a_schedule_is_switched_once(open_page: Open, server: Server, ids: dict[
         held.answer()
         expect(button).to_have_count(0)
         assert client.get(f"/api/v1/workflows/{workflow}").json()["isEnabled"] is True
+        client.delete(f"/api/v1/workflows/{workflow}")  # the calendar of another test would show it
 
 
 def test_a_chat_page_is_made_once(open_page: Open, server: Server, ids: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import demo
 import pytest
 from playwright.sync_api import Locator, expect
 from servers import Server, eventually
@@ -96,10 +97,12 @@ def test_a_panel_that_opens_is_in_sight(open_page: Open, ids: dict[str, str], zo
     eventually(lambda: panel.evaluate(SHOWN_HEIGHT) >= 60)
 
 
-def test_the_focus_follows_into_a_request_and_back(open_page: Open, ids: dict[str, str]) -> None:
+def test_the_focus_follows_into_a_request_and_back(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """The request takes the place of the list, and the focus was lost with it."""
+    with server.client() as client:
+        demo.settle(client, demo.run(client, int(ids["plain_workflow"]), order="at 200 %"))
     page = open_page("/studio/inbox", **ZOOMS["200 %"])
-    row = page.locator(".request .open").first
+    row = page.locator(".request .open", has_text="Publish release at 200 %?")
     row.press("Enter")
     expect(page.get_by_role("region", name="Details")).to_be_focused()
     page.get_by_role("button", name="Back", exact=True).press("Enter")
