@@ -121,6 +121,7 @@ def test_approvers_are_people_groups_and_addresses(open_page: Open, server: Serv
         assert "approvers" not in data_of(page, client, workflow)
         people = panel.get_by_role("combobox", name="People")
         people.fill("clarke")
+        expect(panel.get_by_role("option", name="Joan Clarke")).to_be_visible()  # people are read
         people.press("Enter")
         people.fill("not an address")
         expect(panel.get_by_text("Nothing matches")).to_be_visible()
@@ -236,6 +237,7 @@ def test_a_skill_gets_a_subordinate_that_no_first_page_has(open_page: Open, serv
         page.get_by_role("tab", name="Settings").click()
         field = page.get_by_role("combobox", name="Subordinates")
         field.fill("clerk 00")
+        expect(page.get_by_role("option", name="Clerk 00")).to_be_visible()  # skills are read
         field.press("Enter")
         field.press("Escape")
         page.get_by_role("button", name="Save").click()
@@ -251,6 +253,7 @@ def test_a_hook_is_for_a_workflow_by_name(open_page: Open, server: Server, ids: 
     page.get_by_label("Run failed").check()
     field = page.get_by_role("combobox", name="Workflow")
     field.fill("publish rel")
+    expect(page.get_by_role("option", name="Publish release")).to_be_visible()  # workflows are read
     field.press("Enter")
     page.get_by_role("button", name="Create").click()
     expect(page.locator("aside dl").get_by_text("Publish release")).to_be_visible()
