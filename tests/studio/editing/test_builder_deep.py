@@ -75,6 +75,7 @@ def test_a_run_from_a_node(open_page: Open, server: Server, ids: dict[str, str])
         page = opened(open_page, workflow)
         node(page, "mail").click()
         page.get_by_label("value", exact=True).fill("{{ nodes.load.output.total }} for order {{ input.order }}")
+        expect(page.locator(".side output")).to_have_text("= 70 for order 7")  # what is below does not move any more
         page.get_by_text("Try this node").click()
         page.get_by_role("button", name="Try", exact=True).click()
         expect(page.locator(".side .stack[role=status] .json")).to_contain_text("70 for order 7")
