@@ -9,6 +9,7 @@ import { beginningOf, type Fit, firstView, InSight, useEffectsAtOnce, useJump, u
 import { EDGE_TYPES, type Line, useDetours } from "../canvas/Line";
 import { usePaper } from "../canvas/paper";
 import { positions } from "../canvas/place";
+import { focusOfNow } from "../elements/focus";
 import { useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
 import { brief } from "../kit/safe";
@@ -289,7 +290,8 @@ function Canvas(props: CanvasProps & { wanted: Placed[]; lines: Line[]; box: Ref
         return node !== undefined;
       };
       // A node that is there gets the focus at once: with the focus on nothing until the next frame, keys would be lost.
-      if (!focus()) requestAnimationFrame(() => focus());
+      const canMove = focusOfNow();
+      if (!focus()) requestAnimationFrame(() => canMove() && focus());
     },
     jump,
     middle: () => {

@@ -12,6 +12,18 @@ function focused(): Element | null {
   return found === document.body || found === document.documentElement ? null : found;
 }
 
+/**
+ * Remembers where the focus is. Whether it can be moved is known later, as in the next frame, which a busy browser draws
+ * late: not when the user has gone to another control, and the one of before is still there.
+ */
+export function focusOfNow(): () => boolean {
+  const before = focused();
+  return () => {
+    const now = focused();
+    return now === null || now === before || (before !== null && !isShown(before));
+  };
+}
+
 /** Focuses an element that is no control, until the focus leaves it. */
 function focusOn(element: HTMLElement) {
   if (!element.hasAttribute("tabindex")) {

@@ -19,6 +19,7 @@ import { NoteEditor, SeveralEditor } from "../builder/Marks";
 import { type Entry, entryIn, Palette } from "../builder/Palette";
 import { countOf, focusField, Problems } from "../builder/Problems";
 import { type Opening, problemOf, useChanges, useHost, useLoaded, useOpened } from "../elements/context";
+import { focusOfNow } from "../elements/focus";
 import { NodeExpressions, useSample } from "../expressions/NodeExpressions";
 import { LanguageContext, useLanguage } from "../i18n/context";
 import { Icon } from "../kit/icons";
@@ -171,18 +172,20 @@ function OneBuilder({ id, opening, onEditor }: { id: number; opening: Opening; o
   const select = useCallback((node: string, isNew = false) => {
     setSelected([node]);
     setOpen((old) => (old === "simulate" || old === "ask" ? old : null));
+    const canMove = focusOfNow();
     requestAnimationFrame(() => {
       if (!isNew) canvas.current?.jump(node);
-      canvas.current?.show(node);
+      if (canMove()) canvas.current?.show(node);
     });
   }, []);
   const lead = useCallback((issue: Found) => {
     const node = issue.at.node!;
     setSelected([node]);
     setOpen(null);
+    const canMove = focusOfNow();
     requestAnimationFrame(() => {
       canvas.current?.jump(node);
-      if (!focusField(panel.current, issue.at.pointer)) canvas.current?.show(node);
+      if (canMove() && !focusField(panel.current, issue.at.pointer)) canvas.current?.show(node);
     });
   }, []);
   /** The structure with a place for every node: what is beside a node that is added must not move. */

@@ -102,7 +102,7 @@ export class Execution {
       this.stopStream?.();
       const from = turns.findIndex((turn) => turn.runId === known);
       for (const turn of turns.slice(from, -1)) this.model.apply(await this.api.events(turn.runId).catch(() => []));
-      this.followRun(last);
+      if (!this.closed) this.followRun(last);
     } catch {
       // the stream, or the next change, shows it
     }

@@ -408,6 +408,22 @@ def test_keys_after_a_removal_wait_for_no_frame(open_page: Open, server: Server,
     expect(node(page, "first")).to_be_visible()
 
 
+def test_a_late_frame_takes_no_focus(open_page: Open, server: Server, ids: dict[str, str]) -> None:
+    """A node that is added gets the focus in the next frame; it stays with a user who has gone on before that."""
+    with server.client() as client:
+        page = opened(open_page, create(client))
+    page.evaluate("() => { window.late = []; window.requestAnimationFrame = (draw) => window.late.push(draw) }")
+    page.get_by_role("button", name="Wait", exact=True).press("Enter")
+    expect(node(page, "wait")).to_be_visible()
+    search = page.get_by_label("Search nodes, steps and tools")
+    search.focus()
+    page.evaluate("() => { while (late.length) late.shift()(performance.now()) }")
+    expect(search).to_be_focused()
+    page.get_by_role("button", name="Wait", exact=True).press("Enter")
+    page.evaluate("() => { while (late.length) late.shift()(performance.now()) }")
+    expect(node(page, "wait_2")).to_be_focused()
+
+
 def test_notes_and_groups(open_page: Open, server: Server, ids: dict[str, str]) -> None:
     """A note is written, nodes are grouped, the group is moved by its name; the graph runs as before."""
     parts = [demo.transform("first", 1), demo.transform("second", 2)]
