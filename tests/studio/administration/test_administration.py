@@ -357,6 +357,7 @@ def test_hooks_with_their_deliveries(open_page: Open, server: Server) -> None:
         page.get_by_text("1 attempt").click()
         expect(page.get_by_text("· 503 ·")).to_be_visible()
         page.get_by_role("button", name="Send again").click()
+        eventually(lambda: page.wait_for_timeout(1) or again)
         expect(page.get_by_role("button", name="Send again")).to_be_visible()
         assert again == [f"{server.url}/api/v1/hooks/{hook['id']}/deliveries/d1/redeliver"]
         client.delete(f"/api/v1/hooks/{hook['id']}")
