@@ -2,7 +2,7 @@
 
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Annotated, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -57,7 +57,7 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "allowed_hosts": self.allowed_hosts,
             "browser_origins": self.browser_origins,
             "public_url": self.public_url,
-            "mount": urlsplit(self.public_url or "").path,
+            "mount": unquote(urlsplit(self.public_url or "").path),
             "failed_authentications_per_minute": self.failed_authentications_per_minute or None,
         }
 

@@ -93,6 +93,22 @@ class TestPrefix:
             assert (made.status_code, made.headers["Location"]) == (201, "/automation/api/v1/workflows/1")
             assert (await visitor.get("/automation/healthz")).status_code == 200
 
+    @pytest.mark.parametrize("prefix", ["/automation", "/api", "/agent", "/docs"])
+    @pytest.mark.parametrize("kept", [True, False])
+    async def test_a_proxy_can_remove_the_prefix(self, world: World, prefix: str, *, kept: bool) -> None:
+        """Links have the prefix whether the proxy removes it or not, also one with the name of a path of ours."""
+        ada, arriving = await world.user(), prefix if kept else ""
+        async with client_of(app(world.core, mount=prefix)) as visitor:
+            refused = await visitor.get(f"{arriving}/api/v1/me")
+            metadata = f'"http://product{prefix}/.well-known/oauth-protected-resource"'
+            assert (refused.status_code, refused.headers["WWW-Authenticate"].partition("=")[2]) == (401, metadata)
+            visitor.headers["Authorization"] = ada.headers["Authorization"]
+            made = await visitor.post(f"{arriving}/api/v1/agents", json=flow())
+            assert (made.status_code, made.headers["Location"]) == (201, f"{prefix}/api/v1/agents/1")
+            assert made.headers["Link"] == f'<{prefix}/api/v1/workflows>; rel="successor-version"'
+            assert (await visitor.get(f"{arriving}/docs")).status_code == 200
+            assert_envelope(await visitor.get(f"{arriving}/nope"), 404, "NOT_FOUND", "NOT_FOUND")
+
 
 class TestProtocol:
     """Other parts of the ASGI protocol."""

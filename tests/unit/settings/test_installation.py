@@ -441,13 +441,14 @@ def test_the_table_of_the_server(toml: Path) -> None:
     toml.write_text('[server]\nheader_seconds = 3\nallowed_hosts = ["flows.example.org"]\ntrusted_proxies = ["::1"]\n')
     environ = {"WFCORE_SERVER_TRUSTED_PROXIES": "10.0.0.0/8, 127.0.0.1", "WFCORE_SERVER_MAX_CONNECTIONS": "7"}
     found = load(str(toml), environ)
-    server = found.server.overridden({"header_seconds": 4.0, "public_url": "https://a.example/x", "allowed_hosts": []})
+    url = "https://a.example/x%20y/"
+    server = found.server.overridden({"header_seconds": 4.0, "public_url": url, "allowed_hosts": []})
     assert server.trusted_proxies == ["10.0.0.0/8", "127.0.0.1"]
     limits = server.limits()
     assert (limits.keep_alive_seconds, limits.header_seconds, limits.max_connections) == (75, 4, 7)
     assert server.names() == {
-        "allowed_hosts": ["flows.example.org"], "browser_origins": [], "public_url": "https://a.example/x",
-        "mount": "/x", "failed_authentications_per_minute": 300,
+        "allowed_hosts": ["flows.example.org"], "browser_origins": [], "public_url": url,
+        "mount": "/x y/", "failed_authentications_per_minute": 300,
     }  # fmt: skip
     assert found.settings().hosts == ("flows.example.org",)
 

@@ -43,7 +43,7 @@ from wfcore.adapters.http.routes.oauth import METADATA_PATH
 from wfcore.adapters.http.studio.branding import STUDIO, Studio
 from wfcore.adapters.http.studio.document import StudioDocument
 from wfcore.adapters.http.studio.routes import StudioFileRoutes, StudioRoutes
-from wfcore.domain.kernel.errors import Unavailable, WfcoreError
+from wfcore.domain.kernel.errors import NotFound, Unavailable, WfcoreError
 from wfcore.domain.kernel.ids import parse_id
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import Principal
@@ -214,14 +214,12 @@ class Application:
         if is_preflight(scope["method"], connection.headers) and "Access-Control-Allow-Origin" in headers:
             self._site.check_host(connection.headers)
             return Response(status_code=HTTPStatus.NO_CONTENT)
-        root = self._root(connection)
-        segments = segments_of(scope, root)
-        route, path = self._router.find(scope["method"], segments)
+        route, path, segments = self._found(connection, scope["method"])
         access.route = route.path
         if route.path not in PROBES:
             self._site.check_host(connection.headers)
         if route.successor is not None:
-            headers |= _deprecation(route, root, segments)
+            headers |= _deprecation(route, self._root(connection), segments)
         parsed: dict[str, JSON] = {}
         try:
             me = await self._authorize(connection, route, access)
@@ -273,6 +271,18 @@ class Application:
         """The path prefix under which this application is reached."""
         return str(connection.scope.get("root_path", "")) + self._mount
 
+    def _found(self, connection: HTTPConnection, method: str) -> tuple[Route, dict[str, str], list[str]]:
+        """The route of a request, its path parameters, and the segments of its path below the mount.
+
+        A proxy can have removed the mount from the path: a first segment with the same name is then one of ours.
+        """
+        segments = segments_of(connection.scope, self._root(connection))
+        try:
+            return *self._router.find(method, segments), segments
+        except NotFound:
+            segments = segments_of(connection.scope, str(connection.scope.get("root_path", "")))
+            return *self._router.find(method, segments), segments
+
     def _challenge(self, connection: HTTPConnection) -> str:
         origin = self._site.public_origin or origin_of(connection)
         return challenge(connection, origin + quote(self._root(connection)) + self._metadata(connection))
@@ -280,7 +290,7 @@ class Application:
     def _metadata(self, connection: HTTPConnection) -> str:
         """The path of the metadata of the requested resource, or else of this server (RFC 9728, 3.1)."""
         try:
-            below = segments_of(connection.scope, self._root(connection))
+            _, _, below = self._found(connection, connection.scope["method"])
             self._router.find("GET", [*METADATA_PATH.split("/")[1:], *below])
         except WfcoreError:
             return METADATA_PATH
