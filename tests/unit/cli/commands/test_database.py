@@ -231,6 +231,23 @@ def test_a_failed_backup_leaves_nothing(acme: Organization) -> None:
     assert not [file for file in Path().iterdir() if "saved" in file.name]
 
 
+def test_a_directory_is_not_a_database_file(acme: Organization) -> None:
+    """SQLite does not say why it cannot open a file; the error does, in one line."""
+    Path("folder").mkdir()
+    url = "sqlite:///folder"
+    for command in (
+        ("backup", "saved", "--database", url),
+        ("copy", url, "sqlite:///b.db"),
+        ("copy", "sqlite:///wfcore.db", url),
+        ("upgrade", "--dry-run", "--database", url),
+    ):
+        failed = acme.call("db", *command)
+        assert (failed.status, failed.out) == (1, ""), command
+        (line,) = failed.err.splitlines()
+        assert line.endswith("folder` cannot be opened: it is a directory"), command
+    assert not Path("saved").exists()
+
+
 def test_a_copy_with_its_attachments(acme: Organization) -> None:
     """The configured directories are given; a directory that does not exist, and a URL that is not one, are usage."""
     attach(acme)

@@ -18,6 +18,7 @@ from wfcore.adapters.sql.migrations import RELEASED, RevisionChain
 from wfcore.adapters.sql.schema.names import DEFAULT_SCHEMA, check_schema
 from wfcore.adapters.sql.schema.statement import PostgresDialect, own_name
 from wfcore.adapters.sql.schema.tables import metadata
+from wfcore.adapters.sql.sqlite.driver import domain_errors
 from wfcore.addresses import address_of, is_server, server_options
 from wfcore.domain.kernel.errors import Conflict, Unavailable
 from wfcore.extras import needs_extra
@@ -253,7 +254,7 @@ def opened(address: Address, *, begin: str = "IMMEDIATE") -> Iterator[CopyDataba
     file that nobody else has open. The transaction sees one state of the database. Raises Conflict when somebody else
     still has the file open after `LOCK_SECONDS`, and Unavailable when the database cannot be used.
     """
-    with _errors(), _engine(address).connect() as connection:
+    with _errors(address.file), _engine(address).connect() as connection:
         if address.file is not None:
             driver: Any = connection.connection.driver_connection
             driver.execute("PRAGMA foreign_keys = ON")
@@ -292,7 +293,7 @@ def planned_upgrade(address: Address, history: RevisionChain = RELEASED) -> tupl
     statements: list[str] = []
     exists = address.file is None or address.file.exists()
     engine = _engine(address) if exists else sa.create_engine("sqlite://", poolclass=sa.pool.NullPool)
-    with _errors(), engine.connect() as connection:
+    with _errors(address.file), engine.connect() as connection:
         if address.file is not None:
             driver: Any = connection.connection.driver_connection
             driver.isolation_level = None
@@ -333,10 +334,11 @@ def _engine(address: Address) -> sa.Engine:
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
-    """Convert errors of SQLAlchemy and of the drivers to Unavailable."""
+def _errors(file: Path | None) -> Iterator[None]:
+    """Convert errors of SQLAlchemy and of the drivers to Unavailable. Of a file, they say what hinders it."""
     try:
-        yield
+        with domain_errors(file):
+            yield
     except (sa.exc.DBAPIError, sqlite3.Error) as error:
         raise _unavailable(getattr(error, "orig", None) or error) from error
     except Exception as error:
@@ -346,6 +348,4 @@ def _errors() -> Iterator[None]:
 
 
 def _unavailable(error: BaseException) -> Unavailable:
-    is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    problem = "the database file is damaged" if is_damaged else "the database does not answer"
-    return Unavailable(f"{problem}: {str(error).partition(chr(10))[0]}")
+    return Unavailable(f"the database does not answer: {str(error).partition(chr(10))[0]}")
