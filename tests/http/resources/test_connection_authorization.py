@@ -60,9 +60,10 @@ async def made(client: httpx.AsyncClient, wanted: Json) -> str:
     return str(answer.json()["id"])
 
 
-async def browsed(stage: World, url: str) -> httpx.Response:
+async def browsed(stage: World, url: str, *, accept: str = "*/*") -> httpx.Response:
     """What a browser without a credential shows after it has followed every redirect from this URL."""
     browser = await stage.client()
+    browser.headers["Accept"] = accept
     async with httpx.AsyncClient(trust_env=False, timeout=HANG) as outside:
         for _ in range(5):
             answer = await (browser if url.startswith("http://wfcore.test") else outside).get(url)
@@ -162,7 +163,7 @@ async def test_a_link_that_is_not_valid_names_its_parameter(stage: World) -> Non
 async def test_an_authorization_that_fails(
     stage: World, service: tuple[Service, str], fault: Json, wanted: str
 ) -> None:
-    """The status has the reason; the page is fixed; a second attempt can succeed."""
+    """The status has the reason; the page and, for a client without one, the error are fixed; one more can succeed."""
     server, url = service
     ada = await stage.user()
     row = await made(ada, body(url, tokenAuth="post"))
@@ -171,6 +172,11 @@ async def test_an_authorization_that_fails(
     page = await authorized(stage, ada, row)
     assert (page.status_code, "canary" in page.text) == (400, False)
     assert await status(ada, row) == ("needs_authorization", wanted)
+    begun = await ada.post(f"{BASE}/{row}/authorize")
+    error = (await browsed(stage, begun.json()["url"], accept="application/json")).json()["error"]
+    assert (error["code"], error["info"]["reason"], error["message"]) == ("BAD_REQUEST", "not_authorized", (
+        "the connection could not be authorized: its `statusReason` has the reason"
+    ))  # fmt: skip
     server.denies, server.token_status = "", 200
     assert (await authorized(stage, ada, row)).status_code == 200
     assert await status(ada, row) == ("connected", None)

@@ -15,7 +15,7 @@ from wfcore.adapters.http.core.route import Call, Route
 from wfcore.adapters.http.mcp.routes import PATH
 from wfcore.api.connections import AuthorizeConnectionDto
 from wfcore.api.resources import Body
-from wfcore.domain.kernel.errors import Conflict, NotFound, WfcoreError
+from wfcore.domain.kernel.errors import Conflict, Malformed, NotFound, WfcoreError
 from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import TOKEN_SCOPES
 from wfcore.ports.identity import TokenVerifier
@@ -101,6 +101,7 @@ _HEADERS: Final = {
     ),
     "Referrer-Policy": "no-referrer",
 }
+_NOT_AUTHORIZED: Final = "the connection could not be authorized: its `statusReason` has the reason"
 _TEXTS: Final[Mapping[int, str]] = {
     HTTPStatus.OK: "The connection is ready. You can close this window.",
     HTTPStatus.BAD_REQUEST: "The connection could not be authorized. Close this window and try again.",
@@ -161,6 +162,8 @@ class AuthorizationRoutes:
         state, code, error, issuer = (call.query[one.name] for one in (_STATE, _CODE, _ERROR, _ISSUER))
         try:
             finished = await self._connects.finish(state, code, error, issuer)
-        except InvalidLink as error:
-            return _refusal(call, error)
-        return _page(HTTPStatus.OK if finished.reason is None else HTTPStatus.BAD_REQUEST)
+        except InvalidLink as invalid:
+            return _refusal(call, invalid)
+        if finished.reason is not None:  # for members alone, as the `statusReason` of the connection
+            return _refusal(call, Malformed(_NOT_AUTHORIZED, {"reason": "not_authorized"}))
+        return _page(HTTPStatus.OK)
