@@ -140,8 +140,8 @@ class AuditEntry(TypedDict):
 
 class ListedAuditEntry(AuditEntry):
     """`userName` and `resourceName` are to be shown beside the ids: the current names of members, and of workflows and
-    skills that the caller can see, and the names that other records had at that time. Null for what has none, and for
-    what is gone.
+    skills that the caller can see, for a run that of its workflow or skill (`details.target`), and the names that other
+    records had at that time. Null for what has none, and for what is gone.
     """
 
     userName: str | None

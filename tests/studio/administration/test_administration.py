@@ -440,10 +440,13 @@ def test_the_audit(open_page: Open, server: Server, filled: dict[str, str]) -> N
             .json()["id"] for name in ("Audited", "Forgotten")
         )  # fmt: skip
         client.delete(f"/api/v1/workflows/{gone}")
+        run = demo.run(client, demo.workflow(client, "Audited run", demo.PLAIN), order=1)
+        assert client.post(f"/agent/v1/runs/{run}/cancel", json={}).is_success
     page = open_page("/studio/audit")
     expect(row(page, "Hook: created").first).to_be_visible()
     expect(row(page, f"Workflow Audited ({kept})")).to_contain_text("Ada Lovelace")
     expect(row(page, "Workflow: deleted").first).to_contain_text(f"Workflow {gone}")
+    expect(row(page, "Run: cancelled").first).to_contain_text("Run Audited run")
     page.get_by_role("combobox", name="Action").fill("policy created")
     with page.expect_request(lambda request: "action=policy.create" in request.url):
         page.get_by_role("combobox", name="Action").press("Enter")

@@ -104,7 +104,8 @@ class TestReminders:
         }
         assert rows["run.remind"]["resource"]["id"] == run.id
         assert (rows["run.escalate"]["userId"], rows["run.escalate"]["details"]) == (
-            None, {"interruptId": name, "emails": ["boss@x.org"], "groups": []},
+            None,
+            {"target": {"type": "workflow", "id": 1}, "interruptId": name, "emails": ["boss@x.org"], "groups": []},
         )  # fmt: skip
         last = await bench.ended(await bench.core.runs.resume(boss, escalated.id, decision="approve"))
         assert (last.status, bench.tools.count("echo")) == ("done", 1)

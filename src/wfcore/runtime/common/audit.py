@@ -11,6 +11,8 @@ from wfcore.domain.kernel.json_type import JSON
 from wfcore.domain.resources.access import AccessConfig, Principal, grants
 from wfcore.domain.resources.lifecycle import Status
 from wfcore.domain.resources.resource import Resource
+from wfcore.ports.executions.rows import Execution, RunRow
+from wfcore.ports.executions.writes import NewExecution
 from wfcore.ports.repositories.audit import AuditFilter, AuditRow
 from wfcore.ports.storage import UnitOfWork
 from wfcore.runtime.common.authorization import MEMBER, Named, administer, names_of, needs
@@ -53,7 +55,7 @@ class AuditView:
     def to_wire(self) -> dict[str, JSON]:
         row = self.row
         user_name = None if row.user_id is None else self.names.get((MEMBER, row.user_id))
-        name = self.names.get((row.kind, row.resource_id), _recorded_name(row))
+        name = self.names.get(_named(row), _recorded_name(row))
         return {**audit_to_wire(row), "userName": user_name, "resourceName": name}
 
 
@@ -78,7 +80,15 @@ def _recorded_name(row: AuditRow) -> str | None:
 
 def _subjects(rows: Collection[AuditRow]) -> set[Named]:
     """Who has done something in these rows, and what it was done to."""
-    return {(row.kind, row.resource_id) for row in rows} | {(MEMBER, row.user_id) for row in rows if row.user_id}
+    return {_named(row) for row in rows} | {(MEMBER, row.user_id) for row in rows if row.user_id}
+
+
+def _named(row: AuditRow) -> Named:
+    """What the name of a row is that of: of a run its workflow or skill, which rows of older releases do not have."""
+    target = row.details.get("target")
+    if row.kind == "run" and isinstance(target, Mapping):
+        return str(target.get("type")), str(target.get("id"))
+    return row.kind, row.resource_id
 
 
 class AuditTrail:
@@ -101,7 +111,8 @@ class AuditTrail:
     ) -> list[AuditView]:
         """Newest first. `action` is `<kind>.<verb>`, `until` is exclusive, `before` is the `position` of a row.
 
-        Workflows and skills have a name if the caller can see them. Other records have that of the time of the row.
+        Workflows and skills have a name if the caller can see them, and runs have theirs. Other records have that of
+        the time of the row.
         """
         administer(me)
         selected = AuditFilter(user, action, since, until)
@@ -124,6 +135,19 @@ async def audit(
     assert verb in ACTIONS[kind], f"{kind}.{verb} is not listed"  # noqa: S101
     user_id = None if me is None else me.user_id
     await work.audit.add(AuditRow(now, user_id, f"{kind}.{verb}", kind, id, details or {}))
+
+
+def run_row(
+    at: datetime,
+    user: str | None,
+    action: str,
+    run_id: str,
+    of: NewExecution | Execution | RunRow,
+    details: Mapping[str, JSON],
+) -> AuditRow:
+    """The row of a run, with what it is a run of."""
+    target = {"type": of.kind, "id": of.resource_id}
+    return AuditRow(at, user, action, "run", run_id, {"target": target, **details})
 
 
 async def audit_change(work: UnitOfWork, me: Principal, now: datetime, old: Resource | None, new: Resource) -> None:

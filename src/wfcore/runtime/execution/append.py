@@ -21,6 +21,7 @@ from wfcore.domain.run.machine.states.snapshots import snapshot_of
 from wfcore.domain.run.state import Interrupt, RunStatus
 from wfcore.ports.journal import Append, Execution, ExecutionRef, NewExecution, NewRun, RunChange, StarterKind
 from wfcore.ports.repositories.audit import AuditRow
+from wfcore.runtime.common.audit import run_row
 from wfcore.runtime.common.handlers import Handlers
 from wfcore.runtime.common.ports import Ports
 
@@ -90,7 +91,7 @@ class Projection(Struct, frozen=True, gc=False):
             message_rows(records) if records and not is_evaluation else (),
             usage_rows(records, target.kind, target.resource_id, self.prices) if records else (),
             [
-                AuditRow(from_ms(one.at), one.user_id, one.action, "run", run_id or machine.run_id, one.details)
+                run_row(from_ms(one.at), one.user_id, one.action, run_id or machine.run_id, target, one.details)
                 for one in made
             ],
             notices,

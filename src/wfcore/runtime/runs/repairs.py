@@ -34,7 +34,7 @@ from wfcore.ports.journal import (
     RunFilter,
     RunRow,
 )
-from wfcore.ports.repositories.audit import AuditRow
+from wfcore.runtime.common.audit import run_row
 from wfcore.runtime.common.authorization import administer, conflict, needs
 from wfcore.runtime.common.bodies import Tree, parsed
 from wfcore.runtime.common.run_views import RunView, Turn
@@ -352,11 +352,7 @@ class RepairableRuns(Runs):
                     f"the execution of run `{row.id}` has not ended", "not_ended", status=str(machine.status)
                 )
             now = from_ms(self._ports.clock.now())
-            about: dict[str, JSON] = {
-                "target": {"type": row.kind, "id": row.resource_id},
-                "executionStartedBy": row.root_user_id,
-            }
-            audit = AuditRow(now, me.user_id, "run.delete", "run", run_id, about)
+            audit = run_row(now, me.user_id, "run.delete", run_id, row, {"executionStartedBy": row.root_user_id})
             try:
                 await self._ports.journal.delete(execution.ref, machine.length, (audit,))
             except JournalConflict:

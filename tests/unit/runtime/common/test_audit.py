@@ -8,6 +8,7 @@ from bench import Bench, act, ask, one
 
 from wfcore.domain.kernel.errors import Conflict, Forbidden, Invalid, WfcoreError
 from wfcore.domain.resources.access import Principal
+from wfcore.ports.repositories.audit import AuditRow
 
 pytestmark = pytest.mark.anyio
 
@@ -118,7 +119,8 @@ class TestWhatIsWritten:
         assert (answered["userId"], answered["action"]) == ("me", "run.resume")
         assert answered["resource"] == {"type": "run", "id": "first"}
         decisions = [{"interruptId": waiting.id, "decision": "approve"}]
-        assert answered["details"] == {"resumedBy": "next", "decisions": decisions}
+        target = {"type": "workflow", "id": number}
+        assert answered["details"] == {"target": target, "resumedBy": "next", "decisions": decisions}
         assert (cancelled["userId"], cancelled["action"]) == ("other", "run.cancel")
         assert cancelled["resource"] == {"type": "run", "id": "second"}
         assert [row["action"] for row in await audit_rows(bench, boss)].count("run.resume") == 1
@@ -220,3 +222,20 @@ class TestReading:
         assert {row["userName"] for row in rows if row["userId"] == "me"} == {"Ann"}
         own = [view.to_wire() for view in await core.audit.page(bench.person("me", role="admin"), action=made)]
         assert [row["resourceName"] for row in own] == ["Private", None, "Payments"]
+
+    async def test_a_run_has_the_name_of_what_it_is_a_run_of(self, bench: Bench, boss: Principal) -> None:
+        """The current one of its workflow, also when the run is deleted; a row of an older release has none."""
+        runs = bench.core.runs
+        number = await bench.deployed(one(ask()))
+        for key in ("first", "second"):
+            await bench.ended(await runs.start(bench.me, workflow=number, input={}, key=key))
+            await runs.cancel(bench.me, key)
+        await runs.delete(bench.me, "second")
+        await bench.core.workflows.patch(bench.me, number, name="Refunds")
+        async with bench.core.ports.storage.transaction(bench.org) as work:
+            await work.audit.add(AuditRow(bench.core.ports.now(), "me", "run.cancel", "run", "older"))
+        rows = [row for row in await audit_rows(bench, boss) if row["resource"]["type"] == "run"]
+        assert [(row["action"], row["resource"]["id"], row["resourceName"]) for row in rows] == [
+            ("run.cancel", "first", "Refunds"), ("run.cancel", "second", "Refunds"),
+            ("run.delete", "second", "Refunds"), ("run.cancel", "older", None),
+        ]  # fmt: skip
