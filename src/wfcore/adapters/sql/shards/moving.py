@@ -135,7 +135,9 @@ def move(installation: ShardDatabases, org: str, to: str, on_step: OnStep = lamb
         recover(installation, main, on_step)
         known = {MAIN: 0, **dict(run(main, f"SELECT name, number FROM {installation.name(shards)}").fetchall())}
         if to not in known:
-            raise NotFound(f"unknown shard `{to}`: use one that `wfcore shard list` prints")
+            is_set = to in installation.urls
+            remedy = f"add it with `wfcore shard add {to}`" if is_set else "use one that `wfcore shard list` prints"
+            raise NotFound(f"unknown shard `{to}`: {remedy}")
         origin = _shard_of(main, installation, org)
         if origin == to:
             raise Conflict(f"organization `{org}` is on shard `{to}`")
