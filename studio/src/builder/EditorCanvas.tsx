@@ -11,6 +11,7 @@ import { usePaper } from "../canvas/paper";
 import { positions } from "../canvas/place";
 import { focusOfNow } from "../elements/focus";
 import { useLanguage } from "../i18n/context";
+import { outcomeName } from "../i18n/names";
 import { Icon } from "../kit/icons";
 import { brief } from "../kit/safe";
 import { type Box, frameOf, groupKey, groupOf, groupsOf, NOTE_SIZE, noteKey, notesOf } from "./annotations";
@@ -51,7 +52,8 @@ const rowsOf = (handles: (string | null)[]) => handles.filter((one): one is stri
 const heightOf = (handles: (string | null)[]) => HEAD + rowsOf(handles).length * ROW;
 
 const EditorNode = memo(function EditorNode({ data }: NodeProps<Step>) {
-  const { t, has } = useLanguage();
+  const language = useLanguage();
+  const { t, has } = language;
   const { node, handles, problems, canEdit, mark } = data;
   const outcome = mark.replace(/^!/, "");
   const tone = !outcome ? "" : outcome === "never" || outcome === "unreached" ? "off" : toneOfOutcome(outcome);
@@ -74,7 +76,7 @@ const EditorNode = memo(function EditorNode({ data }: NodeProps<Step>) {
       {handles.includes(null) && <Handle type="source" position={Position.Right} isConnectable={canEdit} style={{ insetBlockStart: HEAD / 2 }} />}
       {rowsOf(handles).map((handle, index) => (
         <div className="ghandle" key={handle}>
-          <span className="clip">{brief(handle, 40)}</span>
+          <span className="clip">{brief(outcomeName(language, handle, node.type), 40)}</span>
           <Handle id={handle} type="source" position={Position.Right} isConnectable={canEdit} style={{ insetBlockStart: HEAD + index * ROW + ROW / 2 - 1 }} />
         </div>
       ))}

@@ -6,6 +6,7 @@ import { ChoicesReading, Finders } from "../forms/Choice";
 import { Form, KeepsText, Message, type TextInput, TextInputs } from "../forms/Form";
 import { type FieldError, fieldOf, gravest, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
+import { outcomeName, toolName } from "../i18n/names";
 import type { Language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { isEqual, isObject } from "../kit/json";
@@ -74,11 +75,11 @@ function schemaOf(type: NodeType, node: GraphNode, catalog: Catalog, references:
     const { type: _, minimum: __, maximum: ___, minLength: ____, enum: _____, ...rest } = before;
     properties[name] = { ...rest, oneOf: known ? options : [...options, { const: held, title: String(held), deprecated: true, description: t("pick.missing") }] };
   };
-  choice("toolId", catalog.tools.map((tool) => ({ const: tool.id, title: tool.name && tool.name !== tool.id ? `${tool.name} (${tool.id})` : tool.id })));
+  choice("toolId", catalog.tools.map((tool) => ({ const: tool.id, title: tool.name && tool.name !== tool.id ? `${toolName({ t, has }, tool)} (${tool.id})` : tool.id })));
   choice("model", catalog.models.map((model) => ({ const: model, title: model })));
   choice("onTimeout", TIMEOUTS.map((one) => ({ const: one, title: t(`timeout.${one}`) })));
   if (isObject(properties.tool_restrictions) && catalog.tools.length) {
-    const tools = catalog.tools.map((tool) => ({ const: tool.id, title: tool.name || tool.id, description: tool.id }));
+    const tools = catalog.tools.map((tool) => ({ const: tool.id, title: toolName({ t, has }, tool), description: tool.id }));
     properties.tool_restrictions = { format: "reference", type: "array", items: { oneOf: tools } };
   }
   for (const [pointer, schema] of references) {
@@ -277,10 +278,12 @@ function openList(event: KeyboardEvent<HTMLSelectElement>) {
 }
 
 function Connections({ node, structure, catalog, canEdit, onConnect, onCut, onSelect }: Pick<Props, "node" | "structure" | "catalog" | "canEdit" | "onConnect" | "onCut" | "onSelect">) {
-  const { t } = useLanguage();
+  const language = useLanguage();
+  const { t } = language;
   const id = useId();
   const byId = new Map(structure.nodes.map((one) => [one.id, one]));
   const named = (other: string) => brief(byId.has(other) ? titleOf(byId.get(other)!) : other, 60);
+  const on = (outcome: string, of: GraphNode | undefined) => brief(outcomeName(language, outcome, of?.type), 40);
   const out = structure.edges.filter((edge) => edge.source === node.id);
   const into = structure.edges.filter((edge) => edge.target === node.id);
   const known = handlesOf(node, catalog.types);
@@ -292,7 +295,7 @@ function Connections({ node, structure, catalog, canEdit, onConnect, onCut, onSe
       {canEdit && !targets.length && <p className="hint">{t("builder.noTargets")}</p>}
       {handles.map((handle, index) => (
         <div className="field" key={handle ?? ""} role="group" aria-labelledby={`${id}-${index}-handle`}>
-          <span className="label" id={`${id}-${index}-handle`}>{handle === null ? t("builder.next") : t("builder.on", { handle: brief(handle, 40) })}</span>
+          <span className="label" id={`${id}-${index}-handle`}>{handle === null ? t("builder.next") : t("builder.on", { handle: on(handle, node) })}</span>
           {out.filter((edge) => (edge.sourceHandle ?? null) === handle).map((edge) => (
             <div className="row between" key={edge.id}>
               <button type="button" className="child" onClick={() => onSelect(edge.target)}><Icon name="chevron" /><span className="clip">{named(edge.target)}</span></button>
@@ -301,7 +304,7 @@ function Connections({ node, structure, catalog, canEdit, onConnect, onCut, onSe
           ))}
           {canEdit && known.includes(handle) && targets.length > 0 && (
             <>
-              <label className="sr" htmlFor={`${id}-${index}`}>{t("builder.connectFrom", { handle: handle === null ? t("builder.next") : brief(handle, 40) })}</label>
+              <label className="sr" htmlFor={`${id}-${index}`}>{t("builder.connectFrom", { handle: handle === null ? t("builder.next") : on(handle, node) })}</label>
               <select id={`${id}-${index}`} className="input" value="" onKeyDown={openList} onChange={(event) => event.target.value && onConnect(handle, event.target.value)}>
                 <option value="">{t("builder.connect")}</option>
                 {targets.filter((one) => !out.some((edge) => edge.target === one.id && (edge.sourceHandle ?? null) === handle))
@@ -316,7 +319,7 @@ function Connections({ node, structure, catalog, canEdit, onConnect, onCut, onSe
           <span className="label">{t("builder.before")}</span>
           {into.map((edge) => (
             <button type="button" className="child" key={edge.id} onClick={() => onSelect(edge.source)}>
-              <Icon name="back" /><span className="clip">{named(edge.source)}{edge.sourceHandle ? ` · ${brief(edge.sourceHandle, 30)}` : ""}</span>
+              <Icon name="back" /><span className="clip">{named(edge.source)}{edge.sourceHandle ? ` · ${on(edge.sourceHandle, byId.get(edge.source))}` : ""}</span>
             </button>
           ))}
         </div>

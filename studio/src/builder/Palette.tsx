@@ -1,6 +1,7 @@
 import { useMemo, useState } from "react";
 import type { GraphNode, JsonObject, NodeType, Tool } from "../api/types";
 import { useLanguage } from "../i18n/context";
+import { toolName } from "../i18n/names";
 import { Icon } from "../kit/icons";
 import { readJson } from "../kit/json";
 import { brief } from "../kit/safe";
@@ -42,7 +43,8 @@ export function Palette({ nodes, types, hasStart, tools, onAdd, onFind }: {
   /** The graph has a start: no other one is offered. */
   hasStart: boolean; tools: Tool[]; onAdd: ((entry: Entry) => void) | undefined;
 }) {
-  const { t, has } = useLanguage();
+  const language = useLanguage();
+  const { t, has } = language;
   const [search, setSearch] = useState("");
   const words = useMemo(() => search.toLowerCase().split(/\s+/).filter(Boolean), [search]);
   const found = useMemo(() => (words.length || !onAdd ? nodes.filter((node) => words.every((word) => `${titleOf(node)} ${node.id}`.toLowerCase().includes(word))) : []), [nodes, words, onAdd === undefined]);
@@ -50,7 +52,7 @@ export function Palette({ nodes, types, hasStart, tools, onAdd, onFind }: {
     if (!onAdd) return [];
     const named = (type: NodeType) => (has(`type.${type.type}`) ? t(`type.${type.type}`) : type.title);
     const kinds: Row[] = types.filter((type) => (type.type !== "start" || !hasStart) && type.type !== "action").map((type) => ({
-      key: type.type, title: named(type), hint: type.description, icon: type.type,
+      key: type.type, title: named(type), hint: has(`type.${type.type}.hint`) ? t(`type.${type.type}.hint`) : type.description, icon: type.type,
       entry: { type: type.type, base: named(type), data: BEGIN[type.type] ?? {} },
     }));
     kinds.push({ key: NOTE, title: t("builder.note"), hint: t("builder.noteHint"), icon: "note", entry: { type: NOTE, base: NOTE, data: {} } });
@@ -59,8 +61,8 @@ export function Palette({ nodes, types, hasStart, tools, onAdd, onFind }: {
       const name = tool.group && tool.group !== "core" ? tool.group : t(tool.id.startsWith("core.") ? "builder.builtIn" : "builder.tools");
       const rows = found.get(name) ?? [];
       rows.push({
-        key: tool.id, title: tool.name || tool.id, hint: tool.description, icon: "action",
-        entry: { type: "action", base: tool.name || tool.id, data: { toolId: tool.id } },
+        key: tool.id, title: toolName(language, tool), hint: tool.description, icon: "action",
+        entry: { type: "action", base: toolName(language, tool), data: { toolId: tool.id } },
       });
       found.set(name, rows);
     }

@@ -105,7 +105,7 @@ function Player({ play, at, names, onAt }: { play: Play; at: number; names: Map<
 }
 
 type Translate = ReturnType<typeof useLanguage>["t"];
-const KNOWN = new Set(["done", "failed", "approved", "denied", "expired", "expression"]);
+const KNOWN = new Set(["done", "failed", "approved", "denied", "expired", "else", "expression"]);
 const outcomeText = (step: Step, t: Translate) => (KNOWN.has(step.outcome) ? t(`outcome.${step.outcome}`) : brief(step.outcome, 40));
 
 /** What came out, as a screen reader says it: how many ends there are, and which rules and policies are not kept. */

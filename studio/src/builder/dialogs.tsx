@@ -6,6 +6,7 @@ import { problemOf, useHost, useLoaded } from "../elements/context";
 import { focusUnreadable, Form, useInvalidFocus } from "../forms/Form";
 import { check, type FieldError, fieldOf, initial, withValue } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
+import { outcomeName } from "../i18n/names";
 import { Icon } from "../kit/icons";
 import { isObject } from "../kit/json";
 import { Dialog, Loading, type Problem } from "../kit/kit";
@@ -36,13 +37,14 @@ const isEmpty = (diff: GraphDiff) =>
 
 /** What differs between two versions. Nodes and edges that `structure` has are named as on the canvas, the others by their ids. */
 export function DiffView({ diff, structure }: { diff: GraphDiff; structure: Structure }) {
-  const { t, has } = useLanguage();
+  const language = useLanguage();
+  const { t, has } = language;
   if (isEmpty(diff)) return <p>{t("builder.noChanges")}</p>;
-  const nodes = new Map(structure.nodes.map((node) => [node.id, titleOf(node)]));
-  const nodeName = (id: string) => nodes.get(id) ?? id;
+  const nodes = new Map(structure.nodes.map((node) => [node.id, node]));
+  const nodeName = (id: string) => (nodes.has(id) ? titleOf(nodes.get(id)!) : id);
   const edgeName = (id: string) => {
     const edge = structure.edges.find((one) => one.id === id);
-    return edge ? `${nodeName(edge.source)} → ${nodeName(edge.target)}${edge.sourceHandle ? ` (${edge.sourceHandle})` : ""}` : id;
+    return edge ? `${nodeName(edge.source)} → ${nodeName(edge.target)}${edge.sourceHandle ? ` (${outcomeName(language, edge.sourceHandle, nodes.get(edge.source)?.type)})` : ""}` : id;
   };
   const fieldName = (path: string) => {
     const [name = "", ...rest] = path.replace(/^data\./, "").split(/(?=[.[])/);

@@ -8,6 +8,7 @@ import { ChatSession, type Partner } from "../chat/session";
 import { type Names, Thread } from "../chat/Thread";
 import { useHost, useLoaded } from "../elements/context";
 import { LanguageContext, useLanguage } from "../i18n/context";
+import { toolName } from "../i18n/names";
 import { Icon } from "../kit/icons";
 import { Failure, Loading } from "../kit/kit";
 import { brief } from "../kit/safe";
@@ -235,13 +236,14 @@ function Earlier({ rows, prefix, chats, onChoose, onForgotten }: {
 /** The readable names of skills and tools; each skill is read when it is first seen. */
 function useNames(): Names {
   const { client } = useHost();
+  const language = useLanguage();
   const [known, setKnown] = useState(() => new Map<string, string>());
   const asked = useMemo(() => new Set<string>(), []);
   useEffect(() => {
     void client.get<{ tools: Tool[] }>("/api/v1/tools", { pageSize: 100 }).then(
-      ({ tools }) => setKnown((old) => new Map([...old, ...tools.map((tool) => [tool.id, tool.name || tool.id] as const)])), () => undefined,
+      ({ tools }) => setKnown((old) => new Map([...old, ...tools.map((tool) => [tool.id, toolName(language, tool)] as const)])), () => undefined,
     );
-  }, [client]);
+  }, [client, language]);
   return (toolId, name) => {
     const [kind, id] = (toolId ?? "").split(":");
     if (toolId && !known.has(toolId) && !asked.has(toolId) && (kind === "skill" || kind === "workflow")) {

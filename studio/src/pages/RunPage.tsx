@@ -3,6 +3,8 @@ import type { GraphNode, JsonObject, RunGraph, RunRecord } from "../api/types";
 import { type CanvasEdge, type CanvasNode, GraphView, type States } from "../canvas/GraphView";
 import { type Place, problemOf, useChanges, useHost, useNow } from "../elements/context";
 import { useLanguage } from "../i18n/context";
+import { outcomeName } from "../i18n/names";
+import type { Language } from "../i18n/texts";
 import { Icon } from "../kit/icons";
 import { asNumber } from "../kit/json";
 import { CopyButton, Dialog, Empty, Failure, Loading, Status, Tabs } from "../kit/kit";
@@ -266,23 +268,25 @@ interface OverlayProps {
   onSelect: (id: string | null) => void;
 }
 
-export function canvasOf(structure: ShownStructure): { nodes: CanvasNode[]; edges: CanvasEdge[] } {
+export function canvasOf(structure: ShownStructure, words: Pick<Language, "t" | "has">): { nodes: CanvasNode[]; edges: CanvasEdge[] } {
   const nodes = structure.nodes.map((node) => {
     const data = node.data ?? {};
     const title = [data.label, data.name, data.title].find((one) => typeof one === "string" && one);
     const subtitle = [data.toolId, title ? node.id : undefined].find((one) => typeof one === "string");
     return { id: node.id, type: node.type, title: String(title ?? node.id), subtitle: String(subtitle ?? ""), position: node.position ?? null };
   });
+  const types = new Map(structure.nodes.map((node) => [node.id, node.type]));
   const edges = structure.edges.map((edge) => ({
-    id: edge.id, source: edge.source, target: edge.target, ...(edge.sourceHandle ? { label: edge.sourceHandle } : {}),
+    id: edge.id, source: edge.source, target: edge.target, ...(edge.sourceHandle ? { label: outcomeName(words, edge.sourceHandle, types.get(edge.source)) } : {}),
   }));
   return { nodes, edges };
 }
 
 function Overlay({ execution, path, structure, selected, onSelect }: OverlayProps) {
-  const { t } = useLanguage();
+  const language = useLanguage();
+  const { t } = language;
   const shape = JSON.stringify(structure && [structure.nodes.map((node) => [node.id, node.type]), structure.edges.map((edge) => edge.id)]);
-  const canvas = useMemo(() => canvasOf(structure!), [shape]);
+  const canvas = useMemo(() => canvasOf(structure!, language), [shape, language]);
   const states = useMemo(() => statesOf(execution, path, structure!), [execution, path, shape]);
   return <GraphView nodes={canvas.nodes} edges={canvas.edges} states={states} selected={selected} onSelect={onSelect} label={t("run.graph")} />;
 }

@@ -64,7 +64,7 @@ export default function RunsPage({ workflowId, query, onQuery }: RunsProps) {
 }
 
 function Line({ run, now }: { run: RunRecord; now: number }) {
-  const { t, ago, dateTime, duration } = useLanguage();
+  const { t, has, ago, dateTime, duration } = useLanguage();
   const actor = useActorName();
   const took = durationOf(run, now);
   return (
@@ -78,7 +78,7 @@ function Line({ run, now }: { run: RunRecord; now: number }) {
           </span>
         </span>
         <span className="c-by clip muted">{actor(run.executionStartedBy ?? run.startedBy)}</span>
-        <span className="c-origin clip muted">{run.origin ?? ""}</span>
+        <span className="c-origin clip muted">{has(`origin.${run.origin}`) ? t(`origin.${run.origin}`) : brief(run.origin ?? "", 40)}</span>
         <time className="c-started end muted num" dateTime={run.createdAt} title={dateTime(run.createdAt)}>{ago(run.createdAt, Math.max(now, Date.parse(run.createdAt)))}</time>
         <span className="c-duration end num">{took === null ? "" : duration(took)}<span className="sr"> {t("runs.duration")}</span></span>
       </PlaceLink>

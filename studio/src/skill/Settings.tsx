@@ -6,6 +6,7 @@ import type { Json, JsonObject, Tool } from "../api/types";
 import { useHost, useLoaded } from "../elements/context";
 import { patchOf } from "../forms/schema";
 import { useLanguage } from "../i18n/context";
+import { toolName } from "../i18n/names";
 import { Icon } from "../kit/icons";
 import { isEqual } from "../kit/json";
 import { Failure, Loading } from "../kit/kit";
@@ -114,7 +115,7 @@ export function Settings({ skill, skills, etag, mayEdit, hidden, onEdited, onSav
 }
 
 function formOf(id: number): FormOf<SkillRecord> {
-  const schema = (_: JsonObject, { t, choices }: Context, before: SkillRecord | null): JsonObject => {
+  const schema = (_: JsonObject, { t, has, choices }: Context, before: SkillRecord | null): JsonObject => {
     const model = before?.variation?.model;
     const models = [...new Set([...(choices.models ?? []).map((one) => String(one.name)), ...(model ? [model] : [])])];
     const tools = choices.tools as unknown as Tool[];
@@ -128,7 +129,7 @@ function formOf(id: number): FormOf<SkillRecord> {
     };
     if (models.length) properties.model = { title: t("skill.model"), enum: models };
     if (tools.length) {
-      const tool = { title: t("skill.tool"), oneOf: tools.map((one) => option(one.id, one.name || one.id)) };
+      const tool = { title: t("skill.tool"), oneOf: tools.map((one) => option(one.id, toolName({ t, has }, one))) };
       const approval = { type: "boolean", title: t("skill.approval") };
       properties.tools = { type: "array", title: t("skill.tools"), items: { type: "object", title: t("skill.tool"), required: ["tool"], properties: { tool, requiresApproval: approval } } };
     }

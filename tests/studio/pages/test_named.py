@@ -45,3 +45,20 @@ def test_a_problem_of_a_draft(open_page: Open, server: Server) -> None:
     page = open_page(f"/studio/workflows/{made['id']}")
     page.get_by_role("button", name="1 problem", exact=True).click()
     check_named(page.get_by_role("list", name="Problems").get_by_role("listitem").first, "nowhere")
+
+
+def test_what_is_built_in_is_in_the_language_of_the_page(open_page: Open, ids: dict[str, str]) -> None:
+    """Outcomes, tools of wfcore and the origin of a run, in the builder, in a run and in lists."""
+    page = open_page(f"/studio/workflows/{ids['refund_workflow']}", locale="de-DE")
+    for text in ("genehmigt", "abgelehnt", "abgelaufen"):
+        expect(page.locator(".ghandle").get_by_text(text, exact=True).first).to_be_visible()
+    palette = page.locator(".palette")
+    expect(palette.get_by_role("button", name="Warten", exact=True)).to_be_visible()
+    condition = palette.get_by_role("button", name="Bedingung", exact=True)
+    expect(condition).to_have_attribute("title", "Nimmt den ersten Zweig, der gilt")
+    page = open_page(f"/studio/runs/{ids['form']}", locale="de-DE")
+    expect(page.locator(".graph").get_by_text("genehmigt", exact=True).first).to_be_visible()
+    page = open_page("/studio/tools", locale="de-DE")
+    expect(page.locator("[data-record='core.wait']")).to_contain_text("Warten")
+    page = open_page("/studio/runs", locale="de-DE")
+    expect(page.locator(".c-origin").get_by_text("Schnittstelle", exact=True).first).to_be_visible()

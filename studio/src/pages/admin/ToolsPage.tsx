@@ -2,6 +2,8 @@ import { useState } from "react";
 import type { CatalogTool, ToolServer } from "../../api/records";
 import type { Caller } from "../../api/types";
 import { useChanges, useLoaded } from "../../elements/context";
+import { useLanguage } from "../../i18n/context";
+import { toolName } from "../../i18n/names";
 import { Icon } from "../../kit/icons";
 import { JsonBlock } from "../../kit/JsonView";
 import { Empty, Failure, Loading, VirtualRows } from "../../kit/kit";
@@ -14,13 +16,14 @@ const TEMPLATE = "minmax(140px, 1.4fr) minmax(100px, 1fr) minmax(120px, 2fr)";
 
 /** The tools that the caller can use, and the servers that they come from, with what is wrong with them. */
 export function ToolsPage({ me }: { me: Caller }) {
-  const { t, records } = useContextOf(me);
+  const context = useContextOf(me);
+  const { t, records } = context;
   const { value, problem, loading, reload } = useLoaded("tools", () => records.tools());
   const [search, setSearch] = useState("");
   const [chosen, setChosen] = useState<string | null>(null);
   useChanges(["connection"], reload, 600);
   const needle = search.trim().toLowerCase();
-  const rows = (value?.tools ?? []).filter((one) => !needle || `${one.id} ${one.name} ${one.group ?? ""} ${one.description}`.toLowerCase().includes(needle));
+  const rows = (value?.tools ?? []).filter((one) => !needle || `${one.id} ${toolName(context, one)} ${one.group ?? ""} ${one.description}`.toLowerCase().includes(needle));
   const tool = value?.tools.find((one) => one.id === chosen);
   const box = useFocusReturn(chosen);
   return (
@@ -48,7 +51,7 @@ export function ToolsPage({ me }: { me: Caller }) {
         <aside className="side" aria-label={t("admin.details")} tabIndex={0} hidden={!tool}>
           {tool && (
             <div className="section">
-              <Title text={<span className="text">{visible(tool.name)}</span>} onClose={() => setChosen(null)} />
+              <Title text={<span className="text">{visible(toolName(context, tool))}</span>} onClose={() => setChosen(null)} />
               <p className="text"><Named text={visible(tool.description)} /></p>
               <dl className="facts">
                 <div className="fact"><dt>{t("tools.id")}</dt><dd className="mono">{visible(tool.id)}</dd></div>
@@ -89,11 +92,12 @@ export function ToolsPage({ me }: { me: Caller }) {
 }
 
 function Line({ tool, chosen, onChoose }: { tool: CatalogTool; chosen: string | null; onChoose: (id: string) => void }) {
+  const language = useLanguage();
   return (
     <div role="listitem" data-record={tool.id} style={{ height: 47 }}>
       <button type="button" className={`line record${tool.id === chosen ? " current" : ""}`} aria-pressed={tool.id === chosen} style={{ gridTemplateColumns: TEMPLATE }} onClick={() => onChoose(tool.id)}>
         <span style={{ minWidth: 0 }}>
-          <span className="title clip" style={{ display: "block" }}>{brief(tool.name, 100)}</span>
+          <span className="title clip" style={{ display: "block" }}>{brief(toolName(language, tool), 100)}</span>
           <span className="sub clip" style={{ display: "block" }}>{brief(tool.id, 100)}</span>
         </span>
         <span className="clip wide muted">{brief(tool.group ?? tool.provider ?? "", 60)}</span>

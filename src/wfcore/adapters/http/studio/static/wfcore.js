@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-j6ST8TuW.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-9AjJrq5q.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);

@@ -1,0 +1,1 @@
+var e=({t:e,has:t},{id:n,name:r})=>t(`tool.${n}`)?e(`tool.${n}`):r||n;function t({t:e,has:t},n,r){let i=`outcome.${n}`;return(r!==`condition`||n===`else`)&&t(i)?e(i):n}export{e as n,t};
