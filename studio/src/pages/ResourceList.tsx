@@ -55,7 +55,7 @@ export function ResourceList({ kind, load: page, placeOf, create }: Props) {
       {creating && <NewResource kind={kind} placeOf={placeOf} create={create} onClose={() => setCreating(false)} />}
       {list.problem && !list.rows.length ? <Failure problem={list.problem} onRetry={list.reload} />
         : list.loading ? <Loading rows={8} />
-        : !list.rows.length ? <Empty icon={kind} title={t(query ? "runs.noMatch" : isDeleted ? "list.noneDeleted" : `${kind}.empty`)} {...(query || isDeleted ? {} : { hint: t(mayCreate ? `${kind}.emptyMake` : `${kind}.emptyHint`) })}
+        : !list.rows.length ? <Empty icon={kind} title={t(query ? "list.noMatch" : isDeleted ? "list.noneDeleted" : `${kind}.empty`)} {...(query || isDeleted ? {} : { hint: t(mayCreate ? `${kind}.emptyMake` : `${kind}.emptyHint`) })}
           action={!query && !isDeleted && mayCreate ? <button type="button" className="button" onClick={() => setCreating(true)}><Icon name="plus" />{t(`${kind}.new`)}</button> : undefined} />
         : (
           <>

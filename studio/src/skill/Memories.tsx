@@ -73,7 +73,7 @@ export function Memories({ skill, skills, mayEdit }: { skill: SkillRecord; skill
       )}
       <Refusal text={problem?.message} />
       {!state ? !problem && <Loading rows={4} />
-        : !state.rows.length ? <Empty icon="skills" title={t(query ? "runs.noMatch" : "memories.empty")} />
+        : !state.rows.length ? <Empty icon="skills" title={t(query || userId ? "list.noMatch" : "memories.empty")} {...(query || userId ? {} : { hint: t("memories.emptyHint") })} />
         : (
           <ul className="memories" aria-label={t("skill.memories")}>
             {state.rows.map((one) => <Row key={one.id} memory={one} mayEdit={mayEdit} onChange={(next) => act(skills.changeMemory(skill.id, one.id, next))} onForget={() => act(skills.forget(skill.id, one.id))} />)}

@@ -164,6 +164,8 @@ def test_memories_and_the_context(open_page: Open, chats: dict[str, Any]) -> Non
     page.get_by_role("button", name="Edit: Likes tea").click()
     page.get_by_label("Memory", exact=True).fill("Likes green tea")
     page.get_by_role("button", name="Save").click()
+    page.get_by_label("Search memories").fill("zebra")
+    expect(page.get_by_text("Nothing matches this search")).to_be_visible()
     page.get_by_label("Search memories").fill("green")
     expect(page.locator(".memories li")).to_have_count(1)
     tab(page, "Context")

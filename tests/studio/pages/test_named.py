@@ -5,6 +5,16 @@ from playwright.sync_api import Locator, expect
 from servers import Server
 from watching import Open
 
+IS_WHOLE = """(shown) => {
+  const free = shown.cloneNode(true);
+  free.style.cssText = "position: absolute; width: max-content";
+  shown.after(free);
+  const width = free.offsetWidth;
+  free.remove();
+  return shown.offsetWidth >= width;
+}"""
+"""Whether a choice has the width of its longest text."""
+
 
 def check_named(text: Locator, name: str) -> None:
     expect(text.locator("code", has_text=name)).to_be_visible()
@@ -62,3 +72,4 @@ def test_what_is_built_in_is_in_the_language_of_the_page(open_page: Open, ids: d
     expect(page.locator("[data-record='core.wait']")).to_contain_text("Warten")
     page = open_page("/studio/runs", locale="de-DE")
     expect(page.locator(".c-origin").get_by_text("Schnittstelle", exact=True).first).to_be_visible()
+    assert page.locator("#theme").evaluate(IS_WHOLE), "the choice of light or dark colours is cut"

@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-9AjJrq5q.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-D1LtvFA2.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
