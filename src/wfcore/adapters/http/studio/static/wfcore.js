@@ -1,1 +1,1 @@
-import{t as e}from"./assets/elements-D1LtvFA2.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
+import{t as e}from"./assets/elements-Dg8MO9Jg.js";e(/([^/]+)\.js$/.exec(new URL(import.meta.url).pathname)[1]);
