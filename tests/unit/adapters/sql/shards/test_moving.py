@@ -187,9 +187,9 @@ async def test_what_is_not_moved_stays(shards: ShardDatabases, monkeypatch: pyte
         move(shards, bench.org, MAIN)
     with pytest.raises(NotFound, match="unknown shard `nope`"):
         move(shards, bench.org, "nope")
-    of_the_settings = attrs.evolve(shards, urls={**shards.urls, "c": shards.urls["b"]})
-    with pytest.raises(NotFound, match="unknown shard `c`: add it with `wfcore shard add c`"):
-        move(of_the_settings, bench.org, "c")
+    of_the_settings = attrs.evolve(shards, urls={**shards.urls, "new": shards.urls["b"]})
+    with pytest.raises(NotFound, match="unknown shard `new`: add it with `wfcore shard add new`"):
+        move(of_the_settings, bench.org, "new")
     with pytest.raises(NotFound, match="unknown organization"):
         move(shards, NO_ORGANIZATION, "b")
     with moving._locked(shards), pytest.raises(Conflict, match="another organization is being moved"):
