@@ -28,7 +28,13 @@ def shown(page: Page) -> str:
 
 def click(page: Page, name: str) -> None:
     """Where it is: by the locator, the browser would scroll to it first."""
-    eventually(lambda: shown(page) == (page.evaluate(DRAWN) or shown(page)))  # what has changed can still move it
+
+    def is_still() -> bool:
+        before = shown(page)
+        page.evaluate(DRAWN)
+        return shown(page) == before
+
+    eventually(is_still)  # what has changed can still move it
     page.mouse.click(*middle(node(page, name)))
     panel = page.get_by_role("complementary", name="Node details")
     expect(panel.get_by_role("heading", name=name, exact=True)).to_be_visible()

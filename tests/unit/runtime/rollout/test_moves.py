@@ -57,7 +57,8 @@ async def test_a_run_goes_on_with_the_mended_workflow(bench: Bench) -> None:
     done = await bench.ended(await bench.core.runs.resume(bench.me, run.id, decision="approve"))
     assert (done.output, done.row.variation_id, bench.tools.count("echo")) == (9, active, 3)
     (row,) = await bench.core.audit.page(await bench.joined("auditor", "admin"), action="run.move")
-    assert (row.row.user_id, row.row.resource_id, row.row.details) == ("me", run.id, {"variationId": active})
+    details = {"target": {"type": "workflow", "id": 1}, "variationId": active}
+    assert (row.row.user_id, row.row.resource_id, row.row.details) == ("me", run.id, details)
 
 
 async def test_all_of_them(bench: Bench) -> None:
