@@ -10,6 +10,7 @@ import pytest
 from extra_uses import EXTRAS, GOAL, PROJECT, RESULT, TWENTY_LINES, USES
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from slices import slice_of
 from waiting import HANG
 
 from wfcore.domain.kernel.errors import Unavailable
@@ -93,7 +94,7 @@ def test_the_core_alone(tmp_path: Path) -> None:
     assert RESULT in ended.stdout
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
+@pytest.mark.parametrize("extra", slice_of(EXTRAS, 2))
 def test_without_the_extra(extra: str, tmp_path: Path) -> None:
     """The README's program works, then a use names the extra."""
     ended = without(packages_of(frozenset(EXTRAS[extra]) - core()), TWENTY_LINES + USES[extra], tmp_path)

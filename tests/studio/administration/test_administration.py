@@ -10,6 +10,7 @@ import test_hostile
 from appearance import APPEARANCES, check_accessibility
 from playwright.sync_api import Page, Route, expect
 from servers import ORG, Server, eventually, wfcore
+from slices import slice_of
 from test_keyboard import tab_to
 from waiting import HANG
 from watching import Open
@@ -78,7 +79,7 @@ def open_section(page: Page, section: str) -> None:
     )
 
 
-@pytest.mark.parametrize("appearance", APPEARANCES)
+@pytest.mark.parametrize("appearance", slice_of(APPEARANCES, 2))
 def test_accessible(open_page: Open, filled: dict[str, str], appearance: str) -> None:
     """No finding of axe on a list, on the details of a record and on a form, and nothing wider than the window."""
     page = open_page("/studio/connections", **APPEARANCES[appearance])

@@ -7,6 +7,7 @@ import pytest
 from appearance import APPEARANCES, check_accessibility
 from playwright.sync_api import Page, Route, expect
 from servers import eventually
+from slices import slice_of
 from test_chat_page import idle, opened, say
 from test_hostile import check
 from test_keyboard import tab_to
@@ -253,7 +254,7 @@ def test_a_chat_that_cannot_be_read(open_page: Open, chats: dict[str, Any]) -> N
     expect(failure).to_have_count(0)
 
 
-@pytest.mark.parametrize("appearance", APPEARANCES)
+@pytest.mark.parametrize("appearance", slice_of(APPEARANCES, 2, 1))
 def test_accessible(open_page: Open, chats: dict[str, Any], appearance: str) -> None:
     """No finding of axe with Markdown, steps and a request in sight, and nothing wider than the window."""
     page = chat(open_page, chats, f"?skillId={chats['careful']}", **APPEARANCES[appearance])

@@ -8,6 +8,7 @@ import pytest
 from appearance import APPEARANCES, check_accessibility
 from playwright.sync_api import Locator, Page, expect
 from servers import Server
+from slices import slice_of
 from watching import Open
 
 LOOKS: dict[str, dict[str, Any]] = {
@@ -64,7 +65,7 @@ def test_connections(open_page: Open, server: Server, ids: dict[str, str]) -> No
     expect(approved).to_be_focused()
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", slice_of(LOOKS, 2))
 def test_simulate(open_page: Open, server: Server, ids: dict[str, str], look: str) -> None:
     """The panel gets the focus, says what came out, and gives the focus back to its button."""
     page = open_page(f"/studio/workflows/{drafted(server, f'Simulated in {look}')}", **LOOKS[look])
@@ -85,7 +86,7 @@ def test_simulate(open_page: Open, server: Server, ids: dict[str, str], look: st
     expect(button).to_be_focused()
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", slice_of(LOOKS, 2, 1))
 def test_a_trial_and_a_fork(open_page: Open, server: Server, ids: dict[str, str], look: str) -> None:
     """A trial says what it gives; the page of a run that is started, and the draft after it, have the focus."""
     page = open_page(f"/studio/workflows/{drafted(server, f'Forked in {look}')}", **LOOKS[look])
@@ -118,7 +119,7 @@ def test_a_trial_and_a_fork(open_page: Open, server: Server, ids: dict[str, str]
     check_accessibility(page)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", slice_of(LOOKS, 2))
 def test_an_approval_with_a_form(open_page: Open, server: Server, ids: dict[str, str], look: str) -> None:
     """The first invalid field gets the focus, an added entry too, and the part of the decision after it."""
     with server.client() as client:
@@ -142,7 +143,7 @@ def test_an_approval_with_a_form(open_page: Open, server: Server, ids: dict[str,
     check_accessibility(page)
 
 
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", slice_of(LOOKS, 2, 1))
 def test_an_attachment(open_page: Open, chats: dict[str, Any], tmp_path: Path, look: str) -> None:
     """It is said when a file is attached, and the focus goes to the message when it is removed."""
     (tmp_path / "order.txt").write_text("7")

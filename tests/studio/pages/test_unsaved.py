@@ -7,6 +7,7 @@ import pytest
 from appearance import APPEARANCES, check_accessibility
 from playwright.sync_api import Locator, Page, expect
 from servers import Server
+from slices import slice_of
 from test_chat import chat
 from test_chat_page import idle, say
 from test_forms import answer, asked
@@ -150,7 +151,7 @@ def test_by_keyboard(open_page: Open, groups: list[str]) -> None:
     expect(page.get_by_role("heading", name="Policies")).to_be_visible()
 
 
-@pytest.mark.parametrize("appearance", APPEARANCES)
+@pytest.mark.parametrize("appearance", slice_of(APPEARANCES, 2))
 def test_accessible(open_page: Open, groups: list[str], appearance: str) -> None:
     """No finding of axe on the question, which says what it is about and is in sight."""
     page = open_page(f"/studio/groups/{groups[0]}", **APPEARANCES[appearance])

@@ -14,6 +14,7 @@ import pytest
 from bench import Bench, act, ask, one, opened
 from filled import SECRET, as_read, file_url, fill, rows_of
 from postgres_server import with_schema
+from slices import slice_of
 from sql_texts import statement
 from waiting import HANG
 
@@ -42,7 +43,10 @@ CHANGES = {
 }
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.service)])
+STORES = ["sqlite", pytest.param("postgres", marks=pytest.mark.service)]
+
+
+@pytest.fixture(params=STORES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return with_schema() if request.param == "postgres" else file_url(tmp_path)
 
@@ -113,6 +117,7 @@ async def test_every_row_is_still_read(url: str) -> None:
         assert (await after.ran({"nodes": [{"id": "s", "type": "start"}], "edges": []})).status == "done"
 
 
+@pytest.mark.parametrize("url", slice_of(STORES, 2, 1), indirect=True)
 async def test_a_process_that_is_killed_leaves_no_half(url: str) -> None:
     """Before whatever change an upgrade is cut short, the schema and all rows are the old ones, and the next process
     brings them to the new ones; only an upgrade that reached its end leaves the new schema.
