@@ -202,10 +202,15 @@ class Plans:
         content_hash = await beside_loop(size, fingerprint, structure)
         kept = self._kept.get(key)
         if kept is None or kept.content_hash != content_hash:
-            kept = _Kept(await beside_loop(size, compile_plan, structure), content_hash, read_at)
-            self._kept.put(key, kept, bytes_of(structure))
+            plan, taken = await beside_loop(size, _plan_and_bytes, structure)
+            kept = _Kept(plan, content_hash, read_at)
+            self._kept.put(key, kept, taken)
         kept.fresh_until = read_at + FRESH
         return kept.plan
+
+
+def _plan_and_bytes(structure: Mapping[str, JSON]) -> tuple[Plan, int]:
+    return compile_plan(structure), bytes_of(structure)
 
 
 def bytes_of(structure: JSON, key: str = "") -> int:

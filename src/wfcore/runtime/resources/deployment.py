@@ -5,8 +5,10 @@ that it calls are checked when they are called; at the deploy they only cause wa
 free.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
+
+import attrs
 
 from wfcore.domain.agents.context_tools import skill_id
 from wfcore.domain.graph.checks import subordinate_of, workflow_of
@@ -32,6 +34,19 @@ from wfcore.runtime.tools.mcp_tools import ServedTools, ToolLookup, is_served, t
 from wfcore.runtime.tools.parameters import parameter_issues
 
 T = TypeVar("T")
+
+Reference = tuple[str, str, T]
+"""The node, the path and the id of something that a graph names."""
+
+
+@attrs.frozen
+class _Found:
+    """Of a graph, without the store: faults, tools of servers that could not be queried, and references."""
+
+    faults: list[Issue]
+    unverified: list[Issue]
+    groups: list[Reference[str]]
+    workflows: list[Reference[int]]
 
 
 class _Catalog:
@@ -66,19 +81,22 @@ async def deploy_faults(
     """
     structure = structure_of(content)
     usable = await _usable(work, me, set(await _of_nodes(_all_skills_of, content)))
-    graph, issues = await beside_loop(size_of(structure), _graph_faults, ports, served, structure, usable)
-    issues += await _unknown_groups(work, me, graph)
-    return [*issues, *_unverified_tools(graph, served), *await _uncallable_workflows(work, me, graph)]
+    found = await beside_loop(size_of(structure), _found_in, ports, served, structure, usable)
+    groups = await _unknown_groups(work, me, found.groups)
+    return [*found.faults, *groups, *found.unverified, *await _uncallable_workflows(work, me, found.workflows)]
 
 
-def _graph_faults(
-    ports: Ports, served: ToolLookup, structure: Mapping[str, JSON], usable: set[int]
-) -> tuple[Graph, list[Issue]]:
-    """The graph, and what is found without the store. `usable` are skills."""
+def _found_in(ports: Ports, served: ToolLookup, structure: Mapping[str, JSON], usable: set[int]) -> _Found:
+    """For a large graph this takes long. `usable` are skills."""
     graph = parse_graph(structure)
-    issues = deploy_issues(graph, _Catalog(ports.tools, served, usable))
-    issues += parameter_issues(ports.tools, served, graph)
-    return graph, [*issues, *_missing_models(ports, graph)]
+    faults = deploy_issues(graph, _Catalog(ports.tools, served, usable))
+    faults += parameter_issues(ports.tools, served, graph)
+    return _Found(
+        [*faults, *_missing_models(ports, graph)],
+        [*_unverified_tools(graph, served)],
+        [*_approver_groups(graph)],
+        [*_called_workflows(graph)],
+    )
 
 
 async def skill_faults(ports: Ports, served: ToolLookup, work: UnitOfWork, content: SkillContent) -> list[Issue]:
@@ -192,9 +210,8 @@ def _unverified_tools(graph: Graph, served: ToolLookup) -> Iterator[Issue]:
             yield Issue(path, f"node `{node.id}`: `{tool_id[:80]}` is not known now: {why}", "reference", "warning")
 
 
-async def _unknown_groups(work: UnitOfWork, me: Principal, graph: Graph) -> list[Issue]:
+async def _unknown_groups(work: UnitOfWork, me: Principal, named: Sequence[Reference[str]]) -> list[Issue]:
     """Groups that approvals name and that do not exist: nobody could ever answer for them."""
-    named = list(_approver_groups(graph))
     known = {me.org_uuid} | {group.id for group in await work.directory.groups({group for _, _, group in named})}
     return [
         Issue(path, f"node `{node}`: there is no group `{group[:80]}`", "reference")
@@ -203,8 +220,8 @@ async def _unknown_groups(work: UnitOfWork, me: Principal, graph: Graph) -> list
     ]
 
 
-def _approver_groups(graph: Graph) -> Iterator[tuple[str, str, str]]:
-    """Node, wire path and id of every group that an approval names, from the start or after an escalation."""
+def _approver_groups(graph: Graph) -> Iterator[Reference[str]]:
+    """Every group that an approval names, from the start or after an escalation."""
     for index, node in enumerate(graph.nodes):
         for key in ("approvers", "escalateTo") if node.type is NodeType.HUMAN_APPROVAL else ():
             people = node.data.get(key)
@@ -214,20 +231,25 @@ def _approver_groups(graph: Graph) -> Iterator[tuple[str, str, str]]:
                     yield node.id, f"workflowStructure.nodes[{index}].data.{key}.groups[{place}]", group
 
 
-async def _uncallable_workflows(work: UnitOfWork, me: Principal, graph: Graph) -> list[Issue]:
-    """Workflows whose ids the graph has: errors where the deployer cannot use them, warnings until deployed."""
-    issues = []
+def _called_workflows(graph: Graph) -> Iterator[Reference[int]]:
+    """Every workflow whose id the graph has."""
     for index, node in enumerate(graph.nodes):
         number = workflow_of(node.data.get("params")) if node.data.get("toolId") == WORKFLOW else None
         if number is not None:
-            flow = await work.workflows.get(number)
-            path = f"workflowStructure.nodes[{index}].data.params.workflowId"
-            if flow is None or flow.status is Status.DELETED or not derive(me, flow.access).can_use:
-                message = f"node `{node.id}`: there is no workflow `{number}` that you can use"
-                issues.append(Issue(path, message, "reference"))
-            elif flow.status is not Status.ACTIVE:
-                message = f"node `{node.id}`: the workflow `{number}` is not deployed yet"
-                issues.append(Issue(path, message, "reference", "warning"))
+            yield node.id, f"workflowStructure.nodes[{index}].data.params.workflowId", number
+
+
+async def _uncallable_workflows(work: UnitOfWork, me: Principal, named: Sequence[Reference[int]]) -> list[Issue]:
+    """Workflows that the graph calls: errors where the deployer cannot use them, warnings until deployed."""
+    issues = []
+    for node, path, number in named:
+        flow = await work.workflows.get(number)
+        if flow is None or flow.status is Status.DELETED or not derive(me, flow.access).can_use:
+            message = f"node `{node}`: there is no workflow `{number}` that you can use"
+            issues.append(Issue(path, message, "reference"))
+        elif flow.status is not Status.ACTIVE:
+            message = f"node `{node}`: the workflow `{number}` is not deployed yet"
+            issues.append(Issue(path, message, "reference", "warning"))
     return issues
 
 

@@ -2,8 +2,11 @@
 
 import asyncio
 import inspect
+import itertools
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,6 +172,45 @@ class TestLargeWork:
     )
     def test_the_size_counts_items_of_lists_and_long_texts(self, value: Any, size: int) -> None:
         assert size_of(value) == size
+
+
+def chain(count: int) -> dict[str, Any]:
+    """As many nodes, one after the other."""
+    tool = {"toolId": "core.transform", "params": {"value": 1}}
+    nodes: list[dict[str, Any]] = [{"id": "0", "type": "start"}]
+    nodes += [{"id": str(number), "type": "action", "data": tool} for number in range(1, count)]
+    edges = [{"id": f"e{end}", "source": str(end - 1), "target": str(end)} for end in range(1, count)]
+    return {"nodes": nodes, "edges": edges}
+
+
+async def calls_on_the_loop(work: Awaitable[object]) -> int:
+    """How many calls of Python functions the thread of the loop makes until the work is done."""
+    made = itertools.count()
+    sys.setprofile(lambda _frame, event, _value: next(made) if event == "call" else None)
+    try:
+        await work
+    finally:
+        sys.setprofile(None)
+    return next(made)
+
+
+async def test_a_large_graph_is_searched_beside_the_loop(tmp_path: Path) -> None:
+    """What the loop itself does for a deploy, a new draft and a look at its impact has no call for each node."""
+    few, many = 2 * LARGE, 8 * LARGE
+    counts: dict[int, list[int]] = {}
+    async with open_core(f"sqlite:///{tmp_path}/wfcore.db") as core:
+        await core.directory.create_organization("Acme", id=ORG)
+        me = core.principal(ORG, "u1")
+        for size in (few, few, many):  # the first one compiles statements too
+            made = await core.workflows.create(me, name="F", structure=chain(size))
+            uses = [
+                core.workflows.deploy(me, made.id),
+                core.workflows.patch(me, made.id, structure=chain(size - 1)),
+                core.workflows.impact(me, made.id),
+            ]
+            counts[size] = [await calls_on_the_loop(use) for use in uses]
+    grown = [much - little for much, little in zip(counts[many], counts[few], strict=True)]
+    assert max(grown) < (many - few) / 2, grown
 
 
 async def test_one_that_is_cancelled_before_it_begins_is_closed() -> None:
